@@ -1,0 +1,3 @@
+"""A Kubernetes scheduler whose policy is data."""
+
+__version__ = "0.1.0"

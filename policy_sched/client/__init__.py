@@ -1,0 +1,1 @@
+"""How decisions reach a cluster: the client protocol and its implementations."""

@@ -1,0 +1,1 @@
+"""What we believe of the cluster: nodes and pods as columns, and the cache that is the table."""

@@ -1,0 +1,70 @@
+"""Diagnostic, and the exception classes split by whose fault it is (author, plugin, cluster)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad a diagnostic is: an error refuses to load, a warning or note does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Diagnostic:
+    """One problem of a file that a person wrote: where it is, what it is and how to mend it.
+
+    Lines and columns count from 1; columns count characters. ``width`` is the number of
+    characters that the caret underlines. ``source_line`` is the text of the line, without its
+    line break, for the caret display; empty where the text is not at hand.
+    """
+
+    file: str
+    line: int
+    column: int
+    code: str
+    message: str
+    hint: str = ""
+    context: str = ""
+    severity: Severity = Severity.ERROR
+    width: int = 1
+    source_line: str = field(default="", compare=False)
+
+    def render(self) -> str:
+        """Return the diagnostic as text: position and message, source line, caret, hint."""
+        head = f"{self.file}:{self.line}:{self.column}: {self.severity} {self.code}: {self.message}"
+        parts = [head]
+        if self.source_line:
+            number = f"{self.line:5d}"
+            room = max(1, len(self.source_line) - self.column + 2)
+            caret = "^" + "~" * (min(self.width, room) - 1)
+            indent = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.column - 1])
+            parts.append(f"{number} | {self.source_line}")
+            parts.append(f"{' ' * len(number)} | {indent}{caret}")
+        parts.extend(f"   = {text}" for text in (self.context, self.hint) if text)
+        return "\n".join(parts)
+
+
+class PolicySchedError(Exception):
+    """Root of the errors that this package raises on purpose."""
+
+
+class PolicyError(PolicySchedError):
+    """The author of a file made mistakes; carries every one of them as a Diagnostic."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(sorted(diagnostics))
+        super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+
+class PluginError(PolicySchedError):
+    """A plugin broke its contract or raised; the message names the plugin and the point."""
+
+
+class ClusterError(PolicySchedError):
+    """The cluster refused or did not answer."""

@@ -1,0 +1,1 @@
+"""The rule language: text to typed tree to NumPy; it knows columns, not scheduling."""

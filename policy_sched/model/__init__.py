@@ -1,0 +1,1 @@
+"""The nouns of Kubernetes that a scheduler reads, as typed structs decoded from API JSON."""

@@ -1,0 +1,1 @@
+"""Plugins of the house: compiled rules, and what rules cannot say."""

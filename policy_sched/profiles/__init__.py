@@ -1,0 +1,1 @@
+"""Configuration and policy files become pipelines."""

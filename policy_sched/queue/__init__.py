@@ -1,0 +1,1 @@
+"""Which pod goes next."""

@@ -1,0 +1,1 @@
+"""The story of a pod, from the queue to its binding."""

@@ -1,0 +1,1 @@
+"""Deciding without a cluster: manifests in, placements out; scenarios and benchmarks."""
