@@ -100,7 +100,7 @@ class Or(Core):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cond(Core):
-    """``test ? then : otherwise``; an error in ``test`` is the result's, a branch's only if taken."""
+    """``test ? then : otherwise``; an error in ``test`` is its own, a branch's only if taken."""
 
     test: Core
     then: Core

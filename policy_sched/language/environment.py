@@ -1,0 +1,174 @@
+"""The nouns of the rule language: records with their fields, variables, and who sees which where.
+
+Theory of operation. `RECORDS` says what fields a record has, `VARIABLES` what names stand for
+records and values, `SECTIONS` which variables an expression of a section may read and what type
+its value must have. A field's level says how often its value changes: C config, P per pod,
+S with a node's static data, D with what runs on a node, T with the cluster as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from policy_sched.language.environment_text import RECORD_TEXTS, VARIABLE_TEXT
+from policy_sched.language.type_text import parse_type
+from policy_sched.language.types import (
+    BOOL,
+    DOUBLE,
+    DURATION,
+    INT,
+    QUANTITY,
+    STRING,
+    TIMESTAMP,
+    RecordType,
+    Type,
+    list_of,
+    record,
+)
+
+Level = Literal["C", "P", "S", "D", "T", "X"]
+
+#: Largest quantity (exact in a double) and largest count that a column may hold.
+MAX_QUANTITY: Final = 2**53
+MAX_COUNT: Final = 2**31 - 1
+_RANGES: Final[dict[str, tuple[int, int]]] = {
+    "int32": (-(2**31), MAX_COUNT),
+    "count": (0, MAX_COUNT),
+    "bytes": (0, MAX_QUANTITY),
+    "port": (0, 65535),
+    "score": (-(2**63), 2**63 - 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordField:
+    """A field of a record; ``range`` bounds an int's values (inclusive) where that is known."""
+
+    name: str
+    type: Type
+    level: Level
+    doc: str
+    range: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record type: one of the scheduler's nouns."""
+
+    name: str
+    doc: str
+    fields: dict[str, RecordField]
+
+    @property
+    def type(self) -> RecordType:
+        """The record as a type of the language."""
+        return record(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A name that expressions may read."""
+
+    name: str
+    type: Type
+    level: Level
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a policy: the names that it sees, and the types that its value may have.
+
+    ``expected`` is what a problem prints; ``results`` are the types allowed.
+    """
+
+    name: str
+    visible: frozenset[str]
+    results: tuple[Type, ...]
+    expected: str
+
+
+def _read_record(name: str, doc: str, lines: str) -> Record:
+    fields = {}
+    for line in lines.strip().splitlines():
+        names, kind, level, limits, sentence = (part.strip() for part in line.split("|", 4))
+        for field_name in names.split():
+            fields[field_name] = RecordField(
+                field_name, parse_type(kind), _level(level), sentence, _RANGES.get(limits)
+            )
+    return Record(name, doc, fields)
+
+
+def _level(text: str) -> Level:
+    for level in ("C", "P", "S", "D", "T", "X"):
+        if text == level:
+            return level
+    raise ValueError(text)
+
+
+def _read_variables(lines: str) -> dict[str, Variable]:
+    found = {}
+    for line in lines.strip().splitlines():
+        name, kind, level, doc = (part.strip() for part in line.split("|", 3))
+        found[name] = Variable(name, parse_type(kind), _level(level), doc)
+    return found
+
+
+RECORDS: Final[dict[str, Record]] = {
+    name: _read_record(name, doc, lines) for name, doc, lines in RECORD_TEXTS
+}
+#: Every variable of any section, `params` and `variables` apart, whose types a policy gives.
+VARIABLES: Final[dict[str, Variable]] = _read_variables(VARIABLE_TEXT)
+
+_EVERYWHERE: Final = frozenset({"params", "variables", "pod", "namespaceObject"})
+_BASE: Final = _EVERYWHERE | {"now"}
+_CYCLE: Final = _BASE | {"cluster", "cycle", "podGroup"}
+_NODE: Final = _CYCLE | {"node"}
+
+_SECTIONS: Final = (
+    Section("matchConditions", _BASE | {"cluster"}, (BOOL,), "bool"),
+    Section("preEnqueue", _BASE | {"queue", "podGroup"}, (BOOL,), "bool"),
+    Section("preEnqueue.messageExpression", _BASE | {"queue", "podGroup"}, (STRING,), "string"),
+    Section(
+        "queueSort",
+        _EVERYWHERE | {"queue", "podGroup"},
+        (INT, DOUBLE, STRING, BOOL, TIMESTAMP, DURATION, QUANTITY),
+        "an ordered type",
+    ),
+    Section("preFilter.nodeNames", _CYCLE, (list_of(STRING),), "list(string)"),
+    Section("preFilter.reject", _CYCLE, (BOOL,), "bool"),
+    Section("filter", _NODE, (BOOL,), "bool"),
+    Section("filter.resolvable", _NODE, (BOOL,), "bool"),
+    Section("filter.messageExpression", _NODE, (STRING,), "string"),
+    Section("filter.reasons", _NODE, (list_of(STRING),), "list(string)"),
+    Section("score", _NODE, (INT, DOUBLE), "int or double"),
+    Section("score.matchConditions", _BASE | {"cluster"}, (BOOL,), "bool"),
+    Section("score.normalize", _NODE | {"score", "scores"}, (INT, DOUBLE), "int or double"),
+)
+SECTIONS: Final[dict[str, Section]] = {section.name: section for section in _SECTIONS}
+#: What of `podGroup` stays the same while a pod waits in the queue.
+STABLE_GROUP_FIELDS: Final = frozenset({"name", "minCount"})
+#: Names from other rule languages, and what they are here.
+HABITS: Final[dict[str, str]] = {
+    "object": "pod",
+    "self": "pod",
+    "oldObject": "pod",
+    "request": "pod",
+    "device": "node",
+    "MY": "pod",
+    "TARGET": "node",
+    "namespace": "namespaceObject",
+    "nodes": "cluster",
+    "true_": "true",
+    "True": "true",
+    "False": "false",
+    "len": "size",
+    "TRUE": "true",
+    "FALSE": "false",
+}
+
+
+def sections_with(name: str) -> tuple[str, ...]:
+    """Return the names of the sections that see the variable ``name``, in order of the manual."""
+    return tuple(s.name for s in SECTIONS.values() if name in s.visible and "." not in s.name)

@@ -1,0 +1,106 @@
+"""What the checker is given: a policy's texts and settings as plain data, each text with its place.
+
+`profiles` builds these from YAML; nothing here knows YAML. Sections that the language does not
+compile yet are refused before a `PolicySource` is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+#: Maps an offset of a text (0 to its length) to line, column (both from 1) and the line's text.
+Locate = Callable[[int], tuple[int, int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One expression, where it stands in a file, and its path in the policy.
+
+    ``path`` is such as ``filter[0].expression``, and is shown with problems.
+    """
+
+    text: str
+    file: str = "<text>"
+    locate: Locate | None = field(default=None, compare=False)
+    path: str = ""
+
+    def position(self, offset: int) -> tuple[int, int, str]:
+        """Return (line, column, source line) of a character of the text, in its file."""
+        if self.locate is not None:
+            return self.locate(offset)
+        line_start = self.text.rfind("\n", 0, offset) + 1
+        line_end = self.text.find("\n", offset)
+        line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
+        return self.text.count("\n", 0, offset) + 1, offset - line_start + 1, line
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSource:
+    """An entry of ``functions``: parameters with the text of their types, and the body."""
+
+    name: str
+    params: tuple[tuple[str, str], ...]
+    expression: Text
+
+
+@dataclass(frozen=True, slots=True)
+class VariableSource:
+    """An entry of ``variables``."""
+
+    name: str
+    expression: Text
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSource:
+    """A rule of ``filter`` or ``preEnqueue``; at most one of the message forms is given."""
+
+    expression: Text
+    message: str = ""
+    message_expression: Text | None = None
+    reasons: Text | None = None
+    resolvable: bool | Text = True
+    on_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """A key of ``queueSort``; ``order`` is Ascending or Descending."""
+
+    expression: Text
+    order: str = "Ascending"
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterSource:
+    """The ``preFilter`` section: a list of node names to look at, and whether to refuse."""
+
+    node_names: Text | None = None
+    reject: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSource:
+    """The ``score`` section; ``normalize`` is the name of a normaliser or an expression."""
+
+    expression: Text
+    normalize: str | Text | None = None
+    on_error: str | None = None
+    match_conditions: tuple[Text, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySource:
+    """One policy with its effective parameters."""
+
+    name: str
+    params: Mapping[str, object] = field(default_factory=dict)
+    functions: tuple[FunctionSource, ...] = ()
+    variables: tuple[VariableSource, ...] = ()
+    match_conditions: tuple[Text, ...] = ()
+    pre_enqueue: tuple[RuleSource, ...] = ()
+    queue_sort: tuple[KeySource, ...] = ()
+    pre_filter: PreFilterSource | None = None
+    filter: tuple[RuleSource, ...] = ()
+    score: ScoreSource | None = None
