@@ -1,0 +1,88 @@
+"""The command ``policy-sched``: finds the verb, and turns what goes wrong into an exit code.
+
+Exit codes: 0 done; 1 there is something wrong in the files that were given (or, where asked for,
+a pod was not placed); 2 the command was called wrongly, or a file could not be read.
+Verbs are imported when they are called, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App
+
+from policy_sched import __version__
+from policy_sched.cli.render import FAILED, UNUSABLE, write_diagnostics
+from policy_sched.errors import PolicyError, PolicySchedError
+
+VERBS = {
+    "simulate": (
+        "policy_sched.cli.simulate:simulate",
+        "Decide every pending pod of a set of manifests and print the placements.",
+    ),
+    "test": (
+        "policy_sched.cli.test:run_scenarios",
+        "Run scenario files and print what differs from what they expect.",
+    ),
+    "check": (
+        "policy_sched.cli.check:check",
+        "Check policies and scheduler configurations; print every problem with its place.",
+    ),
+    "bench": (
+        "policy_sched.cli.bench:bench",
+        "Measure decisions per second on a generated cluster.",
+    ),
+}
+
+app = App(
+    name="policy-sched",
+    help="A Kubernetes scheduler whose policy is data.",
+    version=__version__,
+    help_format="plaintext",
+    exit_on_error=False,
+    print_error=False,
+    result_action="return_value",
+)
+for _verb, (_function, _help) in VERBS.items():
+    app.command(_function, name=_verb, help=_help)
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    # imported here: they cost 40 ms, and are needed only for errors
+    from cyclopts.exceptions import CycloptsError  # noqa: PLC0415
+
+    try:
+        code = app(list(arguments))
+        sys.stdout.flush()
+    except PolicyError as error:
+        write_diagnostics(error.diagnostics, sys.stderr)
+        return FAILED
+    except PolicySchedError as error:
+        print(f"policy-sched: {error}", file=sys.stderr)
+        return UNUSABLE
+    except CycloptsError as error:
+        print(f"policy-sched: {error}", file=sys.stderr)
+        return UNUSABLE
+    except BrokenPipeError:  # the reader has seen enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"policy-sched: {_reason(error)}", file=sys.stderr)
+        return UNUSABLE
+    except KeyboardInterrupt:
+        return 130  # the shell's convention for SIGINT
+    return code if isinstance(code, int) else 0
+
+
+def _reason(error: OSError) -> str:
+    if error.filename is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}"

@@ -1,0 +1,163 @@
+"""Compares what was decided with what was expected, field by field.
+
+Rules of the conformance data: the pod is assumed on the expected node whatever we would pick, so
+that node need only be among our best; a plugin that is absent from a node's scores counts as 0;
+order matters only inside a list of reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
+
+Value = str | int | bool | list[str]
+"""What a field can hold, as it is shown and written to JSON."""
+
+PREEMPTION_TAIL: Final = " preemption: "
+"""Where DefaultPreemption's part of a message begins (kube-scheduler's FitError text)."""
+
+ABSENT: Final = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field in which the decision is not as expected; ``field`` is a dotted path."""
+
+    field: str
+    expected: Value
+    got: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How strictly to compare.
+
+    complete: the expectation is a machine's record: what it leaves out did not happen.
+    preemption: DefaultPreemption is built. Until it is, this is the one place that leaves its
+    answers out: postFilter, preemption, and the ``preemption:`` tail of a message.
+    """
+
+    complete: bool
+    preemption: bool
+
+
+def compare(expected: Outcome, got: Outcome, rules: Rules) -> tuple[Difference, ...]:
+    """Return every field in which ``got`` is not as ``expected``, in the order of the cycle."""
+    return tuple(_differences(expected, got, rules))
+
+
+def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Difference]:
+    complete = rules.complete
+    yield from _answers("preEnqueue", expected.pre_enqueue, got.pre_enqueue, complete)
+    yield from _answers("preFilter", expected.pre_filter, got.pre_filter, complete)
+    if expected.feasible is not None:
+        yield from _sets("feasible", expected.feasible, got.feasible)
+    yield from _rejections(expected.rejected, got.rejected or {}, complete)
+    yield from _scores(expected.scores, got.scores or {}, complete)
+    if expected.best is not None:
+        yield from _sets("best", expected.best, got.best)
+    if expected.chosen is not None and expected.chosen not in (got.best or ()):
+        yield Difference("chosen", expected.chosen, list(got.best or ()))
+    if expected.placed is False and got.feasible:
+        yield Difference("chosen", ABSENT, list(got.best or ()))
+    yield from _message(expected, got, rules)
+    if rules.preemption:
+        yield from _answers("postFilter", expected.post_filter, got.post_filter, complete)
+        yield from _evictions(expected, got)
+
+
+def _answers(
+    field: str, expected: Answer | None, got: Answer | None, complete: bool
+) -> Iterator[Difference]:
+    """Compare two answers; one that is stated must be there, and in a record no other is."""
+    if expected is None:
+        if complete and got is not None:
+            yield Difference(field, ABSENT, _shown(got))
+    elif got is None:
+        yield Difference(field, _shown(expected), ABSENT)
+    else:
+        yield from _answer(field, expected, got, complete)
+
+
+def _answer(field: str, expected: Answer, got: Answer, complete: bool) -> Iterator[Difference]:
+    if (expected.code is not None or complete) and expected.code != got.code:
+        yield Difference(f"{field}.code", expected.code or ABSENT, got.code or ABSENT)
+    if (expected.plugin is not None or complete) and (expected.plugin or "") != (got.plugin or ""):
+        yield Difference(f"{field}.plugin", expected.plugin or ABSENT, got.plugin or ABSENT)
+    if (expected.reasons is not None or complete) and (expected.reasons or ()) != (
+        got.reasons or ()
+    ):
+        yield Difference(f"{field}.reasons", list(expected.reasons or ()), list(got.reasons or ()))
+
+
+def _rejections(
+    expected: Mapping[str, Answer] | None, got: Mapping[str, Answer], complete: bool
+) -> Iterator[Difference]:
+    for node, answer in sorted((expected or {}).items()):
+        yield from _answers(f"rejected.{node}", answer, got.get(node), complete)
+    if complete:
+        for node in sorted(set(got) - set(expected or {})):
+            yield Difference(f"rejected.{node}", ABSENT, _shown(got[node]))
+
+
+def _scores(
+    expected: Mapping[str, NodeScore] | None, got: Mapping[str, NodeScore], complete: bool
+) -> Iterator[Difference]:
+    for node, score in sorted((expected or {}).items()):
+        ours = got.get(node)
+        if ours is None:
+            yield Difference(f"scores.{node}", "a score", ABSENT)
+            continue
+        if score.total is not None and score.total != ours.total:
+            yield Difference(f"scores.{node}.total", score.total, ours.total or 0)
+        stated, actual = score.plugins or {}, ours.plugins or {}
+        names = set(stated) | set(actual) if complete else set(stated)
+        for name in sorted(names):
+            if stated.get(name, 0) != actual.get(name, 0):
+                field = f"scores.{node}.plugins.{name}"
+                yield Difference(field, stated.get(name, 0), actual.get(name, 0))
+
+
+def _message(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Difference]:
+    if expected.message is None and not rules.complete:
+        return
+    wanted, ours = expected.message or "", got.message or ""
+    if not rules.preemption:
+        wanted, ours = _before_preemption(wanted), _before_preemption(ours)
+    if wanted != ours:
+        yield Difference("message", wanted or ABSENT, ours or ABSENT)
+
+
+def _before_preemption(message: str) -> str:
+    return message.partition(PREEMPTION_TAIL)[0]
+
+
+def _evictions(expected: Outcome, got: Outcome) -> Iterator[Difference]:
+    """The nomination must be one of the acceptable ones; what is acceptable is a list."""
+    if expected.preemption is None:
+        return
+    acceptable = {(one.node, frozenset(one.victims)) for one in expected.preemption}
+    ours = {(one.node, frozenset(one.victims)) for one in got.preemption or ()}
+    if not ours or not ours <= acceptable:
+        yield Difference("preemption", _pairs(acceptable), _pairs(ours))
+
+
+def _pairs(evictions: set[tuple[str, frozenset[str]]]) -> list[str]:
+    return sorted(f"{node}: {', '.join(sorted(victims))}" for node, victims in evictions)
+
+
+def _sets(
+    field: str, expected: tuple[str, ...], got: tuple[str, ...] | None
+) -> Iterator[Difference]:
+    if sorted(expected) != sorted(got or ()):
+        yield Difference(field, sorted(expected), sorted(got or ()))
+
+
+def _shown(answer: Answer) -> str:
+    words = [answer.code or "", f"by {answer.plugin}" if answer.plugin else ""]
+    reasons = "; ".join(answer.reasons or ())
+    head = " ".join(word for word in words if word)
+    return f"{head}: {reasons}" if head and reasons else head or reasons or "an answer"

@@ -1,0 +1,181 @@
+"""What a run over a cluster came to: placements and summary, for people and for programs.
+
+The machine formats hold no times, paths or versions: the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import yaml
+
+from policy_sched.model.quantity import MICRO, NANO, Format, Quantity
+
+NOWHERE: Final = "-"
+BYTES: Final = frozenset({"memory", "ephemeral-storage"})
+"""Resources that are counted in bytes, and shown with binary suffixes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The decision for one pod: where it runs, or why it does not.
+
+    ``feasible``: nodes that passed every filter; ``score``: total of the chosen node, None where
+    nothing was scored. ``reasons``: kube-scheduler's reasons, each once, for the summary.
+    """
+
+    pod: str
+    node: str | None
+    message: str
+    feasible: int
+    score: int | None
+    cpu: str
+    memory: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """One resource over all nodes, in the scheduler's units (milli for cpu)."""
+
+    resource: str
+    requested: int
+    allocatable: int
+
+    @property
+    def percent(self) -> float:
+        """Requested share of the allocatable amount, in per cent; 0 where there is none."""
+        return 100.0 * self.requested / self.allocatable if self.allocatable else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished run. ``seconds`` covers the decisions; everything else is deterministic.
+
+    ``unschedulable_by`` counts pods by reason; a pod that was refused for several reasons counts
+    for each of them.
+    """
+
+    nodes: int
+    placements: tuple[Placement, ...]
+    unschedulable_by: Mapping[str, int]
+    allocation: tuple[Allocation, ...]
+    seconds: float
+
+    @property
+    def placed(self) -> int:
+        """Pods that have a node."""
+        return sum(placement.node is not None for placement in self.placements)
+
+
+def table_lines(run: Run, *, wide: bool) -> Iterator[str]:
+    """Yield the table of placements, one line per pending pod in input order."""
+    header = ["POD", "NODE", "FEASIBLE", "SCORE", "CPU", "MEMORY", "MESSAGE"]
+    rows = [
+        [p.pod, p.node or NOWHERE, str(p.feasible), _text(p.score), p.cpu, p.memory, p.message]
+        for p in run.placements
+    ]
+    if not wide:
+        header = header[:2] + header[-1:]
+        rows = [row[:2] + row[-1:] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "   ".join(cells).rstrip()
+
+
+def summary_lines(run: Run) -> Iterator[str]:
+    """Yield the summary for people, with the decisions per second."""
+    total = len(run.placements)
+    yield f"{run.placed} of {total} pods placed on {run.nodes} nodes"
+    if run.unschedulable_by:
+        yield ""
+        yield "Unschedulable pods by reason:"
+        width = len(str(max(run.unschedulable_by.values())))
+        for reason, count in _by_count(run.unschedulable_by):
+            yield f"  {count:>{width}}  {reason}"
+    if run.allocation:
+        yield ""
+        yield "Allocation:"
+        rows = [
+            (a.resource, _amount(a, a.requested), _amount(a, a.allocatable), f"{a.percent:.1f} %")
+            for a in run.allocation
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for name, requested, allocatable, percent in rows:
+            yield (
+                f"  {name:<{widths[0]}}  {requested:>{widths[1]}} of {allocatable:>{widths[2]}}"
+                f"  {percent:>{widths[3]}}"
+            )
+
+
+def speed_line(run: Run) -> str:
+    """Return how fast the decisions came."""
+    total = len(run.placements)
+    rate = f"{total / run.seconds:,.0f}" if run.seconds > 0 else "-"
+    return f"{total} decisions in {run.seconds:.2f} s ({rate} decisions/s)"
+
+
+def as_jsonl(run: Run) -> str:
+    """Return one line per pending pod: pod, node or null, message."""
+    encode = msgspec.json.Encoder().encode
+    lines = [encode({"pod": p.pod, "node": p.node, "message": p.message}) for p in run.placements]
+    return b"".join(line + b"\n" for line in lines).decode()
+
+
+def as_json(run: Run) -> str:
+    """Return one JSON document: placements and summary."""
+    return json.dumps(document(run), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_yaml(run: Run) -> str:
+    """Return the same document as YAML."""
+    return yaml.safe_dump(document(run), sort_keys=False, allow_unicode=True, width=10**6)
+
+
+def document(run: Run) -> dict[str, object]:
+    """Return placements and summary as plain data; amounts are in the scheduler's units."""
+    return {
+        "placements": [
+            {"pod": p.pod, "node": p.node, "message": p.message} for p in run.placements
+        ],
+        "summary": {
+            "nodes": run.nodes,
+            "pods": len(run.placements),
+            "placed": run.placed,
+            "unschedulable": len(run.placements) - run.placed,
+            "unschedulableByReason": dict(_by_count(run.unschedulable_by)),
+            "allocation": {
+                a.resource: {
+                    "requested": _amount(a, a.requested),
+                    "allocatable": _amount(a, a.allocatable),
+                    "percent": round(a.percent, 2),
+                }
+                for a in run.allocation
+            },
+        },
+    }
+
+
+def _by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _amount(allocation: Allocation, amount: int) -> str:
+    return quantity_text(allocation.resource, amount)
+
+
+def quantity_text(resource: str, amount: int) -> str:
+    """Return an amount in the scheduler's unit of a resource as a Kubernetes quantity."""
+    if resource == "cpu":
+        return str(Quantity(amount * MICRO))
+    in_bytes = resource in BYTES or resource.startswith("hugepages-")
+    return str(Quantity(amount * NANO, Format.BINARY_SI if in_bytes else Format.DECIMAL_SI))
+
+
+def _text(value: int | None) -> str:
+    return NOWHERE if value is None else str(value)

@@ -1,0 +1,239 @@
+"""Scenarios: a cluster, the pods to place in it, and what is expected of each of them.
+
+Two forms of one thing. A machine writes JSON lines (``.json``, ``.jsonl``, each with or without
+``.gz``): every line is a complete record, and what it leaves out did not happen. A person writes
+YAML documents (``kind: PolicyTest``) with short forms, and only what is stated is compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Final, TypeGuard
+
+import msgspec
+
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.model.manifests import ApiObject, decode_object
+from policy_sched.model.pod import Pod
+from policy_sched.simulate.expectations import read_outcome
+from policy_sched.simulate.outcome import Outcome
+from policy_sched.simulate.reader import WRONG_TYPE, WRONG_VALUE, Path, Plain, Reader
+from policy_sched.simulate.short_forms import expand
+from policy_sched.source import Marked, SourceFile, diagnostic, parse_documents
+
+API_VERSION: Final = "policysched.dev/v1alpha1"
+KIND: Final = "PolicyTest"
+KEYS: Final = (
+    "apiVersion", "kind", "metadata", "name", "policies", "config", "objects", "pending", "expect",
+)  # fmt: skip
+SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
+BAD_API_VERSION: Final = "PS706"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario, decoded.
+
+    ``config`` is the KubeSchedulerConfiguration itself, or the path of a file, or None for the
+    default profile. ``complete`` is set where a machine recorded everything that happened.
+    ``expect`` is by pod (namespace/name).
+    """
+
+    name: str
+    file: str
+    config: Mapping[str, object] | str | None
+    policies: tuple[str, ...]
+    objects: tuple[ApiObject, ...]
+    pending: tuple[Pod, ...]
+    expect: Mapping[str, Outcome]
+    complete: bool
+
+
+def load_scenarios(path: str) -> list[Scenario]:
+    """Return the scenarios of one file, in file order.
+
+    Raises PolicyError with every problem of the file, and OSError where it cannot be read.
+    """
+    name = path.removesuffix(".gz")
+    if not name.endswith(SUFFIXES):
+        hint = f"known endings: {', '.join(SUFFIXES)}, each with or without .gz"
+        raise PolicyError([Diagnostic(path, 1, 1, WRONG_VALUE, "not a scenario file", hint)])
+    try:
+        content = FilePath(path).read_bytes()
+        text = (gzip.decompress(content) if path.endswith(".gz") else content).decode()
+    except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise PolicyError([Diagnostic(path, 1, 1, WRONG_VALUE, str(error))]) from None
+    machine = name.endswith((".json", ".jsonl"))
+    found = _json_scenarios(path, text) if machine else _yaml_scenarios(path, text)
+    scenarios: list[Scenario] = []
+    problems: list[Diagnostic] = []
+    for scenario, wrong in found:
+        problems.extend(wrong)
+        if scenario is not None:
+            scenarios.append(scenario)
+    if problems:
+        raise PolicyError(problems)
+    return scenarios
+
+
+Found = tuple[Scenario | None, Sequence[Diagnostic]]
+
+
+def _yaml_scenarios(path: str, text: str) -> Iterator[Found]:
+    file = SourceFile(path, text)
+    documents, problems = parse_documents(file)
+    yield None, problems
+    for document in documents:
+        if document.value is None:
+            continue
+        places = _Places(file, document)
+        reader = Reader(places.blank)
+        scenario = _scenario(reader, path, document.value, complete=False)
+        yield scenario, reader.problems
+
+
+def _json_scenarios(path: str, text: str) -> Iterator[Found]:
+    """Yield each line's scenario; a text that is one JSON document over several lines is one."""
+    lines = [(1, text)] if path.removesuffix(".gz").endswith(".json") else _lines(text)
+    for number, line in lines:
+        try:
+            value = msgspec.json.decode(line)
+        except msgspec.DecodeError as error:
+            yield None, [Diagnostic(path, number, 1, WRONG_TYPE, f"not JSON: {error}")]
+            continue
+        places = _Places(SourceFile(path, line), None, first_line=number)
+        reader = Reader(places.blank)
+        yield _scenario(reader, path, value, complete=True), reader.problems
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+class _Places:
+    """Finds where a path stands; a JSON line is parsed for its marks only when asked."""
+
+    def __init__(self, file: SourceFile, document: Marked | None, first_line: int = 1) -> None:
+        self._file = file
+        self._document = document
+        self._first_line = first_line
+
+    def blank(self, path: Path, key: bool) -> Diagnostic:
+        """Return a diagnostic without words at ``path``, or at the nearest thing around it."""
+        if self._document is None:
+            documents, _ = parse_documents(self._file)
+            if not documents:  # JSON that YAML cannot read: the line is all that can be said
+                return Diagnostic(self._file.path, self._first_line, 1, "", "")
+            self._document = documents[0]
+        span = self._span(self._document, path, key)
+        blank = diagnostic(self._file, span, "", "")
+        return dataclasses.replace(blank, line=blank.line + self._first_line - 1)
+
+    @staticmethod
+    def _span(document: Marked, path: Path, key: bool) -> tuple[int, int]:
+        for length in range(len(path), -1, -1):
+            try:
+                if key and length == len(path):
+                    return document.key_span(path)
+                return document.span(path[:length])
+            except KeyError:
+                continue
+        return (0, 0)
+
+
+def _scenario(reader: Reader, path: str, value: object, *, complete: bool) -> Scenario:
+    fields = reader.mapping(value, (), KEYS)
+    _check_kind(reader, fields)
+    folder = FilePath(path).parent
+    policies = reader.texts(fields.get("policies"), ("policies",))
+    pending = tuple(
+        pod for i, pod in _objects(reader, fields, "pending") if _is_pod(reader, pod, i)
+    )
+    return Scenario(
+        name=_name(reader, fields),
+        file=path,
+        config=_config(reader, fields.get("config"), folder),
+        policies=tuple(str(folder / policy) for policy in policies),
+        objects=tuple(one for _, one in _objects(reader, fields, "objects")),
+        pending=pending,
+        expect=_expectations(reader, fields, {_key(pod) for pod in pending}),
+        complete=complete,
+    )
+
+
+def _check_kind(reader: Reader, fields: Plain) -> None:
+    version, kind = fields.get("apiVersion", API_VERSION), fields.get("kind", KIND)
+    if version != API_VERSION:
+        message = f'unknown apiVersion "{version}"'
+        reader.problem(
+            ("apiVersion",), BAD_API_VERSION, message, hint=f"this version reads {API_VERSION}"
+        )
+    if kind != KIND:
+        message = f'a scenario has kind {KIND}, not "{kind}"'
+        reader.problem(("kind",), WRONG_VALUE, message)
+
+
+def _name(reader: Reader, fields: Plain) -> str:
+    if "name" in fields:
+        return reader.text(fields["name"], ("name",))
+    metadata = reader.mapping(fields.get("metadata", {}), ("metadata",))
+    if "name" in metadata:
+        return reader.text(metadata["name"], ("metadata", "name"))
+    reader.require(fields, "name", ())
+    return ""
+
+
+def _config(reader: Reader, value: object, folder: FilePath) -> Mapping[str, object] | str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str(folder / value)
+    return reader.mapping(value, ("config",))
+
+
+def _objects(reader: Reader, fields: Plain, key: str) -> Iterator[tuple[int, ApiObject]]:
+    for i, value in enumerate(reader.items(fields.get(key), (key,))):
+        at = (key, i)
+        before = len(reader.problems)
+        manifest = expand(reader, value, at)
+        if len(reader.problems) > before:
+            continue
+
+        def report(path: Path, code: str, message: str, hint: str, at: Path = at) -> None:
+            reader.problem((*at, *path), code, message, hint=hint)
+
+        decoded = decode_object(manifest, report)
+        if decoded is not None:
+            yield i, decoded
+
+
+def _is_pod(reader: Reader, decoded: ApiObject, index: int) -> TypeGuard[Pod]:
+    if isinstance(decoded, Pod):
+        return True
+    reader.problem(("pending", index), WRONG_VALUE, "only pods can be pending")
+    return False
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _expectations(reader: Reader, fields: Plain, pending: set[str]) -> dict[str, Outcome]:
+    expect: dict[str, Outcome] = {}
+    for i, value in enumerate(reader.items(fields.get("expect"), ("expect",))):
+        at = ("expect", i)
+        outcome = read_outcome(reader, value, at)
+        if outcome.pod in expect:
+            reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is expected twice")
+        elif outcome.pod and outcome.pod not in pending:
+            hint = f"pending: {', '.join(sorted(pending)) or 'none'}"
+            reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is not pending", hint=hint)
+        expect[outcome.pod] = outcome
+    return expect

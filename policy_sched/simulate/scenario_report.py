@@ -1,0 +1,98 @@
+"""Shows the results of scenarios: as text, as JSON, and as JUnit XML for build servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from xml.etree import ElementTree as ET
+
+from policy_sched.simulate.comparison import Difference, Value
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The differences of one step; none means that all was as expected."""
+
+    file: str
+    scenario: str
+    pod: str
+    differences: tuple[Difference, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the step was as expected."""
+        return not self.differences
+
+
+def last_line(results: Sequence[StepResult]) -> str:
+    """Return the sentence that ends every report."""
+    return f"{sum(r.ok for r in results)} of {len(results)} steps as expected"
+
+
+def text_lines(results: Sequence[StepResult]) -> Iterator[str]:
+    """Yield a line per difference, below its scenario and pod, and one line per file."""
+    for file, of_file in groupby(results, key=lambda r: r.file):
+        steps = list(of_file)
+        for scenario, of_scenario in groupby(steps, key=lambda r: r.scenario):
+            wrong = [r for r in of_scenario if not r.ok]
+            if wrong:
+                yield f"{file}: {scenario}"
+            for result in wrong:
+                yield f"  {result.pod}"
+                for difference in result.differences:
+                    yield f"    {difference.field}"
+                    yield f"      expected {_shown(difference.expected)}"
+                    yield f"      got      {_shown(difference.got)}"
+        yield f"{file}: {sum(r.ok for r in steps)} of {len(steps)}"
+    yield last_line(results)
+
+
+def as_json(results: Sequence[StepResult]) -> str:
+    """Return one JSON document: counts, and every difference with its place."""
+    document = {
+        "steps": len(results),
+        "asExpected": sum(r.ok for r in results),
+        "differences": [
+            {
+                "file": r.file,
+                "scenario": r.scenario,
+                "pod": r.pod,
+                "field": d.field,
+                "expected": d.expected,
+                "got": d.got,
+            }
+            for r in results
+            for d in r.differences
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def as_junit(results: Sequence[StepResult]) -> str:
+    """Return JUnit XML: a suite per file, a case per step."""
+    root = ET.Element("testsuites", _counts(results))
+    for file, of_file in groupby(results, key=lambda r: r.file):
+        steps = list(of_file)
+        suite = ET.SubElement(root, "testsuite", {"name": file, **_counts(steps)})
+        for result in steps:
+            attributes = {"classname": result.scenario, "name": result.pod}
+            case = ET.SubElement(suite, "testcase", attributes)
+            if not result.ok:
+                fields = ", ".join(d.field for d in result.differences)
+                failure = ET.SubElement(case, "failure", {"message": fields})
+                failure.text = "\n".join(
+                    f"{d.field}: expected {_shown(d.expected)}, got {_shown(d.got)}"
+                    for d in result.differences
+                )
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _counts(results: Sequence[StepResult]) -> dict[str, str]:
+    return {"tests": str(len(results)), "failures": str(sum(not r.ok for r in results))}
+
+
+def _shown(value: Value) -> str:
+    return ", ".join(value) or "(none)" if isinstance(value, list) else str(value)
