@@ -1,0 +1,231 @@
+"""The cache: what the scheduler believes of nodes and pods, kept directly in the two tables.
+
+Theory of operation: a pod enters assumed (the scheduler has decided, the binding runs) or added
+(the watch shows it bound), and pod_states says what may happen to it then; every event is one
+method here. The cache *is* the table: there is no snapshot, and ``nodes.journal`` says what
+changed. An assumed pod counts on its node at once. After its binding has finished it expires
+``time_to_live`` ns later unless the watch confirms it; 0 waits for ever, as upstream does.
+
+Pods are known by uid. The watch of pods and the watch of nodes are not in step: a pod may come
+before its node or outlive it, and then waits as a ghost (see NodeTable).
+"""
+
+from __future__ import annotations
+
+from policy_sched.cluster.consistency import differences
+from policy_sched.cluster.interning import Strings
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_states import PodEvent, PodState, PodStateError, next_state
+from policy_sched.cluster.pod_table import NO_NODE, PodTable
+from policy_sched.errors import ClusterError
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.node import Node
+from policy_sched.model.pod_info import PodInfo
+
+
+class Record:
+    """One pod of the cache: what it is, where, in which state, and its row in the pod table."""
+
+    __slots__ = ("info", "node_name", "row", "state")
+
+    def __init__(self, info: PodInfo, node_name: str, state: PodState, row: int) -> None:
+        self.info = info
+        self.node_name = node_name
+        self.state = state
+        self.row = row
+
+
+class Cache:
+    """Owns the node table and the pod table, and is the only one to change them."""
+
+    def __init__(self, time_to_live: int = 0) -> None:
+        strings = Strings()
+        self.nodes = NodeTable(strings)
+        self.pods = PodTable(strings)
+        self.time_to_live = time_to_live
+        self._records: dict[str, Record] = {}
+        self._deadlines: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """Return how many pods the cache holds, assumed ones and ghosts included."""
+        return len(self._records)
+
+    # Nodes and namespaces.
+
+    def add_node(self, node: Node) -> None:
+        """Take a node in; one that is known is updated."""
+        nodes = self.nodes
+        row = nodes.row_of.get(node.metadata.name)
+        if row is not None:
+            nodes.update_node(row, node)
+            return
+        row = nodes.add_node(node)
+        for uid in nodes.pods_on(row):
+            self.pods.move(self._records[uid].row, row)
+
+    def update_node(self, node: Node) -> None:
+        """Replace a node by its newer form; one that is not known is added."""
+        self.add_node(node)
+
+    def remove_node(self, node: Node) -> None:
+        """Drop a node; its pods stay as ghosts until they are removed or the node comes back.
+
+        Raises ClusterError if the node is not known.
+        """
+        row = self.nodes.row_of.get(node.metadata.name)
+        if row is None:
+            raise ClusterError(f"node {node.metadata.name} is not in the cache")
+        for uid in self.nodes.remove_node(row):
+            self.pods.move(self._records[uid].row, NO_NODE)
+
+    def set_namespace(self, namespace: Namespace) -> None:
+        """Take a namespace in, or replace it by its newer form."""
+        self.nodes.namespaces[namespace.metadata.name] = namespace
+
+    def remove_namespace(self, name: str) -> None:
+        """Drop a namespace if it is known."""
+        self.nodes.namespaces.pop(name, None)
+
+    # Pods: questions.
+
+    def state(self, uid: str) -> PodState:
+        """Return the state of a pod; INITIAL if the cache does not hold it."""
+        record = self._records.get(uid)
+        return PodState.INITIAL if record is None else record.state
+
+    def is_assumed(self, uid: str) -> bool:
+        """Tell whether a pod is assumed, its binding finished or not, and not yet confirmed."""
+        record = self._records.get(uid)
+        return record is not None and record.state is not PodState.ADDED
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """Return a pod by uid, None if the cache does not hold it."""
+        record = self._records.get(uid)
+        return None if record is None else record.info
+
+    def node_of(self, uid: str) -> str:
+        """Return the name of the node that a pod counts on, "" if the cache does not hold it."""
+        record = self._records.get(uid)
+        return "" if record is None else record.node_name
+
+    # Pods: events. Each raises PodStateError if the transition table has no such transition.
+
+    def assume(self, info: PodInfo, node_name: str) -> None:
+        """Count a pod on a node before its binding is known; sets ``info.node_name``."""
+        record = self._records.get(info.uid)
+        if record is not None:
+            next_state(record.state, PodEvent.ASSUME, info.key)
+        info.node_name = node_name
+        self._insert(info, node_name, PodState.ASSUMED)
+
+    def finish_binding(self, uid: str, now_ns: int) -> None:
+        """Start the time after which the assumed pod expires if the watch does not confirm it."""
+        record = self._records.get(uid)
+        if record is None:
+            return
+        record.state = next_state(record.state, PodEvent.FINISH_BINDING, record.info.key)
+        if record.state is PodState.BOUND and self.time_to_live:
+            self._deadlines[uid] = now_ns + self.time_to_live
+
+    def forget(self, uid: str) -> None:
+        """Take an assumed pod back: its binding failed. A pod that is gone already is no error."""
+        record = self._records.get(uid)
+        if record is not None:
+            next_state(record.state, PodEvent.FORGET, record.info.key)
+            self._remove(uid, record)
+            record.info.node_name = ""
+
+    def expire(self, now_ns: int) -> list[PodInfo]:
+        """Take back the bound pods whose time is up at ``now_ns``, and return them."""
+        due = [uid for uid, deadline in self._deadlines.items() if deadline <= now_ns]
+        expired = []
+        for uid in due:
+            record = self._records[uid]
+            next_state(record.state, PodEvent.EXPIRE, record.info.key)
+            self._remove(uid, record)
+            record.info.node_name = ""
+            expired.append(record.info)
+        return expired
+
+    def add_pod(self, info: PodInfo) -> None:
+        """Take in a pod that the watch shows bound, or confirm an assumed one.
+
+        Where it was assumed on another node than it is bound to, the watch is right.
+        """
+        record = self._records.get(info.uid)
+        if record is None:
+            self._insert(info, info.node_name, PodState.ADDED)
+            return
+        state = next_state(record.state, PodEvent.ADD, info.key)
+        self._deadlines.pop(info.uid, None)
+        if record.node_name == info.node_name:
+            self._replace(record, info)
+            record.state = state
+        else:
+            self._remove(info.uid, record)
+            self._insert(info, info.node_name, state)
+
+    def update_pod(self, info: PodInfo) -> None:
+        """Replace a pod by its newer form, on the same node."""
+        record = self._records.get(info.uid)
+        state = PodState.INITIAL if record is None else record.state
+        next_state(state, PodEvent.UPDATE, info.key)
+        assert record is not None, "only a pod of the cache can be updated"
+        if record.node_name != info.node_name:
+            raise PodStateError(
+                f"pod {info.key} is on node {record.node_name} and cannot move to"
+                f" {info.node_name or 'no node'}"
+            )
+        self._replace(record, info)
+
+    def remove_pod(self, info: PodInfo) -> None:
+        """Take out a pod that was deleted or has ended; ``info`` may be an older form of it."""
+        record = self._records.get(info.uid)
+        state = PodState.INITIAL if record is None else record.state
+        next_state(state, PodEvent.REMOVE, info.key)
+        assert record is not None, "only a pod of the cache can be removed"
+        self._remove(info.uid, record)
+
+    def check(self) -> list[str]:
+        """Work everything out anew from nodes and pods; return what differs, [] if nothing."""
+        return differences(
+            self.nodes,
+            self.pods,
+            {uid: (r.info, r.node_name, r.row) for uid, r in self._records.items()},
+        )
+
+    def _insert(self, info: PodInfo, node_name: str, state: PodState) -> None:
+        uid = info.uid
+        if not uid or not node_name:
+            raise PodStateError(f"pod {info.key} has no {'node' if uid else 'uid'}")
+        nodes = self.nodes
+        row = nodes.row_of.get(node_name, NO_NODE)
+        if row == NO_NODE:
+            nodes.ghosts.setdefault(node_name, {})[uid] = info
+        else:
+            nodes.add_pod(row, info)
+        self._records[uid] = Record(info, node_name, state, self.pods.add(info, row))
+
+    def _replace(self, record: Record, info: PodInfo) -> None:
+        nodes = self.nodes
+        row = nodes.row_of.get(record.node_name, NO_NODE)
+        if row == NO_NODE:
+            nodes.ghosts[record.node_name][info.uid] = info
+        else:
+            nodes.replace_pod(row, record.info, info)
+        self.pods.replace(record.row, info, row)
+        record.info = info
+
+    def _remove(self, uid: str, record: Record) -> None:
+        nodes = self.nodes
+        row = nodes.row_of.get(record.node_name, NO_NODE)
+        if row == NO_NODE:
+            ghosts = nodes.ghosts[record.node_name]
+            del ghosts[uid]
+            if not ghosts:
+                del nodes.ghosts[record.node_name]
+        else:
+            nodes.remove_pod(row, record.info)
+        self.pods.remove(record.row)
+        del self._records[uid]
+        self._deadlines.pop(uid, None)

@@ -1,0 +1,84 @@
+"""Which nodes have which image: the cluster-wide state that image locality weighs.
+
+Theory of operation: as upstream's cache, one state per image *name* (an image has several), shared
+by all nodes that have it. Its size is what the first of them reported and stays until the last
+one is gone, even where another architecture's image of that name has another size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policy_sched.model.node import Node
+
+
+class ImageState:
+    """Size in bytes of an image name and the rows of the live nodes that have it."""
+
+    __slots__ = ("rows", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rows: set[int] = set()
+
+
+class Images:
+    """The states of all image names on live nodes."""
+
+    __slots__ = ("states", "watched")
+
+    def __init__(self) -> None:
+        self.states: dict[str, ImageState] = {}
+        self.watched: set[str] = set()
+        """Names that somebody asked about; only their changes are worth telling."""
+
+    def size_on(self, name: str, row: int) -> int | None:
+        """Return the size of an image if the row's node has it, else None."""
+        state = self.states.get(name)
+        return state.size if state is not None and row in state.rows else None
+
+    def node_count(self, name: str) -> int:
+        """Return how many live nodes have the image, and watch the name from now on."""
+        self.watched.add(name)
+        state = self.states.get(name)
+        return 0 if state is None else len(state.rows)
+
+    def add(self, row: int, node: Node) -> None:
+        """Count a node's images."""
+        states = self.states
+        for name, size in names_of(node):
+            state = states.get(name)
+            if state is None:
+                state = states[name] = ImageState(size)
+            state.rows.add(row)
+
+    def remove(self, row: int, node: Node) -> None:
+        """Take a node's images out of the count."""
+        states = self.states
+        for name, _ in names_of(node):
+            state = states.get(name)
+            if state is not None:
+                state.rows.discard(row)
+                if not state.rows:
+                    del states[name]
+
+    def replace(self, row: int, old: Node, new: Node) -> bool:
+        """Count ``new`` instead of ``old``; say whether a watched image's count or size changed."""
+        touched = self.watched.intersection(
+            name for node in (old, new) for name, _ in names_of(node)
+        )
+        before = {name: self._summary(name) for name in touched}
+        self.remove(row, old)
+        self.add(row, new)
+        return any(self._summary(name) != summary for name, summary in before.items())
+
+    def _summary(self, name: str) -> tuple[int, int] | None:
+        state = self.states.get(name)
+        return None if state is None else (state.size, len(state.rows))
+
+
+def names_of(node: Node) -> Iterator[tuple[str, int]]:
+    """Yield each name of each image of a node, with the image's size in bytes."""
+    for image in node.status.images:
+        for name in image.names:
+            yield name, image.size_bytes

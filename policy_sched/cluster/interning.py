@@ -1,0 +1,90 @@
+"""Turns strings and small sets into dense numbers, so that a column of them is a column of ints.
+
+Theory of operation: both interners only ever grow. A code or id, once given, means the same for
+as long as the interner lives, so tables of answers indexed by it stay right and are extended at
+their end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Strings:
+    """Codes of strings: 0 means missing; every string, the empty one too, has a code from 1."""
+
+    __slots__ = ("_codes", "texts")
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+        self.texts: list[str] = [""]
+        """Text by code. Append-only; the text of code 0 stands for a missing value."""
+        self.code("")
+
+    def __len__(self) -> int:
+        """Return one more than the highest code."""
+        return len(self.texts)
+
+    def code(self, text: str) -> int:
+        """Return the code of a string, a new one if it was never seen."""
+        code = self._codes.get(text)
+        if code is None:
+            code = self._codes[text] = len(self.texts)
+            self.texts.append(text)
+        return code
+
+    def find(self, text: str) -> int:
+        """Return the code of a string, or -1, which no column holds, if it was never seen."""
+        return self._codes.get(text, -1)
+
+    def text(self, code: int) -> str:
+        """Return the string of a code; "" for 0."""
+        return self.texts[code]
+
+
+class Sets(Generic[T]):
+    """Ids of items, and ids of tuples of items; set 0 is the empty one.
+
+    ``items[i]`` is the item with id ``i`` and ``sets[s]`` the item ids of set ``s``, in the order
+    in which the members were first given: two orders are two sets.
+    """
+
+    __slots__ = ("_item_ids", "_set_ids", "items", "sets")
+
+    def __init__(self) -> None:
+        self._item_ids: dict[T, int] = {}
+        self._set_ids: dict[tuple[int, ...], int] = {(): 0}
+        self.items: list[T] = []
+        self.sets: list[tuple[int, ...]] = [()]
+
+    def item_id(self, item: T) -> int:
+        """Return the id of an item, a new one if it was never seen."""
+        number = self._item_ids.get(item)
+        if number is None:
+            number = self._item_ids[item] = len(self.items)
+            self.items.append(item)
+        return number
+
+    def find_item(self, item: T) -> int:
+        """Return the id of an item, or -1 if it was never seen."""
+        return self._item_ids.get(item, -1)
+
+    def set_id(self, items: Iterable[T]) -> int:
+        """Return the id of the set with these members in this order."""
+        return self.set_of_ids(tuple(map(self.item_id, items)))
+
+    def set_of_ids(self, members: tuple[int, ...]) -> int:
+        """Return the id of the set with the items of these ids in this order."""
+        number = self._set_ids.get(members)
+        if number is None:
+            number = self._set_ids[members] = len(self.sets)
+            self.sets.append(members)
+        return number
+
+    def members(self, set_id: int) -> tuple[T, ...]:
+        """Return the items of a set, in its order."""
+        items = self.items
+        return tuple([items[i] for i in self.sets[set_id]])

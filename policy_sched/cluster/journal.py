@@ -1,0 +1,85 @@
+"""The change journal: which rows of the node table changed since a version, in O(changes).
+
+Theory of operation: every change appends one number, row and kind packed together. A version is
+the count of changes ever appended, so the changes since version v are the tail of the list. The
+list is cut to its newest half when it is full; who asks for an older version gets None and
+recomputes everything, which at that distance is also the faster way.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+STATIC: Final = 1
+"""A value of the row changed that comes from the node object."""
+DYNAMIC: Final = 2
+"""A value of the row changed that comes from the pods on it."""
+STRUCTURE: Final = 4
+"""A node came to or left the row, or a number changed that every row shares."""
+
+_KIND_BITS: Final = 3
+_KIND_MASK: Final = 7
+
+
+class Changes(NamedTuple):
+    """Changed rows, each once, in order of their first change; ``kinds[i]`` is of ``rows[i]``.
+
+    A kind is a union of STATIC, DYNAMIC and STRUCTURE; ``kind`` is the union over all rows.
+    """
+
+    rows: list[int]
+    kinds: list[int]
+    kind: int
+
+
+_NOTHING: Final = Changes([], [], 0)
+
+
+class Journal:
+    """Remembers the last ``capacity / 2`` to ``capacity`` changes."""
+
+    __slots__ = ("_capacity", "_dropped", "_log")
+
+    def __init__(self, capacity: int = 65_536) -> None:
+        self._capacity = capacity
+        self._dropped = 0
+        self._log: list[int] = []
+
+    @property
+    def version(self) -> int:
+        """How many changes there ever were."""
+        return self._dropped + len(self._log)
+
+    def append(self, row: int, kind: int) -> None:
+        """Note that something of ``kind`` changed on ``row``."""
+        log = self._log
+        log.append(row << _KIND_BITS | kind)
+        if len(log) > self._capacity:
+            cut = len(log) - self._capacity // 2
+            del log[:cut]
+            self._dropped += cut
+
+    def since(self, version: int) -> Changes | None:
+        """Return what changed after ``version``; None if that is too long ago to say.
+
+        The result is shared when empty: do not change its lists.
+        """
+        log = self._log
+        start = version - self._dropped
+        if start < 0:
+            return None
+        count = len(log) - start
+        if count == 0:
+            return _NOTHING
+        if count == 1:
+            entry = log[-1]
+            kind = entry & _KIND_MASK
+            return Changes([entry >> _KIND_BITS], [kind], kind)
+        kinds: dict[int, int] = {}
+        union = 0
+        for entry in dict.fromkeys(log[start:]):
+            row = entry >> _KIND_BITS
+            kind = entry & _KIND_MASK
+            kinds[row] = kinds.get(row, 0) | kind
+            union |= kind
+        return Changes(list(kinds), list(kinds.values()), union)

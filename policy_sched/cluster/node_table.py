@@ -1,0 +1,264 @@
+"""The nodes of the cluster as columns: one row per node, one array per thing that is known of it.
+
+Theory of operation: a live node has a row below ``n`` that stays its own while the node lives;
+the row of a removed node is zeroed, freed and given to a later node. A column comes into being
+when somebody first asks for its key, filled from the nodes and pods there are, and is kept up to
+date from then on; only four are there from the start (name, podCount, usedPorts, live). Static
+columns change with the node object and raise their ``version``; dynamic ones change with pods.
+Every change of a row is appended to ``journal``, once per event.
+
+Pods of a node that is not known (not yet, or no longer) wait in ``ghosts`` under its name, are
+counted nowhere, and move to the row when the node comes: pods and nodes are watched separately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from policy_sched.cluster.column import Column, Rows
+from policy_sched.cluster.columns import MAX_QUANTITY, NODE_COLUMNS, Key, family_of
+from policy_sched.cluster.images import Images
+from policy_sched.cluster.interning import Sets, Strings
+from policy_sched.cluster.journal import DYNAMIC, STATIC, STRUCTURE, Journal
+from policy_sched.cluster.node_values import Reader, reader, visible
+from policy_sched.cluster.usage import Usage
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.node import Node
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.records import HostPort, Taint
+
+
+class NodeTable:
+    """Columns over the rows ``[0, n)``; rows that are not ``live`` hold zeros.
+
+    ``names[row]`` and ``nodes[row]`` are "" and None on a dead row; ``row_of`` has live nodes
+    only. Change it through the Cache.
+    """
+
+    def __init__(self, strings: Strings | None = None, journal: Journal | None = None) -> None:
+        self.strings = Strings() if strings is None else strings
+        self.journal = Journal() if journal is None else journal
+        self.taint_sets: Sets[Taint] = Sets()
+        self.port_sets: Sets[HostPort] = Sets()
+        self.namespaces: dict[str, Namespace] = {}
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.row_of: dict[str, int] = {}
+        self.ghosts: dict[str, dict[str, PodInfo]] = {}
+        self.static_version = 0
+        """Rises with every change of a node, whichever column it is in, and of row structure."""
+        self._pods: list[dict[str, PodInfo]] = []
+        self._rows = Rows()
+        self._columns: dict[Key, Column] = {}
+        self._readers: list[tuple[Column, Reader]] = []
+        self._image_columns: list[tuple[Column, str]] = []
+        self.images = Images()
+        self._totals: dict[Key, int] = {}
+        self._totals_version = 0
+        self.live = self._new_column(("live",))
+        pod_count, ports = self._new_column(("podCount",)), self._new_column(("usedPorts",))
+        self._usage = Usage(pod_count, ports, self.port_sets)
+        self.column(("name",))
+
+    # What the table says.
+
+    @property
+    def n(self) -> int:
+        """High-water mark: every row that ever had a node is below it; never falls."""
+        return self._rows.n
+
+    @property
+    def live_count(self) -> int:
+        """How many nodes there are."""
+        return len(self.row_of)
+
+    def column(self, key: Key) -> Column:
+        """Return a column, made and filled now if nobody asked for it before.
+
+        ``requested`` and ``free`` of a resource bring each other and ``allocatable`` along.
+        Raises KeyError if no family of columns.NODE_COLUMNS allows the key.
+        """
+        column = self._columns.get(key)
+        return self._materialise(key) if column is None else column
+
+    @property
+    def materialised(self) -> Mapping[Key, Column]:
+        """The columns that are there, by key."""
+        return self._columns
+
+    def pods_on(self, row: int) -> Mapping[str, PodInfo]:
+        """Return the pods on a row by uid, in order of arrival; the mapping stays current."""
+        return self._pods[row]
+
+    def image_nodes(self, name: str) -> int:
+        """Return how many nodes have an image; a change of it is a STRUCTURE change from now on."""
+        return self.images.node_count(name)
+
+    def total_allocatable(self, resource: str) -> int:
+        """Return the sum of a resource's allocatable over all nodes."""
+        return self._total(("allocatable", resource))
+
+    def total_requested(self, resource: str) -> int:
+        """Return the sum of a resource's requests over the pods on all nodes."""
+        return self._total(("requested", resource))
+
+    @property
+    def pod_total(self) -> int:
+        """How many pods are on all nodes, assumed ones included, ghosts not."""
+        return self._total(("podCount",))
+
+    def _total(self, key: Key) -> int:
+        if self._totals_version != self.journal.version:
+            self._totals.clear()
+            self._totals_version = self.journal.version
+        total = self._totals.get(key)
+        if total is None:
+            total = self._totals[key] = int(self.column(key).values.sum())
+        return total
+
+    # Nodes come, change and go.
+
+    def add_node(self, node: Node) -> int:
+        """Give a node that has no row a row, its ghosts included, and return it."""
+        name = node.metadata.name
+        row = self._rows.take()
+        if row == self._rows.capacity:
+            self._grow()
+        pods = self.ghosts.pop(name, {})
+        if row == len(self.names):
+            self.names.append(name)
+            self.nodes.append(node)
+            self._pods.append(pods)
+        else:
+            self.names[row], self.nodes[row], self._pods[row] = name, node, pods
+        self.row_of[name] = row
+        self.live.put(row, True)
+        self.images.add(row, node)
+        self._write_static(row, node)
+        self._usage.refill(row, pods.values())
+        self._note(row, STRUCTURE)
+        return row
+
+    def update_node(self, row: int, node: Node) -> None:
+        """Replace the node of a row; a change that no decision can see is not noted."""
+        old = self.nodes[row]
+        assert old is not None, "only live rows are updated"
+        self.nodes[row] = node
+        if old is node or visible(old) == visible(node):
+            return
+        shared = self.images.replace(row, old, node)
+        self._write_static(row, node)
+        kind = STATIC | (DYNAMIC if self._usage.refresh_free(row) else 0)
+        self._note(row, kind | STRUCTURE if shared else kind)
+
+    def remove_node(self, row: int) -> dict[str, PodInfo]:
+        """Free a row and return the pods that were on it; they are ghosts now."""
+        node, name, pods = self.nodes[row], self.names[row], self._pods[row]
+        assert node is not None, "only live rows are removed"
+        self.images.remove(row, node)
+        for column in self._columns.values():
+            if column.static:
+                column.put(row, 0)
+            else:
+                column.view[row] = 0
+        self._usage.forget_row(row)
+        del self.row_of[name]
+        self.names[row], self.nodes[row], self._pods[row] = "", None, {}
+        if pods:
+            self.ghosts[name] = pods
+        self._rows.give_back(row)
+        self._note(row, STRUCTURE)
+        return pods
+
+    # Pods come, change and go. The hot path: see Usage.
+
+    def add_pod(self, row: int, info: PodInfo) -> None:
+        """Put a pod on a live row."""
+        self._pods[row][info.uid] = info
+        self._usage.add(row, info)
+        self.journal.append(row, DYNAMIC)
+
+    def replace_pod(self, row: int, old: PodInfo, info: PodInfo) -> None:
+        """Put a newer form of a pod in its old one's place on a live row."""
+        self._pods[row][info.uid] = info
+        self._usage.remove(row, old)
+        self._usage.add(row, info)
+        self.journal.append(row, DYNAMIC)
+
+    def remove_pod(self, row: int, info: PodInfo) -> None:
+        """Take a pod off a live row."""
+        del self._pods[row][info.uid]
+        self._usage.remove(row, info)
+        self.journal.append(row, DYNAMIC)
+
+    # Columns.
+
+    def _note(self, row: int, kind: int) -> None:
+        self.static_version += 1
+        self.journal.append(row, kind)
+
+    def _new_column(self, key: Key) -> Column:
+        column = Column(key, family_of(key, NODE_COLUMNS), self._rows.capacity)
+        self._columns[key] = column
+        return column
+
+    def _materialise(self, key: Key) -> Column:
+        family = family_of(key, NODE_COLUMNS)
+        name, argument = key[0], key[-1]
+        if name in ("requested", "free"):
+            free, requested = (
+                self._new_column(("free", argument)),
+                self._new_column(("requested", argument)),
+            )
+            self._usage.amounts[argument] = (
+                requested,
+                free,
+                self.column(("allocatable", argument)),
+            )
+            self._usage.rewire()
+            self._usage.fill(argument, self._live_pods())
+            return self._columns[key]
+        if name == "nonZeroRequested":
+            column = self._usage.non_zero[argument] = self._new_column(key)
+            self._usage.rewire()
+            self._usage.fill_non_zero(argument, self._live_pods())
+            return column
+        if family.argument == "image name":
+            return self._new_image_column(key)
+        read = reader(key, self.strings, self.taint_sets)
+        column = self._new_column(key)
+        self._readers.append((column, read))
+        for row in self.row_of.values():
+            node = self.nodes[row]
+            assert node is not None, "row_of has live rows only"
+            column.view[row] = read(node)
+        return column
+
+    def _new_image_column(self, key: Key) -> Column:
+        column = self._new_column(key)
+        self.images.watched.add(key[1])
+        self._image_columns.append((column, key[1]))
+        for row in self.row_of.values():
+            column.view[row] = self._image_value(key, row)
+        return column
+
+    def _image_value(self, key: Key, row: int) -> int:
+        size = self.images.size_on(key[1], row)
+        if key[0] == "imagePresent":
+            return size is not None
+        return 0 if size is None else min(max(size, 0), MAX_QUANTITY)
+
+    def _write_static(self, row: int, node: Node) -> None:
+        for column, read in self._readers:
+            column.put(row, read(node))
+        for column, _ in self._image_columns:
+            column.put(row, self._image_value(column.key, row))
+
+    def _live_pods(self) -> Iterator[tuple[int, Mapping[str, PodInfo]]]:
+        return ((row, self._pods[row]) for row in self.row_of.values())
+
+    def _grow(self) -> None:
+        self._rows.capacity *= 2
+        for column in self._columns.values():
+            column.grow(self._rows.capacity)
+        self._usage.rewire()

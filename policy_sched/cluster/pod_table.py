@@ -1,0 +1,160 @@
+"""The pods of the cache as columns: one row per pod that is bound or assumed.
+
+Theory of operation: rows are taken and given back as in the node table, and columns come into
+being when first asked for. The column ``node`` is always there and joins a pod to its node's row:
+-1 on free rows and while the node is not known, so that a reduction over nodes drops both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Final, TypeAlias
+
+from policy_sched.cluster.column import Column, Rows
+from policy_sched.cluster.columns import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
+from policy_sched.cluster.interning import Strings
+from policy_sched.cluster.usage import clamped
+from policy_sched.model.pod_info import PodInfo
+
+Reader: TypeAlias = Callable[[PodInfo], int]
+
+NO_NODE: Final = -1
+
+_TEXT_ATTRIBUTES: Final = {
+    "name": "name",
+    "namespace": "namespace",
+    "uid": "uid",
+    "nodeName": "node_name",
+    "nominatedNodeName": "nominated_node_name",
+    "schedulerName": "scheduler_name",
+    "priorityClassName": "priority_class_name",
+    "preemptionPolicy": "preemption_policy",
+    "qosClass": "qos_class",
+    "serviceAccountName": "service_account_name",
+    "runtimeClassName": "runtime_class_name",
+    "ownerKind": "owner_kind",
+    "ownerName": "owner_name",
+    "ownerUID": "owner_uid",
+    "podGroup": "pod_group",
+}
+"""Attribute of PodInfo by column name."""
+
+
+class PodTable:
+    """Columns over the pod rows ``[0, n)``; ``infos[row]`` is None on a free row.
+
+    ``version`` rises with every change. Change it through the Cache.
+    """
+
+    def __init__(self, strings: Strings) -> None:
+        self.strings = strings
+        self.infos: list[PodInfo | None] = []
+        self.version = 0
+        self._rows = Rows()
+        self.node = Column(("node",), POD_COLUMNS["node"], self._rows.capacity, NO_NODE)
+        self._columns: dict[Key, Column] = {("node",): self.node}
+        self._readers: list[tuple[Column, Reader]] = []
+
+    @property
+    def n(self) -> int:
+        """High-water mark: every row that ever had a pod is below it; never falls."""
+        return self._rows.n
+
+    def column(self, key: Key) -> Column:
+        """Return a column, made and filled now if nobody asked for it before.
+
+        Raises KeyError if no family of columns.POD_COLUMNS allows the key.
+        """
+        column = self._columns.get(key)
+        if column is not None:
+            return column
+        column = Column(key, family_of(key, POD_COLUMNS), self._rows.capacity)
+        read = reader(key, self.strings)
+        for row, info in enumerate(self.infos):
+            if info is not None:
+                column.view[row] = read(info)
+        self._columns[key] = column
+        self._readers.append((column, read))
+        return column
+
+    @property
+    def materialised(self) -> Mapping[Key, Column]:
+        """The columns that are there, by key."""
+        return self._columns
+
+    def add(self, info: PodInfo, node_row: int) -> int:
+        """Give a pod a row and return it; ``node_row`` is -1 while its node is not known."""
+        rows = self._rows
+        row = rows.take()
+        if row == rows.capacity:
+            self._grow()
+        if row == len(self.infos):
+            self.infos.append(info)
+        else:
+            self.infos[row] = info
+        self.node.view[row] = node_row
+        for column, read in self._readers:
+            column.view[row] = read(info)
+        self.version += 1
+        return row
+
+    def replace(self, row: int, info: PodInfo, node_row: int) -> None:
+        """Put a newer form of a pod in its row."""
+        self.infos[row] = info
+        self.node.view[row] = node_row
+        for column, read in self._readers:
+            column.view[row] = read(info)
+        self.version += 1
+
+    def move(self, row: int, node_row: int) -> None:
+        """Say that the pod's node has come (its row) or gone (-1)."""
+        self.node.view[row] = node_row
+        self.version += 1
+
+    def remove(self, row: int) -> None:
+        """Free a pod's row."""
+        self.infos[row] = None
+        self.node.view[row] = NO_NODE
+        for column, _ in self._readers:
+            column.view[row] = 0
+        self._rows.give_back(row)
+        self.version += 1
+
+    def _grow(self) -> None:
+        self._rows.capacity *= 2
+        for column in self._columns.values():
+            column.grow(self._rows.capacity, NO_NODE if column is self.node else 0)
+
+
+def reader(key: Key, strings: Strings) -> Reader:
+    """Return the function that reads the column ``key`` from a pod."""
+    code = strings.code
+    name, argument = key[0], key[-1]
+    if name in POD_TEXTS:
+        text: Callable[[PodInfo], str] = attrgetter(_TEXT_ATTRIBUTES[name])
+        return lambda info: code(text(info))
+    match name:
+        case "label":
+            return lambda info: code(info.labels[argument]) if argument in info.labels else 0
+        case "annotation":
+            return lambda info: (
+                code(info.annotations[argument]) if argument in info.annotations else 0
+            )
+        case "priority":
+            return lambda info: info.priority
+        case "creationTime":
+            return lambda info: min(max(info.creation_time, 0), MAX_TIME)
+        case "startTime":
+            return lambda info: min(max(info.start_time, 0), MAX_TIME)
+        case "terminating":
+            return lambda info: info.terminating
+        case "hostNetwork":
+            return lambda info: info.host_network
+        case "request":
+            return lambda info: clamped(info.requests.get(argument, 0))
+        case "nonZeroRequest":
+            return lambda info: clamped(info.non_zero_requests.get(argument, 0))
+        case "limit":
+            return lambda info: clamped(info.limits.get(argument, 0))
+    raise KeyError(f"no pod column {key!r}")

@@ -1,0 +1,133 @@
+"""What the pods on each node take: the dynamic columns, kept up to date pod by pod.
+
+Theory of operation: ``requested`` and ``free`` of a resource come into being together and are
+written together; ``free`` is allocatable - requested. A resource that nobody asked about costs
+nothing. Host ports are counted per node, because two bound pods may hold the same one; the
+column holds the set of those counted. Only live rows are kept: the pods of a node that is not
+known are nowhere in these columns, and ``refill`` counts them when the node comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from policy_sched.cluster.column import Column
+from policy_sched.cluster.columns import MAX_QUANTITY
+from policy_sched.cluster.interning import Sets
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.records import HostPort
+
+
+class Usage:
+    """The dynamic columns of the node table, and the arithmetic of a pod coming or going.
+
+    ``amounts[resource]`` is (requested, free, allocatable) and ``non_zero[resource]`` the column
+    of that name; ``rewire`` must be called after a column is added or grown.
+    """
+
+    __slots__ = (
+        "_non_zero_views",
+        "_pairs",
+        "_pod_count",
+        "_ports",
+        "amounts",
+        "non_zero",
+        "pod_count",
+        "port_sets",
+        "used_ports",
+    )
+
+    def __init__(self, pod_count: Column, used_ports: Column, port_sets: Sets[HostPort]) -> None:
+        self.amounts: dict[str, tuple[Column, Column, Column]] = {}
+        self.non_zero: dict[str, Column] = {}
+        self.pod_count = pod_count
+        self.used_ports = used_ports
+        self.port_sets = port_sets
+        self._ports: dict[int, dict[int, int]] = {}
+        self.rewire()
+
+    def rewire(self) -> None:
+        """Take the columns' present memory for the hot path."""
+        self._pod_count = self.pod_count.view
+        self._pairs = {r: (c[0].view, c[1].view) for r, c in self.amounts.items()}
+        self._non_zero_views = {r: c.view for r, c in self.non_zero.items()}
+
+    def add(self, row: int, info: PodInfo) -> None:
+        """Count a pod on a live row."""
+        self._count(row, info, 1)
+
+    def remove(self, row: int, info: PodInfo) -> None:
+        """Take a pod, the very one that was added, out of a live row."""
+        self._count(row, info, -1)
+
+    def _count(self, row: int, info: PodInfo, sign: int) -> None:
+        pairs = self._pairs
+        for resource, amount in info.requests.items():
+            pair = pairs.get(resource)
+            if pair is not None:
+                change = amount * sign if amount < MAX_QUANTITY else MAX_QUANTITY * sign
+                requested, free = pair
+                requested[row] += change
+                free[row] -= change
+        views = self._non_zero_views
+        for resource, amount in info.non_zero_requests.items():
+            view = views.get(resource)
+            if view is not None:
+                view[row] += amount * sign if amount < MAX_QUANTITY else MAX_QUANTITY * sign
+        self._pod_count[row] += sign
+        if info.host_ports:
+            self._count_ports(row, info.host_ports, sign)
+
+    def refill(self, row: int, infos: Iterable[PodInfo]) -> None:
+        """Set the row of a node that has just come to what its pods take."""
+        for _, free, allocatable in self.amounts.values():
+            free.view[row] = allocatable.view[row]
+        for info in infos:
+            self.add(row, info)
+
+    def refresh_free(self, row: int) -> bool:
+        """Work out ``free`` anew after the node's allocatable changed; say whether it changed."""
+        changed = False
+        for requested, free, allocatable in self.amounts.values():
+            value = allocatable.view[row] - requested.view[row]
+            if free.view[row] != value:
+                free.view[row] = value
+                changed = True
+        return changed
+
+    def fill(self, resource: str, pods: Iterable[tuple[int, Mapping[str, PodInfo]]]) -> None:
+        """Fill the new columns of one resource from the pods of every live row."""
+        requested, free, allocatable = self.amounts[resource]
+        for row, infos in pods:
+            for info in infos.values():
+                requested.view[row] += clamped(info.requests.get(resource, 0))
+        free.values[:] = allocatable.values - requested.values
+
+    def fill_non_zero(
+        self, resource: str, pods: Iterable[tuple[int, Mapping[str, PodInfo]]]
+    ) -> None:
+        """Fill the new nonZeroRequested column of one resource."""
+        view = self.non_zero[resource].view
+        for row, infos in pods:
+            for info in infos.values():
+                view[row] += clamped(info.non_zero_requests.get(resource, 0))
+
+    def forget_row(self, row: int) -> None:
+        """Drop the port counts of a row whose node has gone."""
+        self._ports.pop(row, None)
+
+    def _count_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
+        counts = self._ports.setdefault(row, {})
+        for port in ports:
+            number = self.port_sets.item_id(port)
+            counts[number] = counts.get(number, 0) + by
+            if not counts[number]:
+                del counts[number]
+        self.used_ports.view[row] = self.port_sets.set_of_ids(tuple(sorted(counts)))
+        if not counts:
+            del self._ports[row]
+
+
+def clamped(amount: int) -> int:
+    """Return an amount as the columns count it: no more than MAX_QUANTITY."""
+    return min(amount, MAX_QUANTITY)
