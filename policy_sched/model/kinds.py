@@ -1,0 +1,107 @@
+"""The kinds of API objects: which struct decodes which, and which the scheduler passes over."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.model.disruption import PodDisruptionBudget
+from policy_sched.model.meta import ApiObject
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.priority import PriorityClass
+from policy_sched.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from policy_sched.model.workloads import (
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+
+Kind = tuple[str, str]
+"""apiVersion and kind."""
+
+KINDS: Final[dict[Kind, type[ApiObject]]] = {
+    ("v1", "Pod"): Pod,
+    ("v1", "Node"): Node,
+    ("v1", "Namespace"): Namespace,
+    ("v1", "Service"): Service,
+    ("v1", "ReplicationController"): ReplicationController,
+    ("v1", "PersistentVolume"): PersistentVolume,
+    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
+    ("apps/v1", "ReplicaSet"): ReplicaSet,
+    ("apps/v1", "StatefulSet"): StatefulSet,
+    ("apps/v1", "Deployment"): Deployment,
+    ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
+    ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
+    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
+    ("storage.k8s.io/v1", "CSINode"): CsiNode,
+    ("storage.k8s.io/v1", "CSIDriver"): CsiDriver,
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): CsiStorageCapacity,
+    ("storage.k8s.io/v1", "VolumeAttachment"): VolumeAttachment,
+}
+"""The kinds that are decoded."""
+
+CLUSTER_SCOPED: Final = frozenset(
+    {
+        "Node",
+        "Namespace",
+        "PersistentVolume",
+        "PriorityClass",
+        "StorageClass",
+        "CSINode",
+        "CSIDriver",
+        "VolumeAttachment",
+    }
+)
+"""The decoded kinds that live in no namespace."""
+
+SKIPPED_KINDS: Final[frozenset[Kind]] = frozenset(
+    (version, kind)
+    for version, kinds in {
+        "v1": (
+            "Binding ComponentStatus ConfigMap Endpoints Event LimitRange PodTemplate"
+            " ResourceQuota Secret ServiceAccount"
+        ),
+        "admissionregistration.k8s.io/v1": (
+            "MutatingWebhookConfiguration ValidatingAdmissionPolicy"
+            " ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration"
+        ),
+        "apiextensions.k8s.io/v1": "CustomResourceDefinition",
+        "apiregistration.k8s.io/v1": "APIService",
+        "apps/v1": "ControllerRevision DaemonSet",
+        "autoscaling/v1": "HorizontalPodAutoscaler",
+        "autoscaling/v2": "HorizontalPodAutoscaler",
+        "batch/v1": "CronJob Job",
+        "certificates.k8s.io/v1": "CertificateSigningRequest",
+        "coordination.k8s.io/v1": "Lease",
+        "discovery.k8s.io/v1": "EndpointSlice",
+        "events.k8s.io/v1": "Event",
+        "flowcontrol.apiserver.k8s.io/v1": "FlowSchema PriorityLevelConfiguration",
+        "networking.k8s.io/v1": "IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR",
+        "node.k8s.io/v1": "RuntimeClass",
+        "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
+        "resource.k8s.io/v1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
+        "storage.k8s.io/v1": "VolumeAttributesClass",
+    }.items()
+    for kind in kinds.split()
+)
+"""Kubernetes' own kinds that no decision reads; manifests may hold them."""
+
+
+@cache
+def decoder(kind: type[ApiObject]) -> msgspec.json.Decoder[Any]:
+    """Return the JSON decoder of a kind; it raises msgspec.ValidationError on a wrong type."""
+    return msgspec.json.Decoder(kind)

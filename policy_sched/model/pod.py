@@ -1,0 +1,192 @@
+"""Pods, decoded straight from API JSON: the fields that scheduling reads."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import field
+
+from policy_sched.model.affinity import Affinity, TopologySpreadConstraint
+from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, ObjectMeta
+from policy_sched.model.quantity import Amount
+from policy_sched.model.records import Condition, Toleration
+
+
+class ResourceRequirements(ApiStruct):
+    """Requests and limits by resource name, as written."""
+
+    requests: dict[str, Amount] = field(default_factory=dict)
+    limits: dict[str, Amount] = field(default_factory=dict)
+
+
+class ContainerPort(ApiValue, frozen=True, gc=False):
+    """A port of a container; ``host_port`` 0 takes no port of the node."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class ContainerSpec(ApiStruct):
+    """A container, or an init container; an init container that restarts Always is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class NamedReference(ApiValue, frozen=True, gc=False):
+    """Something that is a name and nothing else: a scheduling gate, a resource claim."""
+
+    name: str = ""
+
+
+class SchedulingGroup(ApiValue, frozen=True, gc=False):
+    """The pod group that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
+class ClaimVolume(ApiValue, frozen=True, gc=False):
+    """A volume that is a PersistentVolumeClaim of the pod's namespace."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class ClaimTemplateSpec(ApiStruct):
+    """The claim that an ephemeral volume asks for."""
+
+    access_modes: tuple[str, ...] = ()
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    storage_class_name: str | None = None
+    volume_name: str = ""
+
+
+class ClaimTemplate(ApiStruct):
+    """A claim to be made for the pod, named after pod and volume."""
+
+    spec: ClaimTemplateSpec = field(default_factory=ClaimTemplateSpec)
+
+
+class EphemeralVolume(ApiStruct):
+    """A volume whose claim is made and deleted with the pod."""
+
+    volume_claim_template: ClaimTemplate | None = None
+
+
+class DiskVolume(ApiValue, frozen=True, gc=False):
+    """A disk that is attached by name; the fields of several providers, each reading its own."""
+
+    pd_name: str = ""
+    volume_id: str = field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class IscsiVolume(ApiValue, frozen=True, gc=False):
+    """An iSCSI disk."""
+
+    target_portal: str = ""
+    iqn: str = ""
+    lun: int = 0
+    read_only: bool = False
+
+
+class RbdVolume(ApiValue, frozen=True, gc=False):
+    """A Ceph block device."""
+
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = "rbd"
+    read_only: bool = False
+
+
+class ImageVolume(ApiValue, frozen=True, gc=False):
+    """A volume that holds the files of a container image."""
+
+    reference: str = ""
+
+
+class CsiVolume(ApiValue, frozen=True, gc=False):
+    """An inline volume of a CSI driver."""
+
+    driver: str = ""
+
+
+class Volume(ApiStruct):
+    """One volume of a pod; at most one of the sources is set."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
+    gce_persistent_disk: DiskVolume | None = None
+    aws_elastic_block_store: DiskVolume | None = None
+    iscsi: IscsiVolume | None = None
+    rbd: RbdVolume | None = None
+    image: ImageVolume | None = None
+    csi: CsiVolume | None = None
+
+
+class PodSpec(ApiStruct):
+    """What a pod wants."""
+
+    containers: tuple[ContainerSpec, ...] = ()
+    init_containers: tuple[ContainerSpec, ...] = ()
+    node_name: str = ""
+    scheduler_name: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[NamedReference, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+    resource_claims: tuple[NamedReference, ...] = ()
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    overhead: dict[str, Amount] = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+    volumes: tuple[Volume, ...] = ()
+    host_network: bool = False
+    service_account_name: str = ""
+    runtime_class_name: str = ""
+    termination_grace_period_seconds: int | None = None
+
+
+class ContainerStatus(ApiStruct):
+    """What the node gave to a container; matters while a pod is resized in place."""
+
+    name: str = ""
+    allocated_resources: dict[str, Amount] = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+
+
+class PodStatus(ApiStruct):
+    """What became of a pod."""
+
+    phase: str = ""
+    start_time: datetime | None = None
+    nominated_node_name: str = ""
+    qos_class: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: dict[str, Amount] = field(default_factory=dict)
+    resources: ResourceRequirements | None = None
+
+
+class Pod(ApiObject):
+    """A pod."""
+
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+class PodTemplate(ApiStruct):
+    """The pod that a workload makes copies of."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)

@@ -1,0 +1,272 @@
+"""PodInfo: a pod as the scheduler and its rules see it, decoded once.
+
+Theory of operation: attributes that every decision reads are set when a PodInfo is made; the
+others are slots which stay unset until they are first read, when ``__getattr__`` (which Python
+calls for an unset slot only) computes and keeps them. Whatever a PodInfo hands out is shared
+and must not be changed: a changed pod is a new PodInfo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Final
+
+from policy_sched.model.affinity import NodeAffinity
+from policy_sched.model.meta import OwnerReference, nanoseconds
+from policy_sched.model.pod import ContainerSpec, Pod
+from policy_sched.model.qos import qos_class
+from policy_sched.model.records import ANY_ADDRESS, Container, HostPort, Toleration
+from policy_sched.model.requests import container_units, limits, totals
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+DEFAULT_NAMESPACE: Final = "default"
+
+_EAGER: Final = (
+    "key",
+    "labels",
+    "name",
+    "namespace",
+    "node_name",
+    "node_selector",
+    "nominated_node_name",
+    "non_zero_requests",
+    "pod",
+    "priority",
+    "requests",
+    "scheduler_name",
+    "tolerations",
+    "uid",
+)
+_LAZY: Final = (
+    "annotations",
+    "annotations_key",
+    "containers",
+    "creation_time",
+    "host_network",
+    "host_ports",
+    "images",
+    "labels_key",
+    "limits",
+    "limits_key",
+    "node_affinity",
+    "node_selector_key",
+    "non_zero_requests_key",
+    "owner_kind",
+    "owner_name",
+    "owner_uid",
+    "pod_group",
+    "preemption_policy",
+    "priority_class_name",
+    "pvc_names",
+    "qos_class",
+    "requests_key",
+    "runtime_class_name",
+    "scheduling_gates",
+    "service_account_name",
+    "start_time",
+    "terminating",
+)
+
+
+class PodInfo:
+    """A pod, decoded once; times are nanoseconds since 1970, amounts are scheduler units.
+
+    ``uid`` is the pod's "namespace/name" where the pod has no uid of its own, ``namespace`` is
+    "default" and ``scheduler_name`` "default-scheduler" where the pod names none. Attributes
+    whose name ends in ``_key`` are sorted tuples, equal exactly where the mapping is equal.
+    """
+
+    __slots__ = (*_EAGER, *_LAZY)
+
+    pod: Pod
+    key: str
+    name: str
+    namespace: str
+    uid: str
+    labels: dict[str, str]
+    labels_key: tuple[tuple[str, str], ...]
+    annotations: dict[str, str]
+    annotations_key: tuple[tuple[str, str], ...]
+    node_name: str
+    nominated_node_name: str
+    scheduler_name: str
+    priority: int
+    priority_class_name: str
+    preemption_policy: str
+    qos_class: str
+    service_account_name: str
+    runtime_class_name: str
+    owner_kind: str
+    owner_name: str
+    owner_uid: str
+    pod_group: str
+    host_network: bool
+    terminating: bool
+    creation_time: int
+    start_time: int
+    node_selector: dict[str, str]
+    node_selector_key: tuple[tuple[str, str], ...]
+    node_affinity: NodeAffinity | None
+    tolerations: tuple[Toleration, ...]
+    containers: tuple[Container, ...]
+    images: tuple[str, ...]
+    host_ports: tuple[HostPort, ...]
+    scheduling_gates: tuple[str, ...]
+    pvc_names: tuple[str, ...]
+    requests: dict[str, int]
+    requests_key: tuple[tuple[str, int], ...]
+    non_zero_requests: dict[str, int]
+    non_zero_requests_key: tuple[tuple[str, int], ...]
+    limits: dict[str, int]
+    limits_key: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, pod: Pod) -> PodInfo:
+        """Return the PodInfo of a pod. Raises ValueError if a quantity is not valid."""
+        self = cls.__new__(cls)
+        meta, spec = pod.metadata, pod.spec
+        total = totals(pod)
+        self.pod = pod
+        self.name = name = meta.name
+        self.namespace = namespace = meta.namespace or DEFAULT_NAMESPACE
+        self.key = key = f"{namespace}/{name}"
+        self.uid = meta.uid or key
+        self.labels = meta.labels
+        self.node_name = spec.node_name
+        self.nominated_node_name = pod.status.nominated_node_name
+        self.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
+        self.priority = spec.priority or 0
+        self.node_selector = spec.node_selector
+        self.tolerations = spec.tolerations
+        self.requests = total.requests
+        self.non_zero_requests = total.non_zero
+        return self
+
+    if not TYPE_CHECKING:  # the type checker knows the attributes from the list above
+
+        def __getattr__(self, name: str) -> Any:
+            """Compute a lazy attribute at its first reading."""
+            compute = _COMPUTE.get(name)
+            if compute is None:
+                raise AttributeError(f"PodInfo has no attribute {name!r}", name=name, obj=self)
+            value = compute(self)
+            setattr(self, name, value)
+            return value
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key})"
+
+
+def normalized_image(name: str) -> str:
+    """Return an image name with its tag: "latest" where it has none, as ImageLocality does."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+def is_sidecar(container: ContainerSpec) -> bool:
+    """Tell whether an init container keeps running beside the main containers."""
+    return container.restart_policy == "Always"
+
+
+def _controller(info: PodInfo) -> OwnerReference:
+    for reference in info.pod.metadata.owner_references:
+        if reference.controller:
+            return reference
+    return OwnerReference()
+
+
+def _containers(info: PodInfo) -> tuple[Container, ...]:
+    spec = info.pod.spec
+    kinds = [("sidecar" if is_sidecar(c) else "init", c) for c in spec.init_containers]
+    kinds += [("main", c) for c in spec.containers]
+    return tuple(
+        Container(
+            name=c.name,
+            image=c.image,
+            kind=kind,
+            requests=container_units(c.resources.requests),
+            limits=container_units(c.resources.limits),
+        )
+        for kind, c in kinds
+    )
+
+
+def _images(info: PodInfo) -> tuple[str, ...]:
+    spec = info.pod.spec
+    names = [c.image for c in (*spec.init_containers, *spec.containers)]
+    names += [v.image.reference for v in spec.volumes if v.image is not None]
+    return tuple(normalized_image(name) for name in names)
+
+
+def _host_ports(info: PodInfo) -> tuple[HostPort, ...]:
+    spec = info.pod.spec
+    return tuple(
+        HostPort(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
+        for c in (*spec.containers, *filter(is_sidecar, spec.init_containers))
+        for port in c.ports
+        if port.host_port > 0
+    )
+
+
+def _pvc_names(info: PodInfo) -> tuple[str, ...]:
+    names = []
+    for volume in info.pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            names.append(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            names.append(f"{info.name}-{volume.name}")
+    return tuple(names)
+
+
+def _pod_group(info: PodInfo) -> str:
+    group = info.pod.spec.scheduling_group
+    return group.pod_group_name if group else ""
+
+
+def _node_affinity(info: PodInfo) -> NodeAffinity | None:
+    affinity = info.pod.spec.affinity
+    return affinity.node_affinity if affinity else None
+
+
+_COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
+    "annotations": lambda i: i.pod.metadata.annotations,
+    "annotations_key": lambda i: tuple(sorted(i.annotations.items())),
+    "containers": _containers,
+    "creation_time": lambda i: nanoseconds(i.pod.metadata.creation_timestamp),
+    "host_network": lambda i: i.pod.spec.host_network,
+    "host_ports": _host_ports,
+    "images": _images,
+    "labels_key": lambda i: tuple(sorted(i.labels.items())),
+    "limits": lambda i: limits(i.pod),
+    "limits_key": lambda i: tuple(sorted(i.limits.items())),
+    "node_affinity": _node_affinity,
+    "node_selector_key": lambda i: tuple(sorted(i.node_selector.items())),
+    "non_zero_requests_key": lambda i: tuple(sorted(i.non_zero_requests.items())),
+    "owner_kind": lambda i: _controller(i).kind,
+    "owner_name": lambda i: _controller(i).name,
+    "owner_uid": lambda i: _controller(i).uid,
+    "pod_group": _pod_group,
+    "preemption_policy": lambda i: i.pod.spec.preemption_policy,
+    "priority_class_name": lambda i: i.pod.spec.priority_class_name,
+    "pvc_names": _pvc_names,
+    "qos_class": lambda i: qos_class(i.pod),
+    "requests_key": lambda i: tuple(sorted(i.requests.items())),
+    "runtime_class_name": lambda i: i.pod.spec.runtime_class_name,
+    "scheduling_gates": lambda i: tuple(g.name for g in i.pod.spec.scheduling_gates),
+    "service_account_name": lambda i: i.pod.spec.service_account_name,
+    "start_time": lambda i: nanoseconds(i.pod.status.start_time),
+    "terminating": lambda i: i.pod.metadata.deletion_timestamp is not None,
+}
+
+FIELDS: Final = frozenset((*_EAGER, *_LAZY)) - {"pod", "key"}
+"""Every attribute that says something of the pod."""
+
+
+def field_key(name: str) -> str:
+    """Return the attribute that is hashable and equal exactly where the field ``name`` is.
+
+    ``name`` is the attribute's name (``node_selector``). Raises KeyError for an unknown one.
+    """
+    if name not in FIELDS:
+        raise KeyError(name)
+    keyed = f"{name}_key"
+    return keyed if keyed in FIELDS else name

@@ -1,0 +1,209 @@
+"""Quantities: amounts of resources as people write them, with Kubernetes' exact meaning.
+
+A quantity is a whole number of nano-units (10^-9) and the format it was written in. Parsing
+rounds what is finer than a nano-unit away from zero; so do `value` and `milli_value` for their
+units. The facts are those of apimachinery's ``resource.Quantity``.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+NANO: Final = 1_000_000_000
+"""Nano-units in one unit."""
+
+MICRO: Final = 1_000_000
+"""Nano-units in one milli-unit."""
+
+MAX_INT64: Final = 2**63 - 1
+"""The largest value a quantity yields; a binary quantity is capped here when it is parsed."""
+
+MIN_INT64: Final = -(2**63)
+"""The smallest value that a quantity yields."""
+
+MAX_EXPONENT: Final = 1000
+"""Decimal exponents beyond this are refused: their digits would not fit into memory."""
+
+FORMAT_WRONG: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+SUFFIX_WRONG: Final = "unable to parse quantity's suffix"
+
+Amount = str | int | float
+"""How an amount appears in a manifest: usually text, in YAML often a bare number."""
+
+
+class Format(Enum):
+    """How a quantity was written, and is written again."""
+
+    DECIMAL_SI = "DecimalSI"
+    BINARY_SI = "BinarySI"
+    DECIMAL_EXPONENT = "DecimalExponent"
+
+
+_DECIMAL: Final = {
+    "n": -9,
+    "u": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX: Final = {0: "", **{exponent: suffix for suffix, exponent in _BINARY.items()}}
+
+_PARTS: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
+    r"(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)"
+)
+_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)")
+
+
+class Quantity(msgspec.Struct, frozen=True, gc=False):
+    """An exact amount: ``nanos`` nano-units, the format, and the text if that is canonical."""
+
+    nanos: int
+    format: Format = Format.DECIMAL_SI
+    text: str = ""
+
+    def value(self) -> int:
+        """Return the amount in whole units, rounded away from zero, saturated to int64."""
+        return _round_up(self.nanos, NANO)
+
+    def milli_value(self) -> int:
+        """Return the amount in thousandths, rounded away from zero, saturated to int64."""
+        return _round_up(self.nanos, MICRO)
+
+    def units(self, resource: str) -> int:
+        """Return the amount in the scheduler's unit of ``resource``: milli for cpu, else whole."""
+        return self.milli_value() if resource == "cpu" else self.value()
+
+    def sign(self) -> int:
+        """Return -1, 0 or 1."""
+        return (self.nanos > 0) - (self.nanos < 0)
+
+    def __str__(self) -> str:
+        """Return the canonical text: no fraction, and the largest suffix that stays exact.
+
+        Unlike Kubernetes, an amount beyond 10^18 written with a decimal suffix keeps its digits.
+        """
+        return self.text or _canonical(self.nanos, self.format)
+
+
+def _round_up(nanos: int, unit: int) -> int:
+    rounded = -(-nanos // unit) if nanos >= 0 else nanos // unit
+    return min(max(rounded, MIN_INT64), MAX_INT64)
+
+
+def _canonical(nanos: int, written: Format) -> str:
+    if nanos == 0:
+        return "0"
+    if written is Format.BINARY_SI and abs(nanos) >= 1024 * NANO and nanos % NANO == 0:
+        number, exponent = nanos // NANO, 0
+        while number % 1024 == 0 and exponent < 60:
+            number, exponent = number // 1024, exponent + 10
+        return f"{number}{_BINARY_SUFFIX[exponent]}"
+    number, exponent = nanos, -9
+    while number % 1000 == 0 and (exponent < 18 or written is Format.DECIMAL_EXPONENT):
+        number, exponent = number // 1000, exponent + 3
+    if written is Format.DECIMAL_EXPONENT:
+        return f"{number}e{exponent}" if exponent else str(number)
+    return f"{number}{_DECIMAL_SUFFIX[exponent]}"
+
+
+def _suffix(suffix: str) -> tuple[int, int, Format]:
+    """Return base, exponent and format that a suffix stands for."""
+    if suffix in _DECIMAL:
+        return 10, _DECIMAL[suffix], Format.DECIMAL_SI
+    if suffix in _BINARY:
+        return 2, _BINARY[suffix], Format.BINARY_SI
+    if match := _EXPONENT.fullmatch(suffix):
+        exponent = int(match[1])
+        if exponent > MAX_EXPONENT:
+            raise ValueError(f"quantity's exponent {exponent} is larger than {MAX_EXPONENT}")
+        return 10, max(exponent, -MAX_EXPONENT), Format.DECIMAL_EXPONENT
+    raise ValueError(SUFFIX_WRONG)
+
+
+def parse(text: str) -> Quantity:
+    """Return the quantity that ``text`` means.
+
+    Raises ValueError with Kubernetes' words if the text is no quantity.
+    """
+    match = _PARTS.fullmatch(text)
+    if match is None or not text or not text.isascii():
+        raise ValueError(FORMAT_WRONG)
+    whole, fraction = match["whole"].lstrip("0"), match["fraction"] or ""
+    base, exponent, written = _suffix(match["suffix"])
+    digits = whole + fraction
+    number = int(digits or "0")
+    if base == 2:
+        numerator, places = number << exponent, len(fraction)
+    else:
+        numerator, places = number, len(fraction) - exponent
+    # ceil(numerator * 10^9 / 10^places): what is finer than nano rounds away from zero.
+    shift = 9 - places
+    nanos = numerator * 10**shift if shift >= 0 else -(-numerator // 10**-shift)
+    if written is Format.BINARY_SI:
+        nanos = min(nanos, MAX_INT64 * NANO)
+        if 0 < nanos < NANO:
+            written = Format.DECIMAL_SI
+    if match["sign"] == "-":
+        nanos = -nanos
+    canonical = _written_canonically(whole or "0", fraction, exponent, written)
+    return Quantity(nanos, written, text if nanos and canonical else "")
+
+
+def _written_canonically(whole: str, fraction: str, exponent: int, written: Format) -> bool:
+    """Tell whether Kubernetes keeps the text as it was written instead of formatting it anew."""
+    digits = whole + fraction
+    if written is Format.BINARY_SI:
+        # 15 decimal digits, less those of the suffix, is what its fast path takes.
+        room = 15 - len(whole) - exponent * 3 // 10 - 1
+        return not fraction and room >= 0 and int(digits) & 7 != 0
+    scale = exponent - len(fraction)
+    fits = len(digits) <= 18 and scale >= -9
+    return fits and scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+
+
+@lru_cache(maxsize=65_536)
+def nanos(amount: Amount) -> int:
+    """Return an amount of a manifest in nano-units. Raises ValueError as `parse` does."""
+    return quantity(amount).nanos
+
+
+def quantity(amount: Amount) -> Quantity:
+    """Return the quantity of a manifest's text or bare number, as Kubernetes decodes JSON.
+
+    Raises ValueError as `parse` does.
+    """
+    return parse(amount.strip() if isinstance(amount, str) else _number_text(amount))
+
+
+def _number_text(number: float) -> str:
+    """Return a JSON number in a form that quantities know (YAML's 1e+20 is known already)."""
+    return repr(int(number)) if isinstance(number, float) and number.is_integer() else repr(number)
+
+
+@lru_cache(maxsize=65_536)
+def units(resource: str, amount: Amount) -> int:
+    """Return an amount of ``resource`` in the scheduler's unit: milli for cpu, else whole units.
+
+    Rounded away from zero and saturated to int64. Raises ValueError as `parse` does.
+    """
+    return quantity(amount).units(resource)
+
+
+def units_of_nanos(resource: str, amount: int) -> int:
+    """Return nano-units of ``resource`` in the scheduler's unit, rounded away from zero."""
+    return _round_up(amount, MICRO if resource == "cpu" else NANO)

@@ -1,0 +1,91 @@
+"""Small frozen records that pods, nodes and the rule language share: taints, ports, containers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from policy_sched.model.meta import ApiValue
+
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # the API's own word for every address of a node
+
+
+class Taint(ApiValue, frozen=True, gc=False):
+    """What keeps pods off a node. Effects: NoSchedule, PreferNoSchedule, NoExecute."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(ApiValue, frozen=True, gc=False):
+    """What a pod bears. Empty key or effect means every one; an empty operator is Equal."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+    def tolerates(self, key: str, value: str, effect: str) -> bool:
+        """Tell whether a taint is borne. Lt and Gt need a feature that is off: they never do."""
+        if self.effect and self.effect != effect:
+            return False
+        if self.key and self.key != key:
+            return False
+        if self.operator == "Exists":
+            return True
+        return self.operator in ("", "Equal") and self.value == value
+
+
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port that a pod takes on its node; the address 0.0.0.0 is every address."""
+
+    ip: str
+    protocol: str
+    port: int
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Tell whether two ports cannot both be taken on one node."""
+        if self.port != other.port or self.protocol != other.protocol:
+            return False
+        return self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip)
+
+
+class Condition(ApiValue, frozen=True, gc=False):
+    """One condition of a node's or a pod's status; status is True, False or Unknown."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class Container(msgspec.Struct, frozen=True, eq=False):
+    """A container as rules see it; ``kind`` is init, sidecar or main.
+
+    ``requests`` and ``limits`` are in scheduler units and must not be changed.
+    """
+
+    name: str
+    image: str
+    kind: str
+    requests: Mapping[str, int]
+    limits: Mapping[str, int]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by value."""
+        if not isinstance(other, Container):
+            return NotImplemented
+        return (
+            self.name == other.name
+            and self.image == other.image
+            and self.kind == other.kind
+            and self.requests == other.requests
+            and self.limits == other.limits
+        )
+
+    def __hash__(self) -> int:
+        """Hash what is hashable; equal containers hash equally."""
+        return hash((self.name, self.image, self.kind))

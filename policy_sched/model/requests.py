@@ -1,0 +1,239 @@
+"""What a pod takes from a node: effective requests and limits, as kube-scheduler 1.36 sums them.
+
+Main containers and sidecars run together, so they add up; init containers run one at a time
+beside the sidecars started before them, so the largest moment counts. Resources set for the
+whole pod replace the sum, and the runtime's overhead comes on top. While a pod is resized in
+place, the larger of what it asks and what it was given counts. Amounts are summed exactly, in
+nano-units, and rounded up once at the end. (component-helpers ``resource.PodRequests``.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from policy_sched.model.pod import ContainerSpec, ContainerStatus, Pod
+from policy_sched.model.quantity import MICRO, NANO, Amount, nanos, units_of_nanos
+from policy_sched.model.selectors import is_qualified_name
+
+DEFAULT_MILLI_CPU: Final = 100
+"""Milli-cpu that a container without a cpu request counts for in scoring (upstream's value)."""
+
+DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+"""Bytes that a container without a memory request counts for in scoring (upstream's value)."""
+
+_DEFAULTS: Final = {"cpu": DEFAULT_MILLI_CPU * MICRO, "memory": DEFAULT_MEMORY * NANO}
+_BASIC: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+Nanos = dict[str, int]
+"""Resource name to nano-units."""
+
+ContainerAmounts = Callable[[ContainerSpec], Nanos]
+"""What one container counts for."""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Effective requests in scheduler units; shared between equal pods and never changed.
+
+    ``non_zero`` differs in cpu and memory only: containers that ask for none count for a default.
+    """
+
+    requests: dict[str, int]
+    non_zero: dict[str, int]
+
+
+@lru_cache(maxsize=4096)
+def is_scalar_resource(name: str) -> bool:
+    """Tell whether kube-scheduler counts a resource besides cpu, memory and ephemeral storage.
+
+    True for extended resources, huge pages, attachable volumes and names in kubernetes.io/.
+    """
+    if "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
+        return True
+    extended = "/" in name and not name.startswith("requests.")
+    return extended and is_qualified_name(f"requests.{name}")
+
+
+def is_counted(name: str) -> bool:
+    """Tell whether a pod's request for a resource counts at all; ``pods`` does not."""
+    return name in _BASIC or is_scalar_resource(name)
+
+
+def is_pod_level_resource(name: str) -> bool:
+    """Tell whether a resource can be set for a pod as a whole."""
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def totals(pod: Pod) -> Totals:
+    """Return a pod's effective requests. Raises ValueError if a quantity is not valid."""
+    spec, status = pod.spec, pod.status
+    containers = spec.containers
+    if (
+        len(containers) == 1
+        and not spec.init_containers
+        and not spec.overhead
+        and spec.resources is None
+        and not status.container_statuses
+        and not status.allocated_resources
+    ):
+        return _simple_totals(tuple(containers[0].resources.requests.items()))
+    return _general_totals(pod)
+
+
+@lru_cache(maxsize=16_384)
+def _simple_totals(requests: tuple[tuple[str, Amount], ...]) -> Totals:
+    """Return the totals of a pod that is one container with these requests."""
+    amounts = {name: nanos(amount) for name, amount in requests}
+    return Totals(_in_units(amounts), _in_units(_DEFAULTS | amounts))
+
+
+def _general_totals(pod: Pod) -> Totals:
+    amounts = _pod_requests(pod, {})
+    pod_level = _pod_level(pod.spec.resources.requests if pod.spec.resources else {})
+    missing = {
+        name: amount for name, amount in _DEFAULTS.items() if not (pod_level and name in amounts)
+    }
+    non_zero = _pod_requests(pod, missing) if missing else amounts
+    requests = _in_units(amounts)
+    merged = requests | {k: v for k, v in _in_units(non_zero).items() if k in _DEFAULTS}
+    return Totals(requests, merged)
+
+
+def requests(pod: Pod) -> dict[str, int]:
+    """Return what a pod asks for: resource to scheduler units. The result is shared."""
+    return totals(pod).requests
+
+
+def non_zero_requests(pod: Pod) -> dict[str, int]:
+    """Return what a pod asks for where each container asks for some cpu and memory."""
+    return totals(pod).non_zero
+
+
+def limits(pod: Pod) -> dict[str, int]:
+    """Return a pod's effective limits: resource to scheduler units."""
+    actual = _statuses(pod)
+
+    def of_container(container: ContainerSpec) -> Nanos:
+        amounts = _nanos(container.resources.limits)
+        status = actual.get(container.name)
+        if status is None or status.resources is None:
+            return amounts
+        given = _nanos(status.resources.limits)
+        return given if _resize_infeasible(pod) else _largest(amounts, given)
+
+    total = _sum_containers(pod, of_container)
+    if pod.spec.resources is not None:
+        total |= _pod_level(pod.spec.resources.limits)
+    for name, amount in _nanos(pod.spec.overhead).items():
+        if total.get(name):
+            total[name] += amount
+    return _in_units(total)
+
+
+def container_units(amounts: Mapping[str, Amount]) -> dict[str, int]:
+    """Return one container's requests or limits in scheduler units, every resource kept."""
+    return {name: units_of_nanos(name, nanos(amount)) for name, amount in amounts.items()}
+
+
+def _pod_requests(pod: Pod, missing: Nanos) -> Nanos:
+    """Return a pod's requests; containers without a resource of ``missing`` ask for that."""
+    actual = _statuses(pod)
+
+    def of_container(container: ContainerSpec) -> Nanos:
+        amounts = _nanos(container.resources.requests)
+        status = actual.get(container.name)
+        if status is not None and status.resources is not None:
+            given = _largest(_nanos(status.resources.requests), _nanos(status.allocated_resources))
+            amounts = given if _resize_infeasible(pod) else _largest(amounts, given)
+        return missing | amounts
+
+    total = _sum_containers(pod, of_container)
+    if pod.spec.resources is not None:
+        total |= _pod_level_requests(pod)
+    for name, amount in _nanos(pod.spec.overhead).items():
+        total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _sum_containers(pod: Pod, of_container: ContainerAmounts) -> Nanos:
+    total: Nanos = {}
+    for container in pod.spec.containers:
+        _add(total, of_container(container))
+    sidecars: Nanos = {}
+    peak: Nanos = {}
+    for container in pod.spec.init_containers:
+        amounts = of_container(container)
+        if container.restart_policy == "Always":
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            moment = sidecars
+        else:
+            moment = dict(sidecars)
+            _add(moment, amounts)
+        peak = _largest(peak, moment)
+    return _largest(total, peak)
+
+
+def _pod_level_requests(pod: Pod) -> Nanos:
+    """Return the requests set for the whole pod, or what it was given if that is more.
+
+    What was given includes the overhead, which the caller adds again.
+    """
+    assert pod.spec.resources is not None
+    asked = _pod_level(pod.spec.resources.requests)
+    status = pod.status
+    if not asked or (status.resources is None and not status.allocated_resources):
+        return asked
+    running = _nanos(status.resources.requests) if status.resources else {}
+    given = _largest(running, _nanos(status.allocated_resources))
+    overhead = _nanos(pod.spec.overhead)
+    given = {
+        name: max(0, amount - overhead.get(name, 0))
+        for name, amount in given.items()
+        if is_pod_level_resource(name)
+    }
+    return given if _resize_infeasible(pod) else _largest(asked, given)
+
+
+def _pod_level(amounts: Mapping[str, Amount]) -> Nanos:
+    return {name: nanos(a) for name, a in amounts.items() if is_pod_level_resource(name)}
+
+
+def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    """Return the statuses of containers and sidecars by name; plain init containers have none."""
+    found = {status.name: status for status in pod.status.container_statuses}
+    sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
+    found |= {s.name: s for s in pod.status.init_container_statuses if s.name in sidecars}
+    return found
+
+
+def _resize_infeasible(pod: Pod) -> bool:
+    """Tell whether the node has refused to resize the pod."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _nanos(amounts: Mapping[str, Amount]) -> Nanos:
+    return {name: nanos(amount) for name, amount in amounts.items()}
+
+
+def _add(total: Nanos, amounts: Nanos) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _largest(left: Nanos, right: Nanos) -> Nanos:
+    result = dict(left)
+    for name, amount in right.items():
+        if name not in result or amount > result[name]:
+            result[name] = amount
+    return result
+
+
+def _in_units(amounts: Nanos) -> dict[str, int]:
+    return {n: units_of_nanos(n, amount) for n, amount in amounts.items() if is_counted(n)}

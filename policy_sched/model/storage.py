@@ -1,0 +1,163 @@
+"""Volumes, claims, storage classes and what CSI drivers say: the fields that scheduling reads."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import field
+
+from policy_sched.model.affinity import NodeSelector
+from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, LabelSelector
+from policy_sched.model.pod import ClaimTemplateSpec, CsiVolume, DiskVolume
+from policy_sched.model.quantity import Amount
+
+
+class ClaimReference(ApiValue, frozen=True, gc=False):
+    """The claim that a volume is bound to, or kept for."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class VolumeNodeAffinity(ApiValue, frozen=True, gc=False):
+    """The nodes that can reach a volume."""
+
+    required: NodeSelector | None = None
+
+
+class LocalVolume(ApiValue, frozen=True, gc=False):
+    """A disk of one node."""
+
+    path: str = ""
+
+
+class PersistentVolumeSpec(ApiStruct):
+    """What a volume is and who may use it."""
+
+    capacity: dict[str, Amount] = field(default_factory=dict)
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ClaimReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CsiVolume | None = None
+    local: LocalVolume | None = None
+    gce_persistent_disk: DiskVolume | None = None
+    aws_elastic_block_store: DiskVolume | None = None
+
+
+class Phase(ApiValue, frozen=True, gc=False):
+    """A status that is one word."""
+
+    phase: str = ""
+
+
+class PersistentVolume(ApiObject):
+    """A persistent volume."""
+
+    spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
+    status: Phase = Phase()
+
+
+class PersistentVolumeClaimSpec(ClaimTemplateSpec):
+    """What a claim asks for."""
+
+    selector: LabelSelector | None = None
+    volume_mode: str | None = None
+
+
+class PersistentVolumeClaim(ApiObject):
+    """A persistent volume claim."""
+
+    spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
+    status: Phase = Phase()
+
+
+class TopologyRequirement(ApiValue, frozen=True, gc=False):
+    """A node label and the values of it that are allowed."""
+
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(ApiValue, frozen=True, gc=False):
+    """Label requirements that must all hold."""
+
+    match_label_expressions: tuple[TopologyRequirement, ...] = ()
+
+
+class StorageClass(ApiObject):
+    """A storage class."""
+
+    provisioner: str = ""
+    volume_binding_mode: str = ""
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeCount(ApiValue, frozen=True, gc=False):
+    """How many volumes a driver can attach to a node."""
+
+    count: int | None = None
+
+
+class CsiNodeDriver(ApiValue, frozen=True, gc=False):
+    """A CSI driver on a node."""
+
+    name: str = ""
+    node_id: str = field(default="", name="nodeID")
+    topology_keys: tuple[str, ...] = ()
+    allocatable: VolumeCount | None = None
+
+
+class CsiNodeSpec(ApiStruct):
+    """The CSI drivers of a node."""
+
+    drivers: tuple[CsiNodeDriver, ...] = ()
+
+
+class CsiNode(ApiObject):
+    """A CSINode: what the CSI drivers say of the node of the same name."""
+
+    spec: CsiNodeSpec = field(default_factory=CsiNodeSpec)
+
+
+class CsiDriverSpec(ApiStruct):
+    """What a CSI driver can do."""
+
+    attach_required: bool | None = None
+    storage_capacity: bool = False
+
+
+class CsiDriver(ApiObject):
+    """A CSI driver."""
+
+    spec: CsiDriverSpec = field(default_factory=CsiDriverSpec)
+
+
+class CsiStorageCapacity(ApiObject):
+    """How much a driver can still provide on the nodes of a topology."""
+
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: Amount | None = None
+    maximum_volume_size: Amount | None = None
+
+
+class AttachmentSource(ApiValue, frozen=True, gc=False):
+    """The volume that is attached."""
+
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(ApiStruct):
+    """Which volume a driver attaches to which node."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachmentSource = msgspec.field(default_factory=AttachmentSource)
+
+
+class VolumeAttachment(ApiObject):
+    """A volume attachment."""
+
+    spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)
