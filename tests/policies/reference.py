@@ -7,7 +7,6 @@ kube-scheduler 1.36's, with Go's integer division of non-negative numbers writte
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 from .reference_objects import (
     ClusterState,
@@ -110,7 +109,8 @@ def required_names(affinity: Json) -> set[str] | None:
     return names if terms else None
 
 
-def _affinity(pod: Json) -> Json:
+def pod_affinity(pod: Json) -> Json:
+    """Return the pod's node affinity, empty if it has none."""
     return (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
 
 
@@ -153,7 +153,7 @@ def node_affinity(args: Json, pod: Json, node: NodeState) -> Rejection | None:
         return UNRESOLVABLE, ["node(s) didn't match scheduler-enforced node affinity"]
     selector = pod["spec"].get("nodeSelector") or {}
     selected = all(node.labels.get(key) == value for key, value in selector.items())
-    if selected and required_matches(_affinity(pod), node):
+    if selected and required_matches(pod_affinity(pod), node):
         return None
     return UNRESOLVABLE, ["node(s) didn't match Pod's node affinity/selector"]
 
@@ -169,7 +169,7 @@ def node_ports(_args: Json, pod: Json, node: NodeState) -> Rejection | None:
 
 
 def _ignored(args: Json, resource: str) -> bool:
-    group = resource.split("/")[0]
+    group = resource.split("/", maxsplit=1)[0]
     return is_extended(resource) and (
         resource in (args.get("ignoredResources") or [])
         or group in (args.get("ignoredResourceGroups") or [])
@@ -300,9 +300,9 @@ def affinity_score(args: Json, pod: Json, node: NodeState, _cluster: ClusterStat
     """Return the preference of the pod and of the added affinity; None if neither has any."""
     added = args.get("addedAffinity") or {}
     key = "preferredDuringSchedulingIgnoredDuringExecution"
-    if not added.get(key) and not _affinity(pod).get(key):
+    if not added.get(key) and not pod_affinity(pod).get(key):
         return None
-    return preference(added, node) + preference(_affinity(pod), node)
+    return preference(added, node) + preference(pod_affinity(pod), node)
 
 
 def image_score(_args: Json, pod: Json, node: NodeState, cluster: ClusterState) -> int:
@@ -335,91 +335,3 @@ def normalize(kind: str | None, raw: dict[str, int]) -> dict[str, int]:
     top = max(raw.values())
     scaled = {name: 100 * score // top if top else 0 for name, score in raw.items()}
     return {n: 100 - s for n, s in scaled.items()} if kind == "MaxReverse" else scaled
-
-
-# --- one step -------------------------------------------------------------------------------
-
-
-@dataclass
-class Profile:
-    """Which plugins run at which point, their weights and their arguments."""
-
-    filters: list[str] = field(default_factory=lambda: list(FILTERS))
-    weights: dict[str, int] = field(
-        default_factory=lambda: {
-            "TaintToleration": 3,
-            "NodeAffinity": 2,
-            "NodeResourcesFit": 1,
-            "NodeResourcesBalancedAllocation": 1,
-            "ImageLocality": 1,
-        }
-    )
-    args: dict[str, Json] = field(default_factory=dict)
-
-
-def profile_of(config: Json | None) -> Profile:
-    """Return the plugins of the first profile, as far as they are among the ten."""
-    profile = Profile()
-    if not config:
-        return profile
-    given = config["profiles"][0]
-    profile.args = {entry["name"]: entry["args"] for entry in given.get("pluginConfig") or []}
-    plugins = given.get("plugins") or {}
-    for point in ("multiPoint", "filter", "score"):
-        sets = plugins.get(point) or {}
-        for name in [entry["name"] for entry in sets.get("disabled") or []]:
-            if point != "score":
-                profile.filters = [f for f in profile.filters if name not in {f, "*"}]
-            if point != "filter":
-                profile.weights = {n: w for n, w in profile.weights.items() if name not in {n, "*"}}
-        for entry in sets.get("enabled") or []:
-            if point != "filter" and entry["name"] in SCORES:
-                profile.weights[entry["name"]] = entry.get("weight") or 1
-            if point != "score" and entry["name"] in FILTERS:
-                # Named again in multiPoint, a default plugin keeps its place in the order.
-                profile.filters += [entry["name"]] if entry["name"] not in profile.filters else []
-    return profile
-
-
-def decide(profile: Profile, cluster: ClusterState, pod: Json) -> Json:
-    """Return one step in the shape of the conformance data, without the pod's name."""
-    gated = scheduling_gates(pod)
-    if gated:
-        code, reasons = gated
-        return {"preEnqueue": {"code": code, "plugin": "SchedulingGates", "reasons": reasons}}
-    rejected: Json = {}
-    names = required_names(_affinity(pod)) if "NodeAffinity" in profile.filters else None
-    if names is not None and not names:
-        status = {"code": UNRESOLVABLE, "plugin": "NodeAffinity"}
-        return {"preFilter": status | {"reasons": ["pod affinity terms conflict"]}, "feasible": []}
-    for name, node in cluster.nodes.items():
-        if names is not None and name not in names:
-            reason = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-            rejected[name] = {"code": UNRESOLVABLE, "reasons": [reason]}
-            continue
-        for plugin in profile.filters:
-            rejection = FILTERS[plugin](profile.args.get(plugin, {}), pod, node)
-            if rejection:
-                rejected[name] = dict(code=rejection[0], plugin=plugin, reasons=rejection[1])
-                break
-    feasible = sorted(cluster.nodes.keys() - rejected.keys())
-    step: Json = {"rejected": rejected, "feasible": feasible}
-    if feasible:
-        step |= score(profile, cluster, pod, feasible)
-    return step
-
-
-def score(profile: Profile, cluster: ClusterState, pod: Json, feasible: list[str]) -> Json:
-    """Return the scores of every plugin for the feasible nodes, and the best nodes."""
-    scores: dict[str, Json] = {name: {"total": 0, "plugins": {}} for name in feasible}
-    for plugin, weight in profile.weights.items():
-        function, kind = SCORES[plugin]
-        args = profile.args.get(plugin, {})
-        raw = {name: function(args, pod, cluster.nodes[name], cluster) for name in feasible}
-        known = {name: value for name, value in raw.items() if value is not None}
-        for name, value in (normalize(kind, known) if known else {}).items():
-            scores[name]["plugins"][plugin] = value * weight
-            scores[name]["total"] += value * weight
-    top = max(entry["total"] for entry in scores.values())
-    best = [name for name in feasible if scores[name]["total"] == top]
-    return {"scores": scores, "best": best, "chosen": best[0]}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from .reference import Json, decide, profile_of
-from .reference_objects import ClusterState
+from .reference_objects import ClusterState, Json
+from .reference_steps import decide, profile_of
 
 DATA = Path(__file__).parents[1] / "conformance"
 FAMILIES = ("resources", "taints", "nodeaffinity", "nodename_ports", "images", "gates", "config")
