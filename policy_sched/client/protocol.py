@@ -1,0 +1,20 @@
+"""What a scheduler asks of a cluster; every way of reaching one stands behind this protocol."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from policy_sched.model.pod_info import PodInfo
+
+
+class Client(Protocol):
+    """Effects of decisions. Implementations raise ClusterError when the cluster refuses."""
+
+    def bind(self, pod: PodInfo, node: str) -> None:
+        """Bind the pod (by UID) to the node."""
+
+    def set_unschedulable(self, pod: PodInfo, reason: str, message: str) -> None:
+        """Set condition PodScheduled=False; reason is ``Unschedulable`` or ``SchedulerError``."""
+
+    def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about the pod; ``kind`` is ``Normal`` or ``Warning``."""

@@ -1,0 +1,40 @@
+"""CycleState: what plugins hand from one extension point to the next within one attempt."""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+
+
+
+class CycleState:
+    """Typed scratch space of one scheduling attempt.
+
+    A value is stored under its own type: ``state.write(MyState(...))`` and later
+    ``state.read(MyState)``. Each type has one value; plugins use types of their own.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[type, object] = {}
+
+    def write(self, value: object) -> None:
+        """Keep ``value`` under its type, replacing what was there."""
+        self._values[type(value)] = value
+
+    def read(self, kind: type[T]) -> T | None:
+        """Return the value that was written under ``kind``, or None."""
+        return cast("T | None", self._values.get(kind))
+
+    def clone(self) -> CycleState:
+        """Return a state with the same values; writing to one does not change the other.
+
+        The values themselves are shared: a plugin that changes a value in place (AddPod,
+        RemovePod) writes a changed copy instead.
+        """
+        twin = CycleState()
+        twin._values = dict(self._values)  # noqa: SLF001 - the same class
+        return twin

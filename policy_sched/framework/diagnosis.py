@@ -1,0 +1,46 @@
+"""Why nothing fits: the statuses of nodes, and the sentence that kube-scheduler makes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from policy_sched.framework.status import Status
+
+NO_NODES: Final = "no nodes available to schedule pods"
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What the failed attempt found.
+
+    ``statuses``: row of the node table to the status that rejected it (live rows only).
+    ``pre_filter``: the rejection of the whole pod, if a PreFilter plugin rejected it.
+    ``node_count``: live nodes. ``post_filter``: what PostFilter plugins said, if they ran.
+    """
+
+    node_count: int
+    statuses: Mapping[int, Status] = field(default_factory=dict)
+    pre_filter: Status | None = None
+    post_filter: Status | None = None
+
+    def message(self) -> str:
+        """Return the text of the FailedScheduling event and the PodScheduled condition."""
+        if self.node_count == 0:
+            return NO_NODES
+        head = f"0/{self.node_count} nodes are available:"
+        if self.pre_filter is not None:
+            text = f"{head} {self.pre_filter.message()}." if self.pre_filter.reasons else head
+        else:
+            text = f"{head} {histogram(self.statuses.values())}."
+        if self.post_filter is not None and self.post_filter.reasons:
+            text = f"{text} {self.post_filter.message()}"
+        return text
+
+
+def histogram(statuses: Iterable[Status]) -> str:
+    """Count each reason and join the counts, sorted as strings ("10 x" before "2 y")."""
+    counts = Counter(reason for status in statuses for reason in status.reasons)
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

@@ -1,0 +1,169 @@
+"""Every node filtered and scored for one pod, and the cache that makes equal pods share the work.
+
+Theory of operation. An Evaluation belongs to a signature: the pod fields that the profile's
+plugins read. For the next pod of that signature it is brought up to date instead of made anew:
+the journal tells which rows changed, and only plugins that read what runs on a node are asked
+again, for those rows. A change of a node's own fields, of the set of nodes or of namespaces starts
+over. The answers are those of a fresh evaluation, bit for bit; the cache can be switched off, and
+a property test compares.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.journal import DYNAMIC
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.filtering import FEASIBLE, Filtering
+from policy_sched.framework.results import Scope
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.scoring import Scoring
+from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo, field_key
+
+#: Beyond this many changed rows a fresh vector pass is cheaper than asking row by row.
+REPLAY_LIMIT: Final = 256
+#: Bytes that the kept evaluations of one profile may take together.
+CACHE_BYTES: Final = 256 * 1024 * 1024
+
+Key = tuple[object, ...]
+
+
+class Evaluation:
+    """What a profile's plugins say of one pod on every node; valid until the table changes.
+
+    ``scoring`` is None where no node is feasible.
+    """
+
+    def __init__(self, runner: Runner, table: NodeTable, pod: PodInfo) -> None:
+        self._runner = runner
+        self.state = CycleState()
+        self.version = table.journal.version
+        self.n = table.n
+        self.filtering = Filtering(runner, table, self.state, pod)
+        self.scoring: Scoring | None = None
+        self._score(pod)
+
+    @property
+    def rejection(self) -> Status | None:
+        """Why the whole pod was rejected before any node was looked at."""
+        return self.filtering.rejection
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        return self.filtering.nbytes + (self.scoring.nbytes if self.scoring else 0)
+
+    def best(self) -> NDArray[np.intp]:
+        """Return the rows with the highest total, ascending; empty if no node is feasible."""
+        return self.scoring.ties() if self.scoring else np.empty(0, np.intp)
+
+    def patch(self, pod: PodInfo, rows: list[int]) -> None:
+        """Bring everything up to date after pods came or went on `rows`."""
+        if self.rejection is not None:
+            return
+        touched = np.array(rows, np.intp)
+        filtering = self.filtering
+        before = [value == FEASIBLE for value in filtering.first[touched].tolist()]
+        everywhere = filtering.patch(self.state, pod, touched)
+        if everywhere or self.scoring is None or not filtering.any_feasible():
+            self._score(pod)
+        else:
+            self.scoring.patch(self.state, pod, touched, before, filtering.first)
+
+    def _score(self, pod: PodInfo) -> None:
+        self.scoring = None
+        if self.filtering.any_feasible():
+            feasible = self.filtering.feasible_rows()
+            self.scoring = Scoring(self._runner, self.state, pod, self.n, feasible)
+
+
+class Evaluator:
+    """Evaluates pods against all nodes for one pipeline.
+
+    ``cached=False`` evaluates every pod from scratch.
+    """
+
+    def __init__(self, runner: Runner, table: NodeTable, *, cached: bool = True) -> None:
+        self._runner = runner
+        self._table = table
+        signature = runner.pipeline.signature() if cached else None
+        if signature is not None and signature.scope is Scope.VOLATILE:
+            signature = None
+        self._key = key_getter(signature.fields) if signature is not None else None
+        self._kept: OrderedDict[Key, Evaluation] = OrderedDict()
+
+    def evaluate(self, pod: PodInfo) -> Evaluation:
+        """Filter and score all nodes for `pod`. Raises PluginError if a plugin breaks."""
+        if self._key is None:
+            return Evaluation(self._runner, self._table, pod)
+        key = self._key(pod)
+        kept = self._kept.get(key)
+        if kept is not None and self._refresh(kept, pod):
+            self._kept.move_to_end(key)
+            return kept
+        fresh = Evaluation(self._runner, self._table, pod)
+        self._keep(key, fresh)
+        return fresh
+
+    def _refresh(self, kept: Evaluation, pod: PodInfo) -> bool:
+        """Bring a kept evaluation up to date; False if it must be made anew."""
+        journal = self._table.journal
+        if kept.version == journal.version:
+            return True
+        changes = journal.since(kept.version)
+        if changes is None or len(changes.rows) > REPLAY_LIMIT or changes.kind & ~DYNAMIC:
+            return False
+        kept.patch(pod, changes.rows)
+        kept.version = journal.version
+        return True
+
+    def _keep(self, key: Key, evaluation: Evaluation) -> None:
+        self._kept[key] = evaluation
+        self._kept.move_to_end(key)
+        limit = max(4, CACHE_BYTES // max(1, evaluation.nbytes))
+        while len(self._kept) > limit:
+            self._kept.popitem(last=False)
+
+
+def key_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:
+    """Return the function from a pod to the values of ``fields``, hashable and in fixed order."""
+    whole = sorted({_attribute(path) for path in fields if len(path) == 1 or _of_namespace(path)})
+    parts = sorted((p[0], p[1]) for p in fields if len(p) > 1 and not _of_namespace(p))
+    getter = attrgetter(*whole) if whole else None
+
+    def single(pod: PodInfo) -> Key:
+        return (cast("attrgetter[object]", getter)(pod),)
+
+    def nothing(_pod: PodInfo) -> Key:
+        return ()
+
+    if getter is None:
+        first: Callable[[PodInfo], Key] = nothing
+    elif len(whole) == 1:
+        first = single
+    else:
+        first = cast("Callable[[PodInfo], Key]", getter)
+    if not parts:
+        return first
+
+    def with_parts(pod: PodInfo) -> Key:
+        return first(pod) + tuple(getattr(pod, name).get(key) for name, key in parts)
+
+    return with_parts
+
+
+def _of_namespace(path: tuple[str, ...]) -> bool:
+    return path[0] == "namespaceObject"
+
+
+def _attribute(path: tuple[str, ...]) -> str:
+    # A namespace's labels are those of its name until the journal says that they changed.
+    return "namespace" if _of_namespace(path) else field_key(path[0])

@@ -1,0 +1,178 @@
+"""Which nodes a pod may run on, and which plugin said no: arrays that can be patched row by row.
+
+Theory of operation. `codes[i]` is filter plugin i's own answer per row (None: passes everywhere);
+`first` says which plugin rejected the row first, in profile order. `patch` asks only the plugins
+that read what runs on a node again, for the rows on which that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.errors import PluginError
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.pipeline import Hook
+from policy_sched.framework.results import Codes, Describe, Rows, Scope, Verdict
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.status import Code, Status
+from policy_sched.model.pod_info import PodInfo
+
+FEASIBLE: Final = 0
+NO_NODE: Final = -1
+OUTSIDE: Final = -2
+"""Values of `first`: the row is feasible, is no live node, or no PreFilter plugin named it.
+
+Positive values are one more than the index of the filter plugin that rejected the row.
+"""
+
+
+class Filtering:
+    """The filters' answers for one pod over all rows [0, n) of the node table.
+
+    ``first``: int16, shape (n,). ``rejection``: why the whole pod was rejected before any node
+    was looked at, or None.
+    """
+
+    def __init__(self, runner: Runner, table: NodeTable, state: CycleState, pod: PodInfo) -> None:
+        self._runner = runner
+        self.n = table.n
+        self._codes: list[Codes | None] = []
+        self._describes: list[Describe] = []
+        self._fixed = np.where(table.live.values[: self.n], FEASIBLE, NO_NODE).astype(np.int16)
+        status, self.skipped, names, self._narrowing = runner.pre_filter(state, pod)
+        self.rejection = None if status.ok else status
+        self.plugins = runner.active("filter", self.skipped)
+        signatures = runner.pipeline.signatures
+        self._scopes = [
+            signatures[hook.plugin].scope if hook.plugin in signatures else Scope.VOLATILE
+            for hook in self.plugins
+        ]
+        if self.rejection is not None:
+            self._fixed[self._fixed == FEASIBLE] = OUTSIDE
+            self.first: Codes = self._fixed
+            return
+        rows = None if names is None else self._named_rows(table, names)
+        for hook in self.plugins:
+            verdict = self._ask(hook, state, pod, rows)
+            self._codes.append(self._spread(verdict.codes, rows))
+            self._describes.append(verdict.describe)
+        self._combine()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        return 2 * self.n * (2 + sum(codes is not None for codes in self._codes))
+
+    def any_feasible(self) -> bool:
+        """Tell whether the pod can run anywhere."""
+        return not bool(self.first.all())
+
+    def feasible_rows(self) -> NDArray[np.intp]:
+        """Return the rows on which the pod can run, ascending, shape (k,)."""
+        return np.flatnonzero(self.first == FEASIBLE)
+
+    def statuses(self, rows: Iterable[int] | None = None) -> dict[int, Status]:
+        """Return why rows were rejected (default: all rows), by row, ascending.
+
+        Feasible rows and rows without a live node are left out.
+        """
+        wanted = np.arange(self.n) if rows is None else np.array(sorted(rows), np.intp)
+        firsts = self.first[wanted]
+        answers: dict[int, Status] = {}
+        for value in np.unique(firsts).tolist():
+            group = wanted[firsts == value]
+            if value == OUTSIDE:
+                answers |= dict.fromkeys(group.tolist(), self._outside())
+            elif value > FEASIBLE:
+                codes = cast(Codes, self._codes[value - 1])[group]
+                found = self._describes[value - 1](group, codes)
+                plugin = self.plugins[value - 1].plugin
+                answers |= {
+                    row: status.by(plugin)
+                    for row, status in zip(group.tolist(), found, strict=True)
+                }
+        return {row: answers[row] for row in sorted(answers)}
+
+    def patch(self, state: CycleState, pod: PodInfo, touched: NDArray[np.intp]) -> bool:
+        """Ask again about rows on which pods came or went.
+
+        Returns whether rows other than `touched` may have changed, too.
+        """
+        everywhere = False
+        for index, scope in enumerate(self._scopes):
+            if scope is Scope.STATIC:
+                continue
+            verdict = self._ask(
+                self.plugins[index], state, pod, touched if scope is Scope.NODE else None
+            )
+            self._describes[index] = verdict.describe
+            if scope is Scope.NODE:
+                self._patch_codes(index, touched, verdict.codes)
+            else:
+                self._codes[index] = verdict.codes
+                everywhere = True
+        if everywhere:
+            self._combine()
+        else:
+            self._patch_first(touched)
+        return everywhere
+
+    def _named_rows(self, table: NodeTable, names: frozenset[str]) -> NDArray[np.intp]:
+        row_of = table.row_of
+        rows = np.array(sorted(row_of[name] for name in names if name in row_of), np.intp)
+        outside = self._fixed == FEASIBLE
+        outside[rows] = False
+        self._fixed[outside] = OUTSIDE
+        return rows
+
+    def _outside(self) -> Status:
+        if self.rejection is not None:
+            return self.rejection
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self._narrowing))}]"
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+    def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+        verdict = cast(Verdict, self._runner.call("filter", hook, state, pod, rows))
+        if verdict.error is not None:
+            raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
+        return verdict
+
+    def _spread(self, codes: Codes | None, rows: Rows) -> Codes | None:
+        """Return the codes of `rows` as codes of all rows."""
+        if codes is None or rows is None:
+            return codes
+        full = np.zeros(self.n, np.int16)
+        full[rows] = codes
+        return full
+
+    def _combine(self) -> None:
+        """Work out `first` from all plugins' codes."""
+        first = self._fixed.copy()
+        for index, codes in enumerate(self._codes):
+            if codes is not None and codes.any():
+                first[(codes != 0) & (first == FEASIBLE)] = index + 1
+        self.first = first
+
+    def _patch_codes(self, index: int, touched: NDArray[np.intp], fresh: Codes | None) -> None:
+        codes = self._codes[index]
+        if codes is None:
+            if fresh is None or not fresh.any():
+                return
+            codes = self._codes[index] = np.zeros(self.n, np.int16)
+        codes[touched] = 0 if fresh is None else fresh
+
+    def _patch_first(self, touched: NDArray[np.intp]) -> None:
+        for row in touched.tolist():
+            if self._fixed[row] != FEASIBLE:
+                continue
+            value = FEASIBLE
+            for index, codes in enumerate(self._codes):
+                if codes is not None and codes[row]:
+                    value = index + 1
+                    break
+            self.first[row] = value

@@ -1,0 +1,38 @@
+"""Handle: what a plugin may reach, given to it when its profile is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from policy_sched.client.protocol import Client
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_table import PodTable
+from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.queue.nominator import Nominator
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """The scheduler as plugins see it.
+
+    ``cache`` is read-only for plugins; its ``nodes`` are the columns that a filter answers for.
+    ``now`` returns nanoseconds since the epoch, from whatever clock drives the scheduler.
+    """
+
+    cache: Cache
+    waiting_pods: WaitingPods
+    nominator: Nominator
+    client: Client
+    now: Callable[[], int]
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The node table."""
+        return self.cache.nodes
+
+    @property
+    def pods(self) -> PodTable:
+        """The table of pods on nodes."""
+        return self.cache.pods

@@ -1,0 +1,126 @@
+"""The hooks of the scheduling framework, one page: one hook per extension point.
+
+A plugin implements what it needs as methods marked with ``hookimpl``; arguments may be left out,
+their names count. ``rows`` are rows of the node table: an intp array, or None for all of them
+(`handle.table.n`). Filters and scores must be functions of their arguments and the node table.
+"""
+
+from __future__ import annotations
+
+import pluggy
+
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.diagnosis import Diagnosis
+from policy_sched.framework.events import ClusterEventWithHint
+from policy_sched.framework.results import (
+    PermitResult,
+    PostFilterResult,
+    PreFilterResult,
+    Rows,
+    Scores,
+    Signature,
+    Verdict,
+)
+from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+
+PROJECT = "policy_sched"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+class SchedulerHooks:
+    """Every hook; the order is a pod's way through the scheduler."""
+
+    @hookspec
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """May the pod enter the active queue? A rejection gates it."""
+        raise NotImplementedError
+
+    @hookspec
+    def queue_sort(self, queued: QueuedPod) -> tuple[int | float | str, ...]:
+        """Return the sort key of a queued pod; smaller keys are popped first."""
+        raise NotImplementedError
+
+    @hookspec
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Look at the pod once: reject it, skip this plugin's filter, or name its only nodes."""
+        raise NotImplementedError
+
+    @hookspec
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
+        """Adjust `state` as if `other` also ran on node `row` (preemption's dry run)."""
+        raise NotImplementedError
+
+    @hookspec
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
+        """Adjust `state` as if `other` no longer ran on node `row` (preemption's dry run)."""
+        raise NotImplementedError
+
+    @hookspec
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+        """Say of each row whether the pod may run there, and if not, why."""
+        raise NotImplementedError
+
+    @hookspec
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> PostFilterResult:
+        """Nothing fits: make room, or say why that does not help."""
+        raise NotImplementedError
+
+    @hookspec
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+        """Look at the pod once before scoring; Skip leaves this plugin's score out."""
+        raise NotImplementedError
+
+    @hookspec
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
+        """Rate each row, int64: higher is better, 0..100 unless `normalize_score` follows."""
+        raise NotImplementedError
+
+    @hookspec
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
+        """Turn this plugin's scores of all feasible rows into 0..100."""
+        raise NotImplementedError
+
+    @hookspec
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Take what the pod needs on `node` beyond the node table; a rejection undoes all."""
+        raise NotImplementedError
+
+    @hookspec
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Give back what `reserve` took; called in reverse order, also if it never ran."""
+        raise NotImplementedError
+
+    @hookspec
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> PermitResult:
+        """Allow the binding, deny it, or let it wait."""
+        raise NotImplementedError
+
+    @hookspec
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Do what must be done before the binding."""
+        raise NotImplementedError
+
+    @hookspec
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Bind the pod to the node, or Skip: the next plugin is asked."""
+        raise NotImplementedError
+
+    @hookspec
+    def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """The pod is bound."""
+        raise NotImplementedError
+
+    @hookspec
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Name the events that may make a pod schedulable which this plugin rejected."""
+        raise NotImplementedError
+
+    @hookspec
+    def sign_pod(self) -> Signature:
+        """Name the pod fields that filter and score read; without it every pod is evaluated anew."""
+        raise NotImplementedError

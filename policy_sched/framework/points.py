@@ -1,0 +1,93 @@
+"""The extension points of the scheduling framework, as a table: who runs, and how answers combine.
+
+One runner (runner.py) executes every row; nothing about a single point is written anywhere else.
+Names are kube-scheduler's: ``hook`` is the Python spelling of the hook, ``name`` the label that
+metrics, messages and configuration use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Combine(Enum):
+    """How the answers of a point's plugins become one answer."""
+
+    NARROW = "narrow"
+    """Each plugin removes nodes; a node's status is that of the first plugin that removed it."""
+    WEIGHTED_SUM = "weighted sum"
+    """Each plugin gives int64 scores; they are multiplied by its weight and added."""
+    FIRST_REJECTION = "first rejection"
+    """Plugins are asked in order until one does not agree; waits and skips are collected."""
+    FIRST_SUCCESS = "first success"
+    """Plugins are asked in order until one succeeds or settles it; reasons are collected."""
+    EVERYONE = "everyone"
+    """Everyone is told; nobody can object."""
+    EXACTLY_ONE = "exactly one"
+    """One plugin answers for the profile."""
+    UNION = "union"
+    """Answers of all plugins are put together, when the profile is built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One extension point: its hook, its rule, what can skip it and what undoes it."""
+
+    hook: str
+    name: str
+    combine: Combine
+    skipped_by: str = ""
+    undone_by: str = ""
+    config: str = ""
+    """The field of ``plugins`` that enables it; empty for what comes along with another point."""
+    along_with: str = ""
+    """The hook whose enabled plugins this point runs, where ``config`` is empty."""
+    reverse: bool = False
+
+
+_TABLE: Final = (
+    Point("pre_enqueue", "PreEnqueue", Combine.FIRST_REJECTION, config="preEnqueue"),
+    Point("queue_sort", "QueueSort", Combine.EXACTLY_ONE, config="queueSort"),
+    Point("pre_filter", "PreFilter", Combine.FIRST_REJECTION, config="preFilter"),
+    Point(
+        "add_pod",
+        "PreFilterExtensionAddPod",
+        Combine.FIRST_REJECTION,
+        skipped_by="pre_filter",
+        along_with="pre_filter",
+    ),
+    Point(
+        "remove_pod",
+        "PreFilterExtensionRemovePod",
+        Combine.FIRST_REJECTION,
+        skipped_by="pre_filter",
+        along_with="pre_filter",
+    ),
+    Point("filter", "Filter", Combine.NARROW, skipped_by="pre_filter", config="filter"),
+    Point("post_filter", "PostFilter", Combine.FIRST_SUCCESS, config="postFilter"),
+    Point("pre_score", "PreScore", Combine.FIRST_REJECTION, config="preScore"),
+    Point("score", "Score", Combine.WEIGHTED_SUM, skipped_by="pre_score", config="score"),
+    Point(
+        "normalize_score",
+        "ScoreExtensionNormalize",
+        Combine.EVERYONE,
+        skipped_by="pre_score",
+        along_with="score",
+    ),
+    Point(
+        "reserve", "Reserve", Combine.FIRST_REJECTION, undone_by="unreserve", config="reserve"
+    ),
+    Point("unreserve", "Unreserve", Combine.EVERYONE, along_with="reserve", reverse=True),
+    Point("permit", "Permit", Combine.FIRST_REJECTION, config="permit"),
+    Point("pre_bind", "PreBind", Combine.FIRST_REJECTION, config="preBind"),
+    Point("bind", "Bind", Combine.FIRST_SUCCESS, config="bind"),
+    Point("post_bind", "PostBind", Combine.EVERYONE, config="postBind"),
+    Point("events_to_register", "EventsToRegister", Combine.UNION),
+    Point("sign_pod", "Sign", Combine.UNION),
+)
+
+POINTS: Final = {point.hook: point for point in _TABLE}
+#: The field of a profile's ``plugins`` to the hook that it enables, in upstream's order.
+CONFIGURED: Final = {point.config: point.hook for point in _TABLE if point.config}

@@ -1,0 +1,95 @@
+"""What hooks return besides a Status: verdicts over rows, pre-filter results, signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.framework.status import SUCCESS, Status
+
+Rows: TypeAlias = NDArray[np.intp] | None
+"""Rows of the node table to answer for, shape (k,); None: all rows [0, table.n)."""
+
+Codes: TypeAlias = NDArray[np.int16]
+Scores: TypeAlias = NDArray[np.int64]
+Describe: TypeAlias = Callable[[NDArray[np.intp], Codes], list[Status]]
+"""From rows and their non-zero codes, both shape (k,), to one Status each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a filter says of many nodes at once.
+
+    ``codes``: int16, one per asked row; 0 = passes, anything else is the plugin's own number
+    for a reason. None: every asked row passes. ``describe`` turns rows and their codes into
+    statuses; it runs only when somebody wants to know why, at the latest before the next change
+    of the node table.
+    """
+
+    codes: Codes | None
+    describe: Describe
+    error: str | None = None
+    """Set where the filter broke (and no node of its answer counts): the attempt ends."""
+
+    @staticmethod
+    def of(codes: Codes, *statuses: Status) -> Verdict:
+        """Return a verdict whose code i means ``statuses[i - 1]``."""
+        return Verdict(codes, lambda _rows, found: [statuses[c - 1] for c in found.tolist()])
+
+
+PASSES: Final = Verdict(None, lambda _rows, _codes: [])
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """Status of a PreFilter plugin, and the only nodes (by name) that can pass, or None for any."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """Status of a PostFilter plugin, and the node that the pod was nominated to, if any."""
+
+    status: Status
+    nominated_node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PermitResult:
+    """Status of a Permit plugin; ``timeout`` (seconds) counts where the code is Wait."""
+
+    status: Status = SUCCESS
+    timeout: float = 0.0
+
+
+class Scope(IntEnum):
+    """What a plugin's filter and score read besides the pod: how far a change can reach."""
+
+    STATIC = 0
+    """Only a node's own static fields, and counts over nodes that change with them."""
+    NODE = 1
+    """Also what runs on that node: a bound pod can change this node's answer, no other's."""
+    CLUSTER = 2
+    """Also what runs elsewhere: any change can change any node's answer."""
+    VOLATILE = 3
+    """Also the time, or anything else that moves by itself: every attempt asks anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A plugin's promise: pods with equal ``fields`` get equal answers on equal nodes.
+
+    ``fields`` are paths into PodInfo: ``("requests",)``, or ``("labels", "app")`` for one key.
+    """
+
+    fields: frozenset[tuple[str, ...]]
+    scope: Scope
+    proved: bool = False
+    """The scores are known to lie in 0..100 (after normalisation); nobody checks them again."""

@@ -1,0 +1,173 @@
+"""The one runner of extension points: combining, attribution, timing and errors, written once.
+
+The methods are the combine rules of points.py. Every call of a plugin goes through `_call`,
+which is also the only place that catches whatever a plugin raises: it becomes a PluginError with
+the plugin's and the point's name, in upstream's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeVar, cast
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.pipeline import Hook, Pipeline
+from policy_sched.framework.points import POINTS
+from policy_sched.framework.results import (
+    PermitResult,
+    PostFilterResult,
+    PreFilterResult,
+)
+from policy_sched.framework.status import SUCCESS, Code, Status
+
+T = TypeVar("T")
+
+
+class Observer(Protocol):
+    """Somebody who wants to know how long each plugin took."""
+
+    def plugin(self, plugin: str, point: str, seconds: float) -> None:
+        """Take note of one call; ``point`` is the metric label, such as ``PreFilter``."""
+
+
+class Runner:
+    """Runs the plugins of one pipeline.
+
+    ``timer`` returns seconds from a monotonic clock; with ``observer`` it is read around every
+    call, without it never.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        observer: Observer | None = None,
+        timer: Callable[[], float] | None = None,
+    ) -> None:
+        self.pipeline = pipeline
+        self._observer = observer
+        self._timer = timer
+
+    def call(self, point: str, hook: Hook, *args: object) -> object:
+        """Call one plugin; PluginError if it raises."""
+        start = self._timer() if self._timer is not None else 0.0
+        try:
+            return hook.function(*args)
+        except PluginError:
+            raise
+        except Exception as error:
+            # A plugin is foreign code: whatever it raises ends this attempt, not the scheduler.
+            name = POINTS[point].name
+            text = f'running "{hook.plugin}" {name[0].lower()}{name[1:]} plugin: {error}'
+            raise PluginError(text) from error
+        finally:
+            if self._timer is not None and self._observer is not None:
+                seconds = self._timer() - start
+                self._observer.plugin(hook.plugin, POINTS[point].name, seconds)
+
+    def first_rejection(self, point: str, *args: object) -> Status:
+        """Ask in order until one plugin does not agree; its status, or Success."""
+        for hook in self.pipeline.at(point):
+            status = cast(Status, self.call(point, hook, *args))
+            if not status.ok:
+                return status.by(hook.plugin)
+        return SUCCESS
+
+    def everyone(self, point: str, *args: object) -> None:
+        """Tell every plugin, in the order that the pipeline holds (undoing points: reversed)."""
+        for hook in self.pipeline.at(point):
+            self.call(point, hook, *args)
+
+    def exactly_one(self, point: str, *args: object) -> object:
+        """Return the only plugin's answer."""
+        (hook,) = self.pipeline.at(point)
+        return self.call(point, hook, *args)
+
+    def first_success(self, point: str, *args: object) -> Status:
+        """Ask in order until one does not skip; Skip if all do (Bind)."""
+        for hook in self.pipeline.at(point):
+            status = cast(Status, self.call(point, hook, *args))
+            if status.code is not Code.SKIP:
+                return status.by(hook.plugin)
+        return Status(Code.SKIP)
+
+    def post_filter(self, *args: object) -> PostFilterResult | None:
+        """First success of PostFilter: reasons of all who were asked are kept, as upstream does.
+
+        None if the profile has no PostFilter plugin.
+        """
+        reasons: list[str] = []
+        nominated = ""
+        last: Status | None = None
+        for hook in self.pipeline.at("post_filter"):
+            result = cast(PostFilterResult, self.call("post_filter", hook, *args))
+            status = result.status.by(hook.plugin)
+            nominated = result.nominated_node or nominated
+            if status.ok or status.code is Code.ERROR:
+                return PostFilterResult(status, nominated)
+            reasons += status.reasons
+            last = status
+            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                break
+        if last is None:
+            return None
+        return PostFilterResult(Status(last.code, tuple(reasons), last.plugin), nominated)
+
+    def pre_filter(
+        self, *args: object
+    ) -> tuple[Status, frozenset[str], frozenset[str] | None, tuple[str, ...]]:
+        """First rejection of PreFilter, collecting skips and node names.
+
+        Returns the status, the plugins to skip, the intersection of all node names (None: any)
+        and the plugins that named nodes.
+        """
+        skipped: set[str] = set()
+        names: frozenset[str] | None = None
+        narrowing: list[str] = []
+        for hook in self.pipeline.at("pre_filter"):
+            result = cast(PreFilterResult, self.call("pre_filter", hook, *args))
+            if result.status.code is Code.SKIP:
+                skipped.add(hook.plugin)
+                continue
+            if not result.status.ok:
+                return result.status.by(hook.plugin), frozenset(skipped), names, tuple(narrowing)
+            if result.node_names is not None:
+                narrowing.append(hook.plugin)
+                names = result.node_names if names is None else names & result.node_names
+                if not names:
+                    return _no_node_left(narrowing), frozenset(skipped), names, tuple(narrowing)
+        return SUCCESS, frozenset(skipped), names, tuple(narrowing)
+
+    def pre_score(self, *args: object) -> tuple[Status, frozenset[str]]:
+        """First rejection of PreScore, collecting skips; returns status and plugins to skip."""
+        skipped: set[str] = set()
+        for hook in self.pipeline.at("pre_score"):
+            status = cast(Status, self.call("pre_score", hook, *args))
+            if status.code is Code.SKIP:
+                skipped.add(hook.plugin)
+            elif not status.ok:
+                return status.by(hook.plugin), frozenset(skipped)
+        return SUCCESS, frozenset(skipped)
+
+    def permit(self, *args: object) -> tuple[Status, dict[str, float]]:
+        """First rejection of Permit, collecting waits: plugin to time-out in seconds."""
+        waits: dict[str, float] = {}
+        for hook in self.pipeline.at("permit"):
+            result = cast(PermitResult, self.call("permit", hook, *args))
+            if result.status.code is Code.WAIT:
+                waits[hook.plugin] = result.timeout
+            elif not result.status.ok:
+                return result.status.by(hook.plugin), {}
+        return (Status(Code.WAIT) if waits else SUCCESS), waits
+
+    def active(self, point: str, skipped: Collection[str]) -> tuple[Hook, ...]:
+        """Return the point's plugins without those that an earlier point left out."""
+        return tuple(hook for hook in self.pipeline.at(point) if hook.plugin not in skipped)
+
+
+def _no_node_left(plugins: list[str]) -> Status:
+    """Return the status for PreFilter results that leave no node, in upstream's words."""
+    if len(plugins) == 1:
+        text = f"node(s) didn't satisfy plugin {plugins[0]}"
+    else:
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))

@@ -1,0 +1,209 @@
+"""A policy's compiled rules as a plugin: one hook per section that the policy has.
+
+The hooks are closures over the bound policy. A policy that has a section implements its point,
+and the PreFilter and PreScore points wherever its matchConditions can make them skip; which
+fields of the pod and of nodes it reads, and hence its signature and the events that may help a
+pod it rejected, is known from its rules: an author registers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.events import (
+    NODE_ADD,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+)
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import (
+    PASSES,
+    Codes,
+    PreFilterResult,
+    Rows,
+    Scope,
+    Scores,
+    Signature,
+    Verdict,
+)
+from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.program import BoundPolicy, CompiledPolicy, RuleError
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+
+_NODE = EventResource.NODE
+_POD = EventResource.POD
+
+#: What a rule reads of nodes and pods to the event that can change it (language.md 2.7).
+_EVENTS: Final = {
+    "labels": ClusterEvent(_NODE, ActionType.UPDATE_NODE_LABEL),
+    "name": ClusterEvent(_NODE, ActionType.UPDATE_NODE_LABEL),
+    "taints": ClusterEvent(_NODE, ActionType.UPDATE_NODE_TAINT),
+    "unschedulable": ClusterEvent(_NODE, ActionType.UPDATE_NODE_TAINT),
+    "allocatable": ClusterEvent(_NODE, ActionType.UPDATE_NODE_ALLOCATABLE),
+    "capacity": ClusterEvent(_NODE, ActionType.UPDATE_NODE_ALLOCATABLE),
+    "free": ClusterEvent(_NODE, ActionType.UPDATE_NODE_ALLOCATABLE),
+    "annotations": ClusterEvent(_NODE, ActionType.UPDATE_NODE_ANNOTATION),
+    "conditions": ClusterEvent(_NODE, ActionType.UPDATE_NODE_CONDITION),
+    "ready": ClusterEvent(_NODE, ActionType.UPDATE_NODE_CONDITION),
+}
+_ASSIGNED_POD_GONE: Final = ClusterEvent(
+    EventResource.ASSIGNED_POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
+)
+_READS_PODS: Final = frozenset(
+    {"free", "requested", "nonZeroRequested", "pods", "podCount", "usedPorts", "domain", "cluster"}
+)
+_READS_POD_LABELS: Final = frozenset({"pods", "domain"})
+_POD_EVENTS: Final = {
+    "tolerations": ActionType.UPDATE_POD_TOLERATION,
+    "labels": ActionType.UPDATE_POD_LABEL,
+    "requests": ActionType.UPDATE_POD_SCALE_DOWN,
+    "schedulingGates": ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+}
+
+
+def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
+    """Return a plugin object with the hooks that the policy's sections stand for."""
+    bound = policy.bind(handle.nodes, handle.pods)
+    rules = _Rules(policy, bound, handle, profile)
+    hooks = {
+        "sign_pod": rules.sign_pod,
+        "events_to_register": rules.events_to_register,
+    }
+    if policy.has_pre_enqueue:
+        hooks["pre_enqueue"] = rules.pre_enqueue
+    if policy.has_queue_sort:
+        hooks["queue_sort"] = rules.queue_sort
+    if policy.has_filter:
+        hooks["filter"] = rules.filter
+    if policy.has_pre_filter or (policy.has_filter and policy.has_match):
+        hooks["pre_filter"] = rules.pre_filter
+    if policy.has_score:
+        hooks["score"] = rules.score
+        if policy.has_match or policy.has_score_match:
+            hooks["pre_score"] = rules.pre_score
+        if policy.has_normalize:
+            hooks["normalize_score"] = rules.normalize_score
+    return SimpleNamespace(**hooks)
+
+
+class _Rules:
+    """The hooks of one bound policy."""
+
+    def __init__(
+        self, policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
+    ) -> None:
+        self._policy = policy
+        self._bound = bound
+        self._handle = handle
+        self._profile = profile
+        self._name = policy.name
+        self._still = Cycle(profile=profile)
+        self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Name the pod fields that the rules read; the compiler found them."""
+        reads = self._policy.reads
+        return Signature(reads.pod, Scope(int(reads.scope)), proved=True)
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Derive the events from what the rules read."""
+        reads = self._policy.reads
+        events = [NODE_ADD]
+        events += [_EVENTS[field] for field in sorted(reads.node) if field in _EVENTS]
+        if reads.node & _READS_PODS:
+            events.append(_ASSIGNED_POD_GONE)
+        if reads.node & _READS_POD_LABELS:
+            action = ActionType.ADD | ActionType.UPDATE_POD_LABEL
+            events.append(ClusterEvent(EventResource.ASSIGNED_POD, action))
+        own = sorted({path[0] for path in reads.pod} & _POD_EVENTS.keys())
+        events += [ClusterEvent(EventResource.UNSCHEDULABLE_POD, _POD_EVENTS[f]) for f in own]
+        return tuple(ClusterEventWithHint(event) for event in dict.fromkeys(events))
+
+    @hookimpl
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Gate the pod if a preEnqueue rule says no."""
+        found = self._bound.pre_enqueue(pod, self._now())
+        if found is None:
+            return SUCCESS
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (found,), self._name)
+
+    @hookimpl
+    def queue_sort(self, queued: QueuedPod) -> tuple[int | float | str, ...]:
+        """Return the values of the policy's sort keys."""
+        return self._bound.queue_key(queued)
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Skip if a matchCondition is false; else name the only nodes, if the policy does."""
+        cycle = self._cycle(state)
+        if not self._bound.matches(pod, cycle):
+            return PreFilterResult(SKIP)
+        if not self._policy.has_pre_filter:
+            return PreFilterResult()
+        names = self._bound.node_names(pod, cycle)
+        if names is not None and not names:
+            reasons = (self._policy.pre_filter_message,)
+            return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons))
+        return PreFilterResult(node_names=names)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+        """Run the filter rules over the rows."""
+        cycle = self._cycle(state)
+        codes = self._bound.filter(pod, cycle, rows)
+        if codes is None:
+            return PASSES
+
+        def describe(where: NDArray[np.intp], found: Codes) -> list[Status]:
+            explained = self._bound.explain(pod, cycle, where, found)
+            return [Status(_code(one.resolvable), one.reasons) for one in explained]
+
+        return Verdict(codes, describe)
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+        """Skip if a matchCondition, of the policy or of its score, is false."""
+        cycle = self._cycle(state)
+        bound = self._bound
+        return SUCCESS if bound.matches(pod, cycle) and bound.matches_score(pod, cycle) else SKIP
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
+        """Run the score rule over the rows."""
+        return self._bound.score(pod, self._cycle(state), rows)
+
+    @hookimpl
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:  # noqa: ARG002 - the hook's arguments
+        """Normalise the scores of all feasible rows."""
+        return self._bound.normalize(scores)
+
+    def _now(self) -> Cycle:
+        return Cycle(now=self._handle.now(), profile=self._profile)
+
+    def _cycle(self, state: CycleState) -> Cycle:
+        """Return what the rules see of this cycle; time stands still within one."""
+        if not self._moves:
+            return self._still
+        cycle = state.read(Cycle)
+        if cycle is None:
+            cycle = self._now()
+            state.write(cycle)
+        return cycle
+
+
+def _code(resolvable: bool) -> Code:
+    return Code.UNSCHEDULABLE if resolvable else Code.UNSCHEDULABLE_AND_UNRESOLVABLE

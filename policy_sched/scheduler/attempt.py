@@ -1,0 +1,57 @@
+"""Attempt: one pod on its way through one cycle, and the decisions that can come of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.diagnosis import Diagnosis
+from policy_sched.framework.evaluation import Evaluation, Evaluator
+from policy_sched.framework.pipeline import Pipeline
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.status import Status
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.plugins.unbuilt import Refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One pipeline with what runs it."""
+
+    pipeline: Pipeline
+    runner: Runner
+    evaluator: Evaluator
+    refusals: Refusals
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A popped pod and the profile that it began with; undoing reaches the same plugins."""
+
+    queued: QueuedPod
+    profile: Profile
+    state: CycleState = field(default_factory=CycleState)
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """The pod goes to `node` (row `row` of the node table)."""
+
+    node: str
+    row: int
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The pod cannot run anywhere now (``Unschedulable``), or something broke (``Error``).
+
+    ``message`` is the text of the condition and the event.
+    """
+
+    status: Status
+    message: str
+    diagnosis: Diagnosis | None = None
+
+
+Decision = Bind | Reject

@@ -1,0 +1,35 @@
+"""What happens to a pod that was not scheduled: its condition and its event, in upstream's words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo
+
+#: Longest note of an event, in characters, and what a longer one ends with (kube-scheduler's).
+NOTE_LIMIT: Final = 1024
+NOTE_SUFFIX: Final = " ..."
+
+
+def record_failure(pod: PodInfo, status: Status, message: str, handle: Handle) -> str:
+    """Set the pod's condition and record the event; return the message that was written.
+
+    Without a message the status comes from Reserve, Permit or Bind, which speak of one node:
+    a rejection is worded as upstream words a FitError over that node.
+    """
+    if not message:
+        text = status.message()
+        message = f"0/1 nodes are available: 1 {text}." if status.rejected else text
+    reason = "Unschedulable" if status.rejected else "SchedulerError"
+    handle.client.set_unschedulable(pod, reason, message)
+    handle.client.record_event(pod, "Warning", "FailedScheduling", "Scheduling", note(message))
+    return message
+
+
+def note(message: str) -> str:
+    """Return the message as an event's note: cut to 1,024 characters."""
+    if len(message) <= NOTE_LIMIT:
+        return message
+    return message[: NOTE_LIMIT - len(NOTE_SUFFIX)] + NOTE_SUFFIX

@@ -1,0 +1,68 @@
+"""Decide: one pod, all nodes, one answer; nothing is changed here.
+
+The order of functions is a pod's order: evaluate (filter and score), select host, or, when
+nothing fits, ask PostFilter and put the diagnosis into kube-scheduler's words.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.errors import PluginError
+from policy_sched.framework.diagnosis import NO_NODES, Diagnosis
+from policy_sched.framework.evaluation import Evaluation
+from policy_sched.framework.status import Code, Status
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Reject
+
+
+def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
+    """Return where the attempt's pod goes, or why nowhere.
+
+    ``rng`` breaks ties among the nodes with the highest score, uniformly; it is read only when
+    there is more than one.
+    """
+    pod = attempt.queued.info
+    if table.live_count == 0:
+        return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
+    refusal = attempt.profile.refusals.reason(pod)
+    if refusal:
+        return _broken(refusal)
+    try:
+        evaluation = attempt.profile.evaluator.evaluate(pod)
+        rejection = evaluation.rejection
+        if rejection is not None and rejection.code is Code.ERROR:
+            return _broken(rejection.message())
+        attempt.state = evaluation.state
+        best = evaluation.best()
+        if best.size:
+            row = select_host(best.tolist(), rng)
+            return Bind(table.names[row], row, evaluation)
+        return explain_failure(attempt, evaluation, table)
+    except PluginError as error:
+        return _broken(str(error))
+
+
+def select_host(best: list[int], rng: Random) -> int:
+    """Return one of the best rows, each with the same chance."""
+    return best[0] if len(best) == 1 else best[rng.randrange(len(best))]
+
+
+def explain_failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Reject:
+    """Ask PostFilter and return the rejection with its whole message."""
+    diagnosis = Diagnosis(
+        node_count=table.live_count,
+        statuses=evaluation.filtering.statuses(),
+        pre_filter=evaluation.rejection,
+    )
+    result = attempt.profile.runner.post_filter(evaluation.state, attempt.queued.info, diagnosis)
+    if result is not None:
+        diagnosis.post_filter = result.status
+        if result.status.code is Code.ERROR:
+            return Reject(result.status, diagnosis.message(), diagnosis)
+    message = diagnosis.message()
+    return Reject(Status(Code.UNSCHEDULABLE, (message,)), message, diagnosis)
+
+
+def _broken(message: str) -> Reject:
+    return Reject(Status(Code.ERROR, (message,)), message)
