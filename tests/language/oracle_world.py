@@ -1,0 +1,208 @@
+"""The oracle's view of a cluster: records read straight from API objects, without any column."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.node import Node
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.quantity import units
+
+from .oracle_values import OracleError, Quantity, quantity_of_units
+
+BYTES: Final = ("memory", "ephemeral-storage")
+SYSTEM_FIELDS: Final = {
+    "architecture": "architecture",
+    "operatingSystem": "operating_system",
+    "osImage": "os_image",
+    "kernelVersion": "kernel_version",
+    "kubeletVersion": "kubelet_version",
+    "runtimeVersion": "container_runtime_version",
+}
+
+
+class Resources(dict[str, int]):
+    """Scheduler units by resource name; a name that is absent counts as 0."""
+
+    def amount(self, name: str) -> Quantity:
+        """Return the quantity of one resource."""
+        return quantity_of_units(self.get(name, 0), dimension_of(name))
+
+
+def dimension_of(name: str) -> str:
+    """Return what a resource is counted in."""
+    if name == "cpu":
+        return "cpu"
+    return "bytes" if name in BYTES or name.startswith("hugepages-") else "count"
+
+
+@dataclass(slots=True)
+class World:
+    """A cluster: nodes by row, the pods on each by the node's name, namespaces, and the time."""
+
+    nodes: list[Node]
+    pods: list[PodInfo]
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+    now: int = 0
+
+    def pods_on(self, name: str) -> list[PodInfo]:
+        """Return the pods bound to one node."""
+        return [p for p in self.pods if p.node_name == name]
+
+    def numbers_of_images(self) -> Counter[str]:
+        """Return how many nodes hold each image name."""
+        return Counter(
+            name for node in self.nodes for name in {n for i in node.status.images for n in i.names}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node of a world, as `node` is in an expression."""
+
+    world: World
+    node: Node
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The node's labels."""
+        return dict(self.node.metadata.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """The variable `cluster`."""
+
+    world: World
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRecord:
+    """Nodes of a world that share one label's value."""
+
+    value: str
+    nodes: tuple[NodeRecord, ...]
+
+
+def total(parts: Iterable[Resources]) -> Resources:
+    """Add resources name by name."""
+    whole = Resources()
+    for part in parts:
+        for name, amount in part.items():
+            whole[name] = whole.get(name, 0) + amount
+    return whole
+
+
+def amounts(written: dict[str, Any]) -> Resources:
+    """Return resources as written on a node, in scheduler units."""
+    return Resources({name: units(name, str(text)) for name, text in written.items()})
+
+
+def node_field(record: NodeRecord, name: str) -> Any:
+    """Return a field of `node`."""
+    node, meta = record.node, record.node.metadata
+    if name in SYSTEM_FIELDS:
+        return getattr(node.status.node_info, SYSTEM_FIELDS[name])
+    match name:
+        case "name":
+            return meta.name
+        case "labels" | "annotations":
+            return dict(getattr(meta, name))
+        case "taints":
+            return list(node.spec.taints)
+        case "unschedulable" | "ready":
+            return node.spec.unschedulable if name == "unschedulable" else node.ready
+        case "providerID":
+            return node.spec.provider_id
+        case "conditions":
+            return list(node.status.conditions)
+        case "declaredFeatures":
+            return list(node.status.declared_features)
+        case "capacity" | "allocatable":
+            return amounts(getattr(node.status, name))
+        case "images":
+            return _images(record)
+    return _usage(record, name)
+
+
+def _images(record: NodeRecord) -> dict[str, dict[str, int]]:
+    counts = record.world.numbers_of_images()
+    return {
+        name: {"sizeBytes": image.size_bytes, "numNodes": counts[name]}
+        for image in record.node.status.images
+        for name in image.names
+    }
+
+
+def _usage(record: NodeRecord, name: str) -> Any:
+    pods = record.world.pods_on(record.node.metadata.name)
+    match name:
+        case "pods":
+            return pods
+        case "podCount":
+            return len(pods)
+        case "usedPorts":
+            return [port for pod in pods for port in pod.host_ports]
+        case "requested":
+            return total(Resources(p.requests) for p in pods)
+        case "nonZeroRequested":
+            return total(Resources(p.non_zero_requests) for p in pods)
+        case "free":
+            return free(amounts(record.node.status.allocatable), node_field(record, "requested"))
+    raise AssertionError(name)
+
+
+def free(allocatable: Resources, requested: Resources) -> Resources:
+    """Return allocatable less requested."""
+    return total([allocatable, Resources({n: -v for n, v in requested.items()})])
+
+
+def pod_field(pod: PodInfo, name: str) -> Any:
+    """Return a field of a pod: that of `PodInfo` under its Python name."""
+    value = getattr(pod, re.sub(r"(?<=[a-z])([A-Z]+)", r"_\1", name).lower())
+    if name in {"requests", "nonZeroRequests", "limits"}:
+        return Resources(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def cluster_field(record: ClusterRecord, name: str) -> Any:
+    """Return a field of `cluster`."""
+    nodes = [NodeRecord(record.world, node) for node in record.world.nodes]
+    return domain_field(DomainRecord("", tuple(nodes)), name)
+
+
+def domain_field(record: DomainRecord, name: str) -> Any:
+    """Return a field of a domain: sums over its nodes."""
+    match name:
+        case "value":
+            return record.value
+        case "nodeCount":
+            return len(record.nodes)
+        case "podCount":
+            return sum(node_field(n, "podCount") for n in record.nodes)
+        case "pods":
+            return [pod for n in record.nodes for pod in node_field(n, "pods")]
+        case _:
+            return total(node_field(n, name) for n in record.nodes)
+
+
+def domain(record: NodeRecord, key: str) -> DomainRecord:
+    """Return the domain of a node; a node without the label has none, which is an error."""
+    if key not in record.labels:
+        raise OracleError("no_such_key")
+    return next(d for d in domains(record.world, key) if d.value == record.labels[key])
+
+
+def domains(world: World, key: str) -> list[DomainRecord]:
+    """Return all domains of a label in the order of their values."""
+    groups: dict[str, list[NodeRecord]] = {}
+    for node in world.nodes:
+        record = NodeRecord(world, node)
+        if key in record.labels:
+            groups.setdefault(record.labels[key], []).append(record)
+    return [DomainRecord(value, tuple(groups[value])) for value in sorted(groups)]
