@@ -82,6 +82,7 @@ class DiskVolume(ApiValue, frozen=True, gc=False):
     """A disk that is attached by name; the fields of several providers, each reading its own."""
 
     pd_name: str = ""
+    disk_name: str = ""
     volume_id: str = field(default="", name="volumeID")
     read_only: bool = False
 
@@ -124,6 +125,8 @@ class Volume(ApiStruct):
     ephemeral: EphemeralVolume | None = None
     gce_persistent_disk: DiskVolume | None = None
     aws_elastic_block_store: DiskVolume | None = None
+    azure_disk: DiskVolume | None = None
+    cinder: DiskVolume | None = None
     iscsi: IscsiVolume | None = None
     rbd: RbdVolume | None = None
     image: ImageVolume | None = None

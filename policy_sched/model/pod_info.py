@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.meta import OwnerReference, nanoseconds
-from policy_sched.model.pod import ContainerSpec, Pod
+from policy_sched.model.pod import ContainerSpec, Pod, PodSpec
 from policy_sched.model.qos import qos_class
 from policy_sched.model.records import ANY_ADDRESS, Container, HostPort, Toleration
 from policy_sched.model.requests import container_units, limits, totals
@@ -22,6 +22,8 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 DEFAULT_NAMESPACE: Final = "default"
 
 _EAGER: Final = (
+    "has_pod_affinity",
+    "host_ports",
     "key",
     "labels",
     "name",
@@ -29,6 +31,7 @@ _EAGER: Final = (
     "node_name",
     "node_selector",
     "nominated_node_name",
+    "non_zero_added",
     "non_zero_requests",
     "pod",
     "priority",
@@ -43,7 +46,6 @@ _LAZY: Final = (
     "containers",
     "creation_time",
     "host_network",
-    "host_ports",
     "images",
     "labels_key",
     "limits",
@@ -74,6 +76,9 @@ class PodInfo:
     ``uid`` is the pod's "namespace/name" where the pod has no uid of its own, ``namespace`` is
     "default" and ``scheduler_name`` "default-scheduler" where the pod names none. Attributes
     whose name ends in ``_key`` are sorted tuples, equal exactly where the mapping is equal.
+    ``non_zero_requests`` is what a pending pod counts for in scoring, ``non_zero_added`` what it
+    adds to its node (`requests.Totals`). ``node_name`` is set by the cache when the pod is
+    assumed; nothing else changes after a PodInfo is made.
     """
 
     __slots__ = (*_EAGER, *_LAZY)
@@ -111,11 +116,13 @@ class PodInfo:
     containers: tuple[Container, ...]
     images: tuple[str, ...]
     host_ports: tuple[HostPort, ...]
+    has_pod_affinity: bool
     scheduling_gates: tuple[str, ...]
     pvc_names: tuple[str, ...]
     requests: dict[str, int]
     requests_key: tuple[tuple[str, int], ...]
     non_zero_requests: dict[str, int]
+    non_zero_added: dict[str, int]
     non_zero_requests_key: tuple[tuple[str, int], ...]
     limits: dict[str, int]
     limits_key: tuple[tuple[str, int], ...]
@@ -140,6 +147,12 @@ class PodInfo:
         self.tolerations = spec.tolerations
         self.requests = total.requests
         self.non_zero_requests = total.non_zero
+        self.non_zero_added = total.non_zero_added
+        affinity = spec.affinity
+        self.has_pod_affinity = affinity is not None and (
+            affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+        )
+        self.host_ports = _host_ports(spec)
         return self
 
     if not TYPE_CHECKING:  # the type checker knows the attributes from the list above
@@ -197,12 +210,16 @@ def _images(info: PodInfo) -> tuple[str, ...]:
     return tuple(normalized_image(name) for name in names)
 
 
-def _host_ports(info: PodInfo) -> tuple[HostPort, ...]:
-    spec = info.pod.spec
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    ports = [port for container in spec.containers for port in container.ports]
+    for container in spec.init_containers:
+        if is_sidecar(container):
+            ports.extend(container.ports)
+    if not ports:
+        return ()
     return tuple(
         HostPort(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for c in (*spec.containers, *filter(is_sidecar, spec.init_containers))
-        for port in c.ports
+        for port in ports
         if port.host_port > 0
     )
 
@@ -233,7 +250,6 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "containers": _containers,
     "creation_time": lambda i: nanoseconds(i.pod.metadata.creation_timestamp),
     "host_network": lambda i: i.pod.spec.host_network,
-    "host_ports": _host_ports,
     "images": _images,
     "labels_key": lambda i: tuple(sorted(i.labels.items())),
     "limits": lambda i: limits(i.pod),
@@ -257,7 +273,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "terminating": lambda i: i.pod.metadata.deletion_timestamp is not None,
 }
 
-FIELDS: Final = frozenset((*_EAGER, *_LAZY)) - {"pod", "key"}
+FIELDS: Final = frozenset((*_EAGER, *_LAZY)) - {"pod", "key", "non_zero_added", "has_pod_affinity"}
 """Every attribute that says something of the pod."""
 
 

@@ -38,11 +38,15 @@ ContainerAmounts = Callable[[ContainerSpec], Nanos]
 class Totals(msgspec.Struct, frozen=True):
     """Effective requests in scheduler units; shared between equal pods and never changed.
 
-    ``non_zero`` differs in cpu and memory only: containers that ask for none count for a default.
+    Scoring sees containers that ask for no cpu or memory as if they asked for a default, in two
+    ways which differ for pods that have resources as a whole: ``non_zero`` is what a pending pod
+    counts for (pod-level resources are passed over, as NodeResourcesFit's scorer does), and
+    ``non_zero_added`` is what a pod adds to its node (pod-level resources replace the sum).
     """
 
     requests: dict[str, int]
     non_zero: dict[str, int]
+    non_zero_added: dict[str, int]
 
 
 @lru_cache(maxsize=4096)
@@ -87,7 +91,8 @@ def totals(pod: Pod) -> Totals:
 def _simple_totals(requests: tuple[tuple[str, Amount], ...]) -> Totals:
     """Return the totals of a pod that is one container with these requests."""
     amounts = {name: nanos(amount) for name, amount in requests}
-    return Totals(_in_units(amounts), _in_units(_DEFAULTS | amounts))
+    non_zero = _in_units(_DEFAULTS | amounts)
+    return Totals(_in_units(amounts), non_zero, non_zero)
 
 
 def _general_totals(pod: Pod) -> Totals:
@@ -96,10 +101,9 @@ def _general_totals(pod: Pod) -> Totals:
     missing = {
         name: amount for name, amount in _DEFAULTS.items() if not (pod_level and name in amounts)
     }
-    non_zero = _pod_requests(pod, missing) if missing else amounts
-    requests = _in_units(amounts)
-    merged = requests | {k: v for k, v in _in_units(non_zero).items() if k in _DEFAULTS}
-    return Totals(requests, merged)
+    added = _in_units(_pod_requests(pod, missing) if missing else amounts)
+    asked = _in_units(_pod_requests(pod, _DEFAULTS, with_pod_level=False))
+    return Totals(_in_units(amounts), asked, added if added != asked else asked)
 
 
 def requests(pod: Pod) -> dict[str, int]:
@@ -108,7 +112,7 @@ def requests(pod: Pod) -> dict[str, int]:
 
 
 def non_zero_requests(pod: Pod) -> dict[str, int]:
-    """Return what a pod asks for where each container asks for some cpu and memory."""
+    """Return what a pending pod counts for in scoring: resource to scheduler units."""
     return totals(pod).non_zero
 
 
@@ -138,7 +142,7 @@ def container_units(amounts: Mapping[str, Amount]) -> dict[str, int]:
     return {name: units_of_nanos(name, nanos(amount)) for name, amount in amounts.items()}
 
 
-def _pod_requests(pod: Pod, missing: Nanos) -> Nanos:
+def _pod_requests(pod: Pod, missing: Nanos, *, with_pod_level: bool = True) -> Nanos:
     """Return a pod's requests; containers without a resource of ``missing`` ask for that."""
     actual = _statuses(pod)
 
@@ -151,7 +155,7 @@ def _pod_requests(pod: Pod, missing: Nanos) -> Nanos:
         return missing | amounts
 
     total = _sum_containers(pod, of_container)
-    if pod.spec.resources is not None:
+    if with_pod_level and pod.spec.resources is not None:
         total |= _pod_level_requests(pod)
     for name, amount in _nanos(pod.spec.overhead).items():
         total[name] = total.get(name, 0) + amount
