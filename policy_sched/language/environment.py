@@ -24,6 +24,7 @@ from policy_sched.language.types import (
     RecordType,
     Type,
     list_of,
+    optional_of,
     record,
 )
 
@@ -136,8 +137,12 @@ _SECTIONS: Final = (
         (INT, DOUBLE, STRING, BOOL, TIMESTAMP, DURATION, QUANTITY),
         "an ordered type",
     ),
-    Section("preFilter.nodeNames", _CYCLE, (list_of(STRING),), "list(string)"),
-    Section("preFilter.reject", _CYCLE, (BOOL,), "bool"),
+    Section(
+        "preFilter.nodeNames",
+        _CYCLE,
+        (list_of(STRING), optional_of(list_of(STRING))),
+        "list(string) or optional(list(string))",
+    ),
     Section("filter", _NODE, (BOOL,), "bool"),
     Section("filter.resolvable", _NODE, (BOOL,), "bool"),
     Section("filter.messageExpression", _NODE, (STRING,), "string"),
@@ -147,6 +152,16 @@ _SECTIONS: Final = (
     Section("score.normalize", _NODE | {"score", "scores"}, (INT, DOUBLE), "int or double"),
 )
 SECTIONS: Final[dict[str, Section]] = {section.name: section for section in _SECTIONS}
+#: What functions and variables may read: what any section sees. Their type is theirs to choose.
+ANY: Final = Section("any", frozenset.union(*(s.visible for s in _SECTIONS)), (), "a value")
+#: Where the variables stand that no section above sees.
+ELSEWHERE: Final[dict[str, str]] = {
+    "victim": "preemption",
+    "victims": "preemption",
+    "pdbViolations": "preemption",
+    "placement": "placement",
+    "event": "requeue",
+}
 #: What of `podGroup` stays the same while a pod waits in the queue.
 STABLE_GROUP_FIELDS: Final = frozenset({"name", "minCount"})
 #: Names from other rule languages, and what they are here.
@@ -170,5 +185,6 @@ HABITS: Final[dict[str, str]] = {
 
 
 def sections_with(name: str) -> tuple[str, ...]:
-    """Return the names of the sections that see the variable ``name``, in order of the manual."""
-    return tuple(s.name for s in SECTIONS.values() if name in s.visible and "." not in s.name)
+    """Return the sections that see the variable ``name``, in the order of the manual."""
+    found = tuple(s.name for s in _SECTIONS if name in s.visible)
+    return found or ((ELSEWHERE[name],) if name in ELSEWHERE else ())

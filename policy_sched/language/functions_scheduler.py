@@ -46,6 +46,7 @@ Pod.hasPreferredNodeAffinity() -> bool | | Whether the pod has preferred node af
 Pod.requiredNodeNames() -> optional(list(string)) | | Nodes that required affinity names.
 Node.matchesAffinity(raw) -> bool | | Whether a node affinity of params matches; none matches all.
 Node.affinityPreference(raw) -> int | | Sum of matching preferred weights of an affinity of params.
+hasPreferredTerms(raw) -> bool | | Whether a node affinity of params has preferred terms.
 selector(string) -> selector | | A label selector, such as "tier in (web, api), !legacy".
 selector.matches(map(string, string)) -> bool | | Whether the labels satisfy the selector.
 resources.fitsIn(resources) -> bool | | Whether every amount above zero is within the other's.
@@ -53,6 +54,7 @@ resources.fitsIn(resources, list(string)) -> bool | | As fitsIn, but these names
 resources.fitsIn(resources, list(string), list(string)) -> bool | | Nor names of these groups.
 resources.names() -> list(string) | | The names, in order.
 isScalarResource(string) -> bool | | Whether it is extended, huge pages or an attachable volume.
+isExtendedResource(string) -> bool | | Whether it is a resource that a device plugin advertises.
 HostPort.conflicts(HostPort) -> bool | | Same protocol and port, on one address or on all.
 domain(string) -> Domain | reads:node | The nodes that share this node's value of the label.
 domains(string) -> list(Domain) | reads:cluster | All domains of the label.

@@ -74,10 +74,10 @@ class KeySource:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterSource:
-    """The ``preFilter`` section: a list of node names to look at, and whether to refuse."""
+    """The ``preFilter`` section: the node names to look at, and why a pod with none fails."""
 
     node_names: Text | None = None
-    reject: Text | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
