@@ -19,6 +19,10 @@ Value = str | int | bool | list[str]
 PREEMPTION_TAIL: Final = " preemption: "
 """Where DefaultPreemption's part of a message begins (kube-scheduler's FitError text)."""
 
+PREEMPTION_BUILT: Final = False
+"""Whether this version has DefaultPreemption. Until it has, its answers are not compared:
+postFilter, preemption, and the ``preemption:`` tail of a message. This is the one such place."""
+
 ABSENT: Final = "(none)"
 
 
@@ -36,8 +40,7 @@ class Rules:
     """How strictly to compare.
 
     complete: the expectation is a machine's record: what it leaves out did not happen.
-    preemption: DefaultPreemption is built. Until it is, this is the one place that leaves its
-    answers out: postFilter, preemption, and the ``preemption:`` tail of a message.
+    preemption: DefaultPreemption's answers are compared, too.
     """
 
     complete: bool

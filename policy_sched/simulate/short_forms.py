@@ -100,14 +100,17 @@ def _pod(reader: Reader, short: Plain, path: Path) -> Plain:
     if "created" in short:
         metadata["creationTimestamp"] = short["created"]
     if "owner" in short:
-        owner = reader.text(short["owner"], (*path, "owner"))
-        metadata["ownerReferences"] = [
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner,
-             "controller": True},
-        ]  # fmt: skip
+        metadata["ownerReferences"] = [_owner(reader.text(short["owner"], (*path, "owner")))]
     return {
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _spec(reader, short, path),
     }  # fmt: skip
+
+
+def _owner(text: str) -> Plain:
+    """``Kind/name``, or the bare name of a ReplicaSet."""
+    kind, slash, name = text.rpartition("/")
+    kind = kind if slash else "ReplicaSet"
+    return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": text, "controller": True}
 
 
 def _spec(reader: Reader, short: Plain, path: Path) -> Plain:

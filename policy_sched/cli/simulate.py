@@ -1,0 +1,94 @@
+"""The verb ``simulate``: manifests, a configuration and policies in, placements out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from policy_sched.cli.render import FAILED, OK, exit_code, write_diagnostics
+from policy_sched.errors import PolicyError
+from policy_sched.model.manifests import load
+from policy_sched.scheduler.wiring import build
+from policy_sched.simulate import report
+from policy_sched.simulate.cluster_load import load_cluster
+from policy_sched.simulate.cluster_run import run_cluster
+from policy_sched.simulate.priorities import set_priorities
+from policy_sched.simulate.report import Run
+
+Output = Literal["table", "wide", "json", "jsonl", "yaml"]
+
+
+def simulate(
+    paths: Annotated[tuple[str, ...], Parameter(name="PATH", negative="")],
+    /,
+    *,
+    config: str | None = None,
+    policies: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    seed: int = 0,
+    output: Annotated[Output, Parameter(name=["--output", "-o"])] = "table",
+    fail_on: Literal["unschedulable"] | None = None,
+) -> int:
+    """Decide every pending pod as kube-scheduler would, over all nodes, and print the placements.
+
+    Parameters
+    ----------
+    paths
+        Manifests: files (.yaml, .json, .jsonl, each with or without .gz), directories of them,
+        or - for standard input.
+    config
+        A KubeSchedulerConfiguration; without it the default profile decides.
+    policies
+        Policy files, or directories of them. Without --config each is enabled with weight 1.
+    seed
+        Decides between nodes with equal scores.
+    output
+        table, wide (with feasible nodes, score and requests), json, yaml, or jsonl (one line per
+        pending pod). The last three are the same bytes for the same input.
+    fail_on
+        Exit with 1 if a pod is unschedulable.
+    """
+    manifests = load(paths, sys.stdin)
+    if exit_code(manifests.diagnostics) != OK:
+        raise PolicyError(manifests.diagnostics)
+    write_diagnostics(manifests.diagnostics, sys.stderr)
+    scheduler = build(config, policies, objects=manifests.objects, seed=seed)
+    pending = load_cluster(scheduler.cache, manifests.objects)
+    for problem in set_priorities(pending, manifests.objects):
+        print(f"policy-sched: {problem}", file=sys.stderr)
+    with _progress(len(pending)) as advance:
+        run = run_cluster(scheduler, pending, advance)
+    _write(run, output)
+    return FAILED if fail_on and run.placed < len(run.placements) else OK
+
+
+def _write(run: Run, output: Output) -> None:
+    if output == "jsonl":
+        sys.stdout.write(report.as_jsonl(run))
+    elif output == "json":
+        sys.stdout.write(report.as_json(run))
+    elif output == "yaml":
+        sys.stdout.write(report.as_yaml(run))
+    else:
+        lines = [*report.table_lines(run, wide=output == "wide"), "", *report.summary_lines(run)]
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+    print(report.speed_line(run), file=sys.stderr)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on standard error while the block runs, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _more: None
+        return
+    # imported here: nothing needs it where there is no terminal
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import MofNCompleteColumn, Progress  # noqa: PLC0415
+
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("deciding", total=total)
+        yield lambda more: bar.advance(task, more)

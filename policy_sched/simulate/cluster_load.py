@@ -1,0 +1,32 @@
+"""Puts API objects into a scheduler, as its watch would: what runs is counted, the rest waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.model.meta import ApiObject
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod holds nothing any more; kube-scheduler does not watch such pods."""
+
+
+def load_cluster(cache: Cache, objects: Iterable[ApiObject]) -> list[Pod]:
+    """Take in nodes, namespaces and running pods; return the pods that have no node, in order."""
+    running: list[Pod] = []
+    pending: list[Pod] = []
+    for one in objects:
+        if isinstance(one, Node):
+            cache.add_node(one)
+        elif isinstance(one, Namespace):
+            cache.set_namespace(one)
+        elif isinstance(one, Pod) and one.status.phase not in ENDED:
+            (running if one.spec.node_name else pending).append(one)
+    for pod in running:
+        cache.add_pod(PodInfo.of(pod))
+    return pending

@@ -1,0 +1,128 @@
+"""Decides every pending pod of a cluster, once each, in the order of the scheduling queue.
+
+Theory of operation. Pods enter the queue in input order and leave it as the profile's queue sort
+says. Nothing but the decisions changes the cluster, so a pod that fits nowhere is not tried again.
+Pods that never enter a cycle (gated, terminating, another scheduler's) get their answer at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from policy_sched.framework.filtering import FEASIBLE
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler.attempt import Bind, Reject
+from policy_sched.scheduler.loop import Outcome, Scheduler
+from policy_sched.simulate.report import Allocation, Placement, Run, quantity_text
+
+MAIN_RESOURCES: Final[tuple[str, ...]] = ("cpu", "memory", "ephemeral-storage", "pods")
+"""Shown first in the allocation; extended resources follow by name."""
+
+PROGRESS_EVERY: Final = 64
+"""Decisions between two steps of the progress bar."""
+
+
+def run_cluster(
+    scheduler: Scheduler, pending: Sequence[Pod], advance: Callable[[int], None]
+) -> Run:
+    """Decide all pending pods; ``advance`` is told how many more decisions were made.
+
+    Raises PolicySchedError if a decision cannot be enacted.
+    """
+    infos = [PodInfo.of(pod) for pod in pending]
+    started = time.perf_counter()
+    placements: dict[str, Placement] = {}
+    for info in infos:
+        answer = _turned_away(scheduler, info)
+        if answer is not None:
+            placements[info.uid] = _placement(info, None, answer, (answer,))
+    for done, outcome in enumerate(_outcomes(scheduler), start=1):
+        placements[outcome.pod.uid] = _placed(outcome)
+        if done % PROGRESS_EVERY == 0:
+            advance(PROGRESS_EVERY)
+    seconds = time.perf_counter() - started
+    ordered = tuple(placements[info.uid] for info in infos)
+    reasons = Counter(reason for p in ordered if p.node is None for reason in p.reasons)
+    return Run(
+        nodes=scheduler.cache.nodes.live_count,
+        placements=ordered,
+        unschedulable_by=dict(reasons),
+        allocation=tuple(_allocation(scheduler)),
+        seconds=seconds,
+    )
+
+
+def _turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
+    """Queue the pod, or return why it does not enter the queue."""
+    if info.scheduler_name not in scheduler.profiles:
+        return f'no profile has schedulerName "{info.scheduler_name}"'
+    if info.terminating:
+        return f"skip schedule deleting pod: {info.key}"
+    gated = scheduler.add_pod(info)
+    return None if gated is None else gated.message
+
+
+def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
+    outcome = scheduler.schedule_one()
+    while outcome is not None:
+        yield outcome
+        outcome = scheduler.schedule_one()
+
+
+def _placed(outcome: Outcome) -> Placement:
+    decision = outcome.decision
+    if isinstance(decision, Bind) and outcome.node:
+        evaluation = decision.evaluation
+        feasible = int(np.count_nonzero(evaluation.filtering.first == FEASIBLE))
+        score = None if evaluation.scoring is None else evaluation.scoring.total.item(decision.row)
+        return _placement(outcome.pod, outcome.node, "", (), feasible, score)
+    return _placement(outcome.pod, None, outcome.message, _reasons(outcome))
+
+
+def _reasons(outcome: Outcome) -> tuple[str, ...]:
+    """Return what the pod counts under in the summary: each reason once."""
+    decision = outcome.decision
+    if not isinstance(decision, Reject) or decision.diagnosis is None:
+        return (outcome.message,)
+    diagnosis = decision.diagnosis
+    statuses = [diagnosis.pre_filter] if diagnosis.pre_filter else diagnosis.statuses.values()
+    reasons = {reason for status in statuses for reason in status.reasons}
+    return tuple(sorted(reasons)) or (outcome.message,)
+
+
+def _placement(
+    info: PodInfo,
+    node: str | None,
+    message: str,
+    reasons: tuple[str, ...],
+    feasible: int = 0,
+    score: int | None = None,
+) -> Placement:
+    requests = info.requests
+    return Placement(
+        pod=info.key,
+        node=node,
+        message=message,
+        feasible=feasible,
+        score=score,
+        cpu=quantity_text("cpu", requests.get("cpu", 0)),
+        memory=quantity_text("memory", requests.get("memory", 0)),
+        reasons=reasons,
+    )
+
+
+def _allocation(scheduler: Scheduler) -> Iterator[Allocation]:
+    """Yield what is requested and allocatable of every resource that a node has."""
+    table = scheduler.cache.nodes
+    names = {name for node in table.nodes if node is not None for name in node.status.allocatable}
+    ordered = [name for name in MAIN_RESOURCES if name in names]
+    ordered += sorted(names.difference(MAIN_RESOURCES))
+    for name in ordered:
+        requested = table.pod_total if name == "pods" else table.total_requested(name)
+        yield Allocation(name, requested, table.total_allocatable(name))

@@ -1,0 +1,123 @@
+"""Runs a scenario: decides its pending pods in order and compares each decision.
+
+The decision is looked at whole, before it is enacted: every status and every score. Then the pod
+is assumed and reserved on the node that is expected, so that the steps which follow see the
+cluster that they were written for.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.evaluation import Evaluation
+from policy_sched.framework.status import Status
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.scheduler.attempt import Attempt, Bind
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.scheduler.wiring import build
+from policy_sched.simulate.cluster_load import load_cluster
+from policy_sched.simulate.comparison import PREEMPTION_BUILT, Rules, compare
+from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
+from policy_sched.simulate.scenario import Scenario
+from policy_sched.simulate.scenario_report import StepResult
+
+
+def run_scenario(scenario: Scenario) -> list[StepResult]:
+    """Return one result per expected step. Raises PolicyError where a file is wrong."""
+    scheduler = build(scenario.config, scenario.policies, objects=scenario.objects)
+    load_cluster(scheduler.cache, scenario.objects)
+    rules = Rules(complete=scenario.complete, preemption=PREEMPTION_BUILT)
+    results = []
+    for pod in scenario.pending:
+        observed = Observation(scheduler, pod)
+        expected = scenario.expect.get(observed.outcome.pod)
+        if expected is not None:
+            differences = compare(expected, observed.outcome, rules)
+            name = observed.outcome.pod
+            results.append(StepResult(scenario.file, scenario.name, name, differences))
+        observed.assume(expected)
+    return results
+
+
+class Observation:
+    """One pod's decision, seen from all sides; ``outcome`` is what a scenario can state of it."""
+
+    def __init__(self, scheduler: Scheduler, pod: Pod) -> None:
+        self._scheduler = scheduler
+        self._info = PodInfo.of(pod)
+        self._state = CycleState()
+        self.outcome = self._decide()
+
+    def assume(self, expected: Outcome | None) -> None:
+        """Assume and reserve the pod on the expected node, else on the first of our best."""
+        best = self.outcome.best
+        node = expected.chosen if expected is not None and expected.chosen else None
+        if node is None:
+            if not best:
+                return
+            node = best[0]
+        if node not in self._scheduler.cache.nodes.row_of:
+            return
+        self._scheduler.cache.assume(self._info, node)
+        runner = self._scheduler.profiles[self._info.scheduler_name].runner
+        runner.first_rejection("reserve", self._state, self._info, node)
+
+    def _decide(self) -> Outcome:
+        info = self._info
+        profile = self._scheduler.profiles.get(info.scheduler_name)
+        if profile is None:
+            message = f'no profile has schedulerName "{info.scheduler_name}"'
+            return Outcome(info.key, message=message)
+        gate = profile.runner.first_rejection("pre_enqueue", info)
+        if not gate.ok:
+            return Outcome(info.key, pre_enqueue=_answer(gate))
+        attempt = Attempt(QueuedPod(info), profile)
+        table = self._scheduler.handle.nodes
+        # Ties are looked at, not broken: any source of randomness will do.
+        decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
+        self._state = attempt.state
+        if isinstance(decision, Bind):
+            return self._placed(decision.evaluation)
+        diagnosis = decision.diagnosis
+        if diagnosis is None:
+            return Outcome(info.key, feasible=(), message=decision.message)
+        names = table.names
+        pre_filter, post_filter = diagnosis.pre_filter, diagnosis.post_filter
+        rejected = {} if pre_filter else diagnosis.statuses
+        return Outcome(
+            info.key,
+            pre_filter=_answer(pre_filter) if pre_filter else None,
+            rejected={names[row]: _answer(status) for row, status in rejected.items()},
+            feasible=(),
+            message=decision.message,
+            post_filter=_answer(post_filter) if post_filter else None,
+        )
+
+    def _placed(self, evaluation: Evaluation) -> Outcome:
+        names = self._scheduler.handle.nodes.names
+        rows = evaluation.filtering.feasible_rows()
+        feasible = [names[row] for row in rows.tolist()]
+        scoring = evaluation.scoring
+        assert scoring is not None, "a feasible node was scored"
+        totals = scoring.total[rows].tolist()
+        weighted = scoring.weighted(rows)
+        scores = {
+            name: NodeScore(total, {plugin: part[i] for plugin, part in weighted.items()})
+            for i, (name, total) in enumerate(zip(feasible, totals, strict=True))
+        }
+        statuses = evaluation.filtering.statuses()
+        return Outcome(
+            self._info.key,
+            rejected={names[row]: _answer(status) for row, status in statuses.items()},
+            feasible=tuple(sorted(feasible)),
+            scores=scores,
+            best=tuple(sorted(names[row] for row in evaluation.best().tolist())),
+        )
+
+
+def _answer(status: Status) -> Answer:
+    return Answer(status.code.value, status.plugin, status.reasons)

@@ -1,0 +1,148 @@
+"""Comparing outcomes field by field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from policy_sched.simulate.comparison import Difference, Rules, compare
+from policy_sched.simulate.outcome import Answer, Eviction, NodeScore, Outcome
+
+RECORD = Rules(complete=True, preemption=False)
+STATED = Rules(complete=False, preemption=False)
+WITH_PREEMPTION = Rules(complete=True, preemption=True)
+
+UNFIT = Answer("Unschedulable", "NodeResourcesFit", ("Insufficient cpu",))
+PLACED = Outcome(
+    pod="default/a",
+    rejected={"n3": UNFIT},
+    feasible=("n1", "n2"),
+    scores={"n1": NodeScore(7, {"Fit": 7}), "n2": NodeScore(9, {"Fit": 9, "Image": 0})},
+    best=("n2",),
+)
+TAIL = " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+REFUSED = Outcome(
+    pod="default/a",
+    rejected={"n1": UNFIT},
+    feasible=(),
+    message="0/1 nodes are available: 1 Insufficient cpu." + TAIL,
+    post_filter=Answer("Unschedulable", "DefaultPreemption", (TAIL.strip(),)),
+)
+
+
+def fields(expected: Outcome, got: Outcome, rules: Rules = RECORD) -> list[str]:
+    """Return the names of the fields that differ."""
+    return [difference.field for difference in compare(expected, got, rules)]
+
+
+class TestARecord:
+    """The machine's form, in which all that happened is written down."""
+
+    def test_an_outcome_is_as_itself(self) -> None:
+        """Nothing differs between equal outcomes."""
+        assert compare(PLACED, PLACED, RECORD) == ()
+        assert compare(REFUSED, REFUSED, WITH_PREEMPTION) == ()
+
+    def test_the_chosen_node_need_only_be_among_the_best(self) -> None:
+        """Ties are broken at random: any of the best nodes will do, another one will not."""
+        tied = replace(PLACED, best=("n1", "n2"))
+        assert fields(replace(tied, chosen="n1"), tied) == []
+        assert compare(replace(PLACED, chosen="n1"), PLACED, RECORD) == (
+            Difference("chosen", "n1", ["n2"]),
+        )
+
+    def test_an_absent_plugin_scores_zero(self) -> None:
+        """A plugin that skipped is absent from the scores, or 0: both are the same."""
+        scores = {"n1": NodeScore(7, {"Fit": 7, "Skipped": 0}), "n2": NodeScore(9, {"Fit": 9})}
+        assert fields(replace(PLACED, scores=scores), PLACED) == []
+        assert fields(PLACED, replace(PLACED, scores=scores)) == []
+
+    def test_every_plugins_score_counts(self) -> None:
+        """A plugin that scores where none should is named, and so is a wrong total."""
+        scores = {"n1": NodeScore(8, {"Fit": 7, "Extra": 1}), "n2": NodeScore(9, {"Fit": 9})}
+        got = replace(PLACED, scores=scores)
+        assert compare(PLACED, got, RECORD) == (
+            Difference("scores.n1.total", 7, 8),
+            Difference("scores.n1.plugins.Extra", 0, 1),
+        )
+
+    @pytest.mark.parametrize(
+        ("answer", "field"),
+        [
+            (replace(UNFIT, code="UnschedulableAndUnresolvable"), "rejected.n3.code"),
+            (replace(UNFIT, plugin="NodeName"), "rejected.n3.plugin"),
+            (replace(UNFIT, reasons=("Insufficient memory",)), "rejected.n3.reasons"),
+        ],
+    )
+    def test_code_plugin_and_reasons_of_a_status_count(self, answer: Answer, field: str) -> None:
+        """Each part of a status that differs is named by its path."""
+        assert fields(PLACED, replace(PLACED, rejected={"n3": answer})) == [field]
+
+    def test_what_the_record_leaves_out_did_not_happen(self) -> None:
+        """A rejection, a gate or a message that the record does not have is a difference."""
+        got = replace(PLACED, rejected={"n3": UNFIT, "n4": UNFIT}, pre_enqueue=UNFIT, message="no")
+        assert fields(PLACED, got) == ["preEnqueue", "rejected.n4", "message"]
+
+    def test_order_matters_only_among_reasons(self) -> None:
+        """Nodes are sets; the reasons of a status are a list."""
+        assert fields(PLACED, replace(PLACED, feasible=("n2", "n1"))) == []
+        two = replace(UNFIT, reasons=("a", "b"))
+        turned = replace(UNFIT, reasons=("b", "a"))
+        expected = replace(PLACED, rejected={"n3": two})
+        assert fields(expected, replace(PLACED, rejected={"n3": turned})) == ["rejected.n3.reasons"]
+
+
+class TestPreemption:
+    """DefaultPreemption's part, which counts only where that plugin is built."""
+
+    def test_its_tail_is_left_out_until_it_is_built(self) -> None:
+        """Without DefaultPreemption the part of the message before its tail is compared."""
+        got = replace(REFUSED, message="0/1 nodes are available: 1 Insufficient cpu.")
+        got = replace(got, post_filter=None)
+        assert fields(REFUSED, got) == []
+        assert fields(REFUSED, got, WITH_PREEMPTION) == ["message", "postFilter"]
+
+    def test_the_part_before_the_tail_always_counts(self) -> None:
+        """A wrong count of reasons is found with or without preemption."""
+        got = replace(REFUSED, message="0/1 nodes are available: 1 Too many pods.")
+        assert fields(REFUSED, got) == ["message"]
+
+    def test_any_acceptable_eviction_will_do(self) -> None:
+        """Of several acceptable nominations one must be made."""
+        either = (Eviction("n1", ("default/x",)), Eviction("n2", ("default/y", "default/z")))
+        expected = replace(REFUSED, preemption=either)
+        turned = Eviction("n2", ("default/z", "default/y"))
+        assert fields(expected, replace(REFUSED, preemption=(turned,)), WITH_PREEMPTION) == []
+        other = Eviction("n3", ())
+        assert fields(expected, replace(REFUSED, preemption=(other,)), WITH_PREEMPTION) == [
+            "preemption"
+        ]
+        assert fields(expected, REFUSED, WITH_PREEMPTION) == ["preemption"]
+
+
+class TestWhatIsStated:
+    """A person's form, in which only what is written is compared."""
+
+    def test_silence_is_no_expectation(self) -> None:
+        """An expectation that states nothing is met by anything."""
+        assert fields(Outcome("default/a"), PLACED, STATED) == []
+        assert fields(Outcome("default/a"), REFUSED, STATED) == []
+
+    def test_a_reason_alone_is_compared_alone(self) -> None:
+        """A person need not write code and plugin."""
+        expected = Outcome("default/a", rejected={"n3": Answer(reasons=("Insufficient cpu",))})
+        assert fields(expected, PLACED, STATED) == []
+        expected = Outcome("default/a", rejected={"n3": Answer(reasons=("Too many pods",))})
+        assert fields(expected, PLACED, STATED) == ["rejected.n3.reasons"]
+
+    def test_a_stated_plugin_score_is_compared_alone(self) -> None:
+        """Other plugins' scores may be what they like."""
+        expected = Outcome("default/a", scores={"n2": NodeScore(plugins={"Fit": 9})})
+        assert fields(expected, PLACED, STATED) == []
+
+    def test_nowhere_means_no_feasible_node(self) -> None:
+        """`chosen: null` is refuted by any feasible node."""
+        nowhere = Outcome("default/a", placed=False)
+        assert fields(nowhere, REFUSED, STATED) == []
+        assert compare(nowhere, PLACED, STATED) == (Difference("chosen", "(none)", ["n2"]),)
