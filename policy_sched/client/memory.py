@@ -32,7 +32,9 @@ class MemoryClient:
         bound = self.bindings.get(pod.uid)
         if bound is not None:
             text = f'pod {pod.name} is already assigned to node "{bound}"'
-            raise ClusterError(f'Operation cannot be fulfilled on pods/binding "{pod.name}": {text}')
+            raise ClusterError(
+                f'Operation cannot be fulfilled on pods/binding "{pod.name}": {text}'
+            )
         self.bindings[pod.uid] = node
         self.conditions.pop(pod.uid, None)
 

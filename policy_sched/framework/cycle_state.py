@@ -7,8 +7,6 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 
-
-
 class CycleState:
     """Typed scratch space of one scheduling attempt.
 

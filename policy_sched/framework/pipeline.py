@@ -88,9 +88,7 @@ def plugin_manager(plugins: Mapping[str, object]) -> pluggy.PluginManager:
 def points_of(plugin: object) -> frozenset[str]:
     """Return the hooks that a plugin object implements, whatever a profile enables of them."""
     manager = plugin_manager({"plugin": plugin})
-    return frozenset(
-        point for point in POINTS if getattr(manager.hook, point).get_hookimpls()
-    )
+    return frozenset(point for point in POINTS if getattr(manager.hook, point).get_hookimpls())
 
 
 def freeze(
@@ -158,7 +156,9 @@ def _signature(name: str, function: Callable[..., object]) -> Signature:
 def _full_arguments(impl: pluggy.HookImpl) -> Callable[..., object]:
     """Return the implementation as a function of all the hook's arguments, by position."""
     spec = getattr(hookspecs.SchedulerHooks, impl.function.__name__)
-    names = [name for name in spec.__code__.co_varnames[: spec.__code__.co_argcount] if name != "self"]
+    names = [
+        name for name in spec.__code__.co_varnames[: spec.__code__.co_argcount] if name != "self"
+    ]
     wanted = impl.argnames
     if tuple(names) == tuple(wanted):
         return impl.function

@@ -76,9 +76,7 @@ _TABLE: Final = (
         skipped_by="pre_score",
         along_with="score",
     ),
-    Point(
-        "reserve", "Reserve", Combine.FIRST_REJECTION, undone_by="unreserve", config="reserve"
-    ),
+    Point("reserve", "Reserve", Combine.FIRST_REJECTION, undone_by="unreserve", config="reserve"),
     Point("unreserve", "Unreserve", Combine.EVERYONE, along_with="reserve", reverse=True),
     Point("permit", "Permit", Combine.FIRST_REJECTION, config="permit"),
     Point("pre_bind", "PreBind", Combine.FIRST_REJECTION, config="preBind"),

@@ -54,9 +54,7 @@ class Scoring:
         self._scopes = [s.scope if s is not None else Scope.VOLATILE for s in self._signed]
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
         self._raw = [self._ask(hook, state, pod, rows) for hook in self.plugins]
-        self.parts = [
-            self._part(j, state, pod, raw, feasible) for j, raw in enumerate(self._raw)
-        ]
+        self.parts = [self._part(j, state, pod, raw, feasible) for j, raw in enumerate(self._raw)]
         self._sum(feasible)
 
     @property
@@ -109,9 +107,7 @@ class Scoring:
         for row, is_open in zip(touched.tolist(), now, strict=True):
             self.total[row] = sum(part.item(row) for part in self.parts) if is_open else -1
 
-    def _patch_raw(
-        self, j: int, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]
-    ) -> bool:
+    def _patch_raw(self, j: int, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]) -> bool:
         if not rows.size:
             return False
         fresh = cast(Scores, self._runner.call("score", self.plugins[j], state, pod, rows))

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.errors import PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.events import (
     NODE_ADD,
@@ -38,7 +37,7 @@ from policy_sched.framework.results import (
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.language.cycle import Cycle
-from policy_sched.language.program import BoundPolicy, CompiledPolicy, RuleError
+from policy_sched.language.program import BoundPolicy, CompiledPolicy
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 
@@ -77,7 +76,7 @@ def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
     """Return a plugin object with the hooks that the policy's sections stand for."""
     bound = policy.bind(handle.nodes, handle.pods)
     rules = _Rules(policy, bound, handle, profile)
-    hooks = {
+    hooks: dict[str, Callable[..., object]] = {
         "sign_pod": rules.sign_pod,
         "events_to_register": rules.events_to_register,
     }

@@ -12,7 +12,6 @@ from typing import Final
 
 from policy_sched.framework.handle import Handle
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.selectors import label_selector_matches
 from policy_sched.model.workloads import (
     ReplicaSet,
     ReplicationController,
@@ -31,6 +30,17 @@ UNBUILT: Final[Mapping[str, str]] = {
     "DynamicResources": "resource claims",
 }
 
+#: Volume sources that a volume plugin has a say in.
+_SOURCES: Final = (
+    "persistent_volume_claim",
+    "ephemeral",
+    "gce_persistent_disk",
+    "aws_elastic_block_store",
+    "iscsi",
+    "rbd",
+    "csi",
+)
+
 Reason = Callable[[PodInfo], str]
 
 
@@ -42,9 +52,7 @@ class Refusals:
     StatefulSet or ReplicationController selects.
     """
 
-    def __init__(
-        self, handle: Handle, enabled: Iterable[str], objects: Sequence[object]
-    ) -> None:
+    def __init__(self, handle: Handle, enabled: Iterable[str], objects: Sequence[object]) -> None:
         self._handle = handle
         self._selectors = [s for s in (_selected(o) for o in objects) if s is not None]
         self._owners = {
@@ -96,7 +104,7 @@ class Refusals:
 
 def _volumes(pod: PodInfo) -> str:
     for volume in pod.pod.spec.volumes:
-        if volume.needs_volume_plugins:
+        if any(getattr(volume, source) is not None for source in _SOURCES):
             return f"the pod has volume {volume.name!r}"
     return ""
 

@@ -1,4 +1,4 @@
-"""What happens to a pod that was not scheduled: its condition and its event, in upstream's words."""
+"""What is told of a pod that was not scheduled: condition and event, in upstream's words."""
 
 from __future__ import annotations
 
