@@ -1,0 +1,190 @@
+"""One document of a configuration or policy file: its data, its place, and its checked model.
+
+Every loader of this room goes the same way: the model accepts a document at once, or the JSON
+Schema says everything that is wrong with its shape, and the document is mended so that the
+checks of meaning go on over the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.model_types import Document
+from policy_sched.profiles.problems import BAD_VALUE, Path, Problem, did_you_mean, path_text
+from policy_sched.profiles.shape import mended, shape_problems
+from policy_sched.source import Marked, SourceFile, diagnostic, parse_documents
+
+D = TypeVar("D", bound=Document)
+
+UNREADABLE: Final = "PS701"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+"""Files that are looked at in a directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a document stands: its file's name, and its marks if it was read from text."""
+
+    name: str
+    marked: Marked | None = None
+
+    def diagnostic(self, problem: Problem) -> Diagnostic:
+        """Return the problem with its place in the file."""
+        severity = Severity.WARNING if problem.warning else Severity.ERROR
+        if self.marked is None:
+            return Diagnostic(
+                self.name, 1, 1, problem.code, problem.message, problem.hint, severity=severity
+            )
+        return diagnostic(
+            self.marked.file,
+            _span(self.marked, problem),
+            problem.code,
+            problem.message,
+            hint=problem.hint,
+            severity=severity,
+        )
+
+    def diagnostics(self, problems: Iterable[Problem]) -> list[Diagnostic]:
+        """Return the problems with their places, in file order."""
+        return sorted(self.diagnostic(problem) for problem in problems)
+
+
+def _span(marked: Marked, problem: Problem) -> tuple[int, int]:
+    """Return what the caret underlines: a key, a scalar, or the start of what lacks a key."""
+    path = problem.path
+    node = marked.node(path)
+    if node is None:
+        while path and marked.node(path) is None:
+            path = path[:-1]
+        start, end = marked.key_span(path)
+        inner = marked.span(path)
+        return (start, end) if (start, end) != inner else (start, start + 1)
+    if problem.on_key or not hasattr(node, "style") or isinstance(node.value, list):
+        start, end = marked.key_span(path)
+        line_end = marked.file.text.find("\n", start)
+        return start, end if line_end < 0 else min(end, line_end)
+    return marked.span(path)
+
+
+def read_text(
+    path: FilePath, max_bytes: int | None = None
+) -> tuple[list[Marked], list[Diagnostic]]:
+    """Return the documents of a file; what keeps them from being read are diagnostics."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        why = error.strerror or str(error)
+        return [], [Diagnostic(str(path), 1, 1, UNREADABLE, f"cannot read the file: {why}")]
+    except UnicodeDecodeError:
+        return [], [Diagnostic(str(path), 1, 1, UNREADABLE, "the file is not UTF-8 text")]
+    file = SourceFile(str(path), text)
+    return parse_documents(file) if max_bytes is None else parse_documents(file, max_bytes)
+
+
+def files_below(path: FilePath) -> list[FilePath]:
+    """Return the YAML and JSON files of a directory and of those in it, sorted; or ``path``."""
+    if not path.is_dir():
+        return [path]
+    return sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+
+
+def kind_of(value: object) -> tuple[str, str]:
+    """Return the apiVersion and kind of a document, "" for what is no text."""
+    if not isinstance(value, dict):
+        return "", ""
+    version, kind = value.get("apiVersion"), value.get("kind")
+    return (version if isinstance(version, str) else "", kind if isinstance(kind, str) else "")
+
+
+def without_nulls(value: Any, keep: Sequence[str] = ()) -> Any:
+    """Return a copy without keys whose value is null, as Kubernetes reads them.
+
+    What stands below a key of ``keep`` is copied as it is.
+    """
+    if isinstance(value, dict):
+        return {
+            key: item if key in keep else without_nulls(item, keep)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [without_nulls(item, keep) for item in value]
+    return value
+
+
+def read_model(value: Any, model: type[D], schema: str) -> tuple[D | None, list[Problem], Any]:
+    """Read ``value`` as a ``model``, whose JSON Schema is the file ``schema``.
+
+    Returns the model (of the mended value if there are problems; None if it cannot be mended),
+    the problems of shape, and the value that was read.
+    """
+    if isinstance(value, dict):
+        value = {key: item for key, item in value.items() if key != "$schema"}
+    try:
+        return model.model_validate(value), [], value
+    except ValidationError:
+        problems = shape_problems(value, schema)
+    value = mended(value, problems)
+    try:
+        return model.model_validate(value), problems, value
+    except ValidationError as error:
+        problems.extend(model_problems(error, value, problems))
+    return None, problems, value
+
+
+def model_problems(
+    error: ValidationError, value: object, known: Sequence[Problem], below: Path = ()
+) -> list[Problem]:
+    """Return what a model refuses beyond ``known`` problems, by its own account."""
+    found: list[Problem] = []
+    for detail in error.errors(include_url=False):
+        path: Path = below
+        inside: Any = value
+        for step in detail["loc"]:
+            ahead = inside.get(step) if isinstance(inside, dict) else None
+            if isinstance(inside, list) and isinstance(step, int) and step < len(inside):
+                ahead = inside[step]
+            if ahead is None:
+                break
+            path, inside = (*path, step), ahead
+        problem = Problem(path, BAD_VALUE, f"{path_text(path)}: {detail['msg']}")
+        if not covered(path, known):
+            found.append(problem)
+    return found
+
+
+def covered(path: Path, problems: Iterable[Problem]) -> bool:
+    """Is ``path`` at or below, or right above, the place of a problem?"""
+    return any(
+        path[: len(p.path)] == p.path or p.path[: len(path)] == path
+        for p in problems
+        if not p.warning
+    )
+
+
+def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> Problem:
+    """Return why a document's apiVersion and kind are none of those ``expected``."""
+    if not isinstance(value, dict):
+        return Problem((), "PS703", "a document must be a mapping with apiVersion and kind")
+    version, kind = kind_of(value)
+    for key in ("apiVersion", "kind"):
+        if key not in value:
+            hint = " or ".join(f"{k} is {v}" for v, k in expected)
+            return Problem((key,), "PS704", f"{key}: Required value", hint)
+    kinds = {k: v for v, k in expected}
+    if kind in kinds:
+        wanted = kinds[kind]
+        hint = f"this version reads {wanted}"
+        text = f"apiVersion {version!r} of kind {kind} is not supported"
+        return Problem(("apiVersion",), "PS706", text, hint)
+    words = ", ".join(kinds)
+    hint = did_you_mean(kind, kinds) or f"kinds that are read here: {words}"
+    if version in kinds.values():
+        return Problem(("kind",), "PS706", f"unknown kind {kind!r} of {version}", hint)
+    return Problem(("kind",), "PS706", f"no kind {kind!r} of {version!r} is read here", hint)

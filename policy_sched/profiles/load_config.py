@@ -1,0 +1,149 @@
+"""Reads a KubeSchedulerConfiguration: from a file, from data, or the default one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.defaults import DEFAULT_SCHEDULER
+from policy_sched.profiles.document import (
+    Place,
+    covered,
+    kind_of,
+    kind_problem,
+    model_problems,
+    read_model,
+    read_text,
+    without_nulls,
+)
+from policy_sched.profiles.models import (
+    API_VERSION,
+    KIND,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    Plugin,
+    Plugins,
+    PluginSet,
+)
+from policy_sched.profiles.plugin_args import ARGS, PluginArgs
+from policy_sched.profiles.problems import Path, Problem, without_followers
+from policy_sched.profiles.schema_files import CONFIGURATION_FILE
+from policy_sched.profiles.shape import shape_problems
+from policy_sched.profiles.validate_args import check_args
+from policy_sched.profiles.validate_config import check_configuration
+
+_HEAD: Final = {"apiVersion": API_VERSION, "kind": KIND}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration that could be read, with its place.
+
+    ``model`` has upstream's defaults: at least one profile, each with a name. ``args`` holds
+    the arguments of in-tree plugins by (profile, plugin name), where the file gives any.
+    """
+
+    model: KubeSchedulerConfiguration
+    place: Place
+    args: Mapping[tuple[int, str], PluginArgs] = field(default_factory=dict)
+
+
+def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read a configuration file; it must hold one document. None if there are errors."""
+    documents, problems = read_text(FilePath(path))
+    loaded: LoadedConfig | None = None
+    for i, marked in enumerate(documents):
+        place = Place(path, marked)
+        if i:
+            text = "a configuration file holds one document"
+            problems.append(place.diagnostic(Problem((), "PS701", text)))
+            continue
+        loaded, found = load_config_document(marked.value, place)
+        problems += found
+    if not documents and not problems:
+        problems.append(Diagnostic(path, 1, 1, "PS704", "the file holds no configuration"))
+    failed = any(d.severity is Severity.ERROR for d in problems)
+    return None if failed else loaded, sorted(problems)
+
+
+def config_from_value(
+    value: Mapping[str, Any], name: str = "<configuration>"
+) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read a configuration that is data already; diagnostics point at line 1 of ``name``."""
+    loaded, problems = load_config_document(value, Place(name))
+    failed = any(d.severity is Severity.ERROR for d in problems)
+    return None if failed else loaded, problems
+
+
+def default_config(policies: Sequence[str] = ()) -> LoadedConfig:
+    """Return the default configuration, with the named policies after the default plugins."""
+    enabled = tuple(Plugin(name=name) for name in policies)
+    profile = KubeSchedulerProfile(
+        scheduler_name=DEFAULT_SCHEDULER,
+        plugins=Plugins(multi_point=PluginSet(enabled=enabled)),
+    )
+    model = KubeSchedulerConfiguration.model_validate({**_HEAD, "profiles": [profile]})
+    return LoadedConfig(model, Place("<default configuration>"))
+
+
+def load_config_document(
+    value: object, place: Place
+) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read one document; one with errors is returned too, mended, if that is possible."""
+    if kind_of(value) != (API_VERSION, KIND):
+        return None, [place.diagnostic(kind_problem(value, ((API_VERSION, KIND),)))]
+    cleaned = without_nulls(value, keep=("args",))
+    for profile in cleaned.get("profiles", ()) if isinstance(cleaned, dict) else ():
+        _clean_args(profile)
+    model, problems, value = read_model(cleaned, KubeSchedulerConfiguration, CONFIGURATION_FILE)
+    if model is None:
+        return None, place.diagnostics(without_followers(problems))
+    args: dict[tuple[int, str], PluginArgs] = {}
+    for i, profile in enumerate(model.profiles):
+        for j, config in enumerate(profile.plugin_config):
+            at: Path = ("profiles", i, "pluginConfig", j, "args")
+            if config.name in ARGS:
+                read, refused = _read_args(config.name, config.args, at, problems, cleaned)
+                problems += refused
+                if read is not None:
+                    args[i, config.name] = read
+    problems += [p for p in check_configuration(model) if not covered(p.path, problems)]
+    diagnostics = place.diagnostics(without_followers(problems))
+    return LoadedConfig(_with_default_profile(model), place, args), diagnostics
+
+
+def _clean_args(profile: Any) -> None:
+    """Take nulls out of the arguments of in-tree plugins, as Kubernetes does."""
+    entries = profile.get("pluginConfig") if isinstance(profile, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and entry.get("name") in ARGS:
+            entry["args"] = without_nulls({} if entry.get("args") is None else entry["args"])
+        elif isinstance(entry, dict) and entry.get("args", ...) is None:
+            del entry["args"]
+
+
+def _read_args(
+    name: str, value: Mapping[str, Any], at: Path, known: Sequence[Problem], document: object
+) -> tuple[PluginArgs | None, list[Problem]]:
+    """Read the arguments of an in-tree plugin, found at ``at``, beyond problems ``known``."""
+    model = ARGS[name]
+    try:
+        args = model.model_validate(value)
+    except ValidationError as error:
+        shape = [p for p in shape_problems(document, CONFIGURATION_FILE) if p not in known]
+        mine = [p for p in shape if p.path[: len(at)] == at]
+        return None, mine or model_problems(error, value, known, at)
+    return args, [p for p in check_args(name, args, at) if not covered(p.path, known)]
+
+
+def _with_default_profile(model: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """Return the configuration with a profile if it has none, and a name for a single one."""
+    profiles = model.profiles or (KubeSchedulerProfile(),)
+    if len(profiles) == 1 and profiles[0].scheduler_name is None:
+        profiles = (profiles[0].model_copy(update={"scheduler_name": DEFAULT_SCHEDULER}),)
+    return model.model_copy(update={"profiles": profiles})

@@ -1,0 +1,186 @@
+"""Reads Policy documents from files and directories: every problem at once, with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from yaml.nodes import ScalarNode
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.document import (
+    Place,
+    covered,
+    files_below,
+    kind_of,
+    kind_problem,
+    read_model,
+    read_text,
+    without_nulls,
+)
+from policy_sched.profiles.models_policy import (
+    API_VERSION,
+    KIND,
+    TEST_KINDS,
+    FilterRule,
+    Policy,
+    PreEnqueueRule,
+)
+from policy_sched.profiles.problems import (
+    BAD_VALUE,
+    DUPLICATE,
+    MISSING_KEY,
+    WRONG_TYPE,
+    Path,
+    Problem,
+    path_text,
+    without_followers,
+)
+from policy_sched.profiles.schema_files import POLICY_FILE
+from policy_sched.source import Marked
+
+_RULE_KEYS: Final = frozenset({"expression", "messageExpression", "reasons", "nodeNames"})
+_SECTIONS: Final = ("preEnqueue", "queueSort", "preFilter", "filter", "score")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPolicy:
+    """One Policy document that could be read, with its place in its file."""
+
+    model: Policy
+    place: Place
+
+    @property
+    def name(self) -> str:
+        """The policy's name, which is the plugin's."""
+        return self.model.metadata.name
+
+
+def load_policies(
+    paths: Sequence[str],
+) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:
+    """Read every Policy of ``paths``: files, and directories recursively.
+
+    Documents of other kinds are passed over in a directory and refused in a file that is named;
+    tests of policies are passed over everywhere. Policies with errors are left out; one name
+    defined twice is an error.
+    """
+    policies: list[LoadedPolicy] = []
+    problems: list[Diagnostic] = []
+    for path in paths:
+        root = FilePath(path)
+        for file in files_below(root):
+            documents, unreadable = read_text(file)
+            problems += unreadable
+            for marked in documents:
+                named = file == root
+                if named or kind_of(marked.value)[1] == KIND:
+                    loaded, found = load_policy_document(marked)
+                    problems += found
+                    failed = any(d.severity is Severity.ERROR for d in found)
+                    policies += [] if loaded is None or failed else [loaded]
+    problems += duplicate_names(policies)
+    return tuple(policies), sorted(problems)
+
+
+def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
+    """Read one document; a policy with errors is returned too, mended, if that is possible."""
+    place = Place(marked.file.path, marked)
+    version, kind = kind_of(marked.value)
+    if kind in TEST_KINDS:
+        return None, []
+    if (version, kind) != (API_VERSION, KIND):
+        return None, [place.diagnostic(kind_problem(marked.value, ((API_VERSION, KIND),)))]
+    value = _with_rule_texts(without_nulls(marked.value, keep=("params",)), marked, ())
+    model, problems, _ = read_model(value, Policy, POLICY_FILE)
+    if model is None:
+        return None, place.diagnostics(without_followers(problems))
+    problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
+    return LoadedPolicy(model, place), place.diagnostics(without_followers(problems))
+
+
+def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
+    """Return a diagnostic for each policy whose name an earlier one has."""
+    first: dict[str, LoadedPolicy] = {}
+    found: list[Diagnostic] = []
+    for policy in policies:
+        other = first.setdefault(policy.name, policy)
+        if other is not policy:
+            at: Path = ("metadata", "name")
+            where = other.place.diagnostic(Problem(at, DUPLICATE, ""))
+            text = f'policy "{policy.name}" is defined twice'
+            hint = f"the other one is at {where.file}:{where.line}:{where.column}"
+            found.append(
+                policy.place.diagnostic(Problem(("metadata", "name"), DUPLICATE, text, hint))
+            )
+    return found
+
+
+def _with_rule_texts(value: Any, marked: Marked, path: Path) -> Any:
+    """Return ``value`` with rules that YAML took for numbers or booleans as they are written."""
+    if isinstance(value, dict):
+        return {
+            key: item if key == "params" else _rule_text(key, item, marked, (*path, key))
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        rules = path[-1:] == ("matchConditions",)
+        return [
+            _rule_text("expression" if rules else "", item, marked, (*path, i))
+            for i, item in enumerate(value)
+        ]
+    return value
+
+
+def _rule_text(key: str, item: Any, marked: Marked, path: Path) -> Any:
+    """Return the text of a rule; anything else as it is, looked through."""
+    rule = key in _RULE_KEYS or (key == "resolvable" and not isinstance(item, bool))
+    if rule and not isinstance(item, dict | list | str):
+        node = marked.node(path)
+        return node.value if isinstance(node, ScalarNode) else item
+    return _with_rule_texts(item, marked, path)
+
+
+def check_policy_model(policy: Policy) -> Iterator[Problem]:
+    """Yield what is wrong with a policy of the right shape, its rules not included."""
+    spec = policy.spec
+    sections = (spec.pre_enqueue, spec.queue_sort, spec.pre_filter, spec.filter, spec.score)
+    if not any(sections):
+        text = f"spec: Required value: at least one of {', '.join(_SECTIONS)}"
+        yield Problem(("spec",), MISSING_KEY, text, on_key=True)
+    yield from _null_params(spec.params, ("spec", "params"))
+    for i, gate in enumerate(spec.pre_enqueue):
+        yield from _one_message(gate, ("spec", "preEnqueue", i))
+    for i, rule in enumerate(spec.filter):
+        yield from _one_message(rule, ("spec", "filter", i))
+
+
+def _one_message(rule: FilterRule | PreEnqueueRule, path: Path) -> Iterator[Problem]:
+    """Yield every message of a rule beyond the first."""
+    given = {
+        "message": bool(rule.message),
+        "messageExpression": rule.message_expression is not None,
+        "reasons": rule.reasons is not None,
+    }
+    used = [key for key, is_given in given.items() if is_given]
+    for key in used[1:]:
+        at = (*path, key)
+        text = f"{path_text(at)}: Forbidden: the rule has {used[0]} already"
+        hint = "at most one of message, messageExpression and reasons"
+        yield Problem(at, BAD_VALUE, text, hint, on_key=True)
+
+
+def _null_params(value: object, path: Path) -> Iterator[Problem]:
+    """Yield the parameters without a value: the rule language has no null."""
+    if value is None:
+        text = f"{path_text(path)}: expected a value, found nothing"
+        hint = "the rule language has no null; give a default, which also says the type"
+        yield Problem(path, WRONG_TYPE, text, hint, on_key=True)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _null_params(item, (*path, key))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _null_params(item, (*path, i))

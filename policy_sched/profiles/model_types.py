@@ -1,0 +1,94 @@
+"""What the models of configuration files share: their strictness, Go durations, closed words."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+T = TypeVar("T")
+
+_UNIT_NS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_PART: Final = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)"
+_DURATION: Final = re.compile(rf"(?P<sign>[-+]?)(?:0|(?P<parts>(?:{_PART})+))")
+DURATION_PATTERN: Final = rf"^[-+]?(0|({_PART})+)$"
+
+
+def parse_duration(text: str) -> int:
+    """Return the nanoseconds of a Go duration such as ``1h2m3.5s``; ValueError if it is none."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f'invalid duration "{text}"')
+    total = 0
+    for part in re.findall(_PART, match["parts"] or ""):
+        number = re.match(r"[0-9.]+", part)
+        assert number is not None
+        whole, _, fraction = number[0].partition(".")
+        unit = _UNIT_NS[part[number.end() :]]
+        total += int(whole or "0") * unit
+        if fraction:
+            total += int(fraction) * unit // 10 ** len(fraction)
+    return -total if match["sign"] == "-" else total
+
+
+def _duration(value: object) -> object:
+    """Read text as a duration; leave anything else to the type check."""
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(_duration),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": DURATION_PATTERN,
+            "errorMessage": "must be a duration such as 500ms, 15s or 10m",
+        }
+    ),
+]
+"""Nanoseconds; written as a Go duration such as ``15s``."""
+
+Many = Annotated[tuple[T, ...], Strict(False)]
+"""A list in the file, a tuple here: a loaded configuration does not change."""
+
+
+class Document(BaseModel):
+    """The strictness of every model: no unknown keys, no coercion, nothing changes later."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        validate_default=False,
+    )
+
+
+D = TypeVar("D", bound=Document)
+
+
+def zero_means_default(document: D) -> D:
+    """Replace zero numbers and empty strings of ``document`` by their fields' defaults.
+
+    Upstream's component configuration cannot tell an absent scalar from a zero one. Booleans
+    are pointers there, and keep their value.
+    """
+    for name, field in type(document).model_fields.items():
+        value = getattr(document, name)
+        if not value and not isinstance(value, bool):
+            object.__setattr__(document, name, field.default)
+    return document

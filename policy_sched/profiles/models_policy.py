@@ -1,0 +1,195 @@
+"""Policy as a pydantic model: the sections of a plugin that is written as data.
+
+Expressions are text here; the rule language reads them later, from their place in the file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from policy_sched.profiles.model_types import Document, Many
+
+API_VERSION: Final = "policysched.dev/v1alpha1"
+KIND: Final = "Policy"
+TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
+"""Kinds of the same group that ``policy-sched test`` reads; policies skip them."""
+
+NOT_YET: Final = {
+    "preemption": "PostFilter",
+    "permit": "Permit",
+    "reserve": "Reserve",
+    "preBind": "PreBind",
+    "bind": "Bind",
+    "postBind": "PostBind",
+    "requeue": "EnqueueExtensions",
+    "placement": "PlacementGenerate and PlacementScore",
+}
+"""Sections of the language that are specified and not built, and their extension points."""
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
+IDENTIFIER_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+Expression = Annotated[
+    str, WithJsonSchema({"type": ["string", "number", "boolean"], "title": "rule"})
+]
+"""A rule; a bare YAML number or boolean is taken as the text that was written."""
+
+Identifier = Annotated[
+    str,
+    Field(
+        pattern=IDENTIFIER_PATTERN,
+        json_schema_extra={"errorMessage": "must be a name: letters, digits and _, no digit first"},
+    ),
+]
+
+
+class Metadata(Document):
+    """Whose policy this is."""
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=NAME_PATTERN,
+            json_schema_extra={
+                "errorMessage": "must be letters, digits and -_./, and start and end with a letter"
+                " or digit"
+            },
+        ),
+    ]
+    """Name of the plugin that this policy is."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Free labels; not read."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """Free annotations; not read."""
+
+
+class Function(Document):
+    """A function of this policy; not recursive."""
+
+    name: Identifier
+    """Name by which rules call it."""
+    params: dict[str, str] = Field(default_factory=dict)
+    """Parameter names and their types, such as string, int or list(Pod)."""
+    expression: Expression
+    """Value of the function."""
+
+
+class Variable(Document):
+    """A named sub-expression, evaluated where it is used."""
+
+    name: Identifier
+    """Rules read it as variables.NAME."""
+    expression: Expression
+    """Value of the variable."""
+
+
+class PreEnqueueRule(Document):
+    """A rule that gates pods."""
+
+    expression: Expression
+    """False gates the pod."""
+    message: str = ""
+    """Why, as constant text."""
+    message_expression: Expression | None = None
+    """Why, as a string expression."""
+    reasons: Expression | None = None
+    """Why, as a list of strings; each one is a reason of its own."""
+    on_error: Literal["Reject", "Allow", "Abort"] | None = None
+    """What an error in the expression means; default Reject."""
+
+
+class SortKey(Document):
+    """One key of the queue's order."""
+
+    expression: Expression
+    """Value that is compared."""
+    order: Literal["Ascending", "Descending"] = "Ascending"
+    """Direction."""
+
+
+class PreFilter(Document):
+    """What is said about a pod before nodes are filtered."""
+
+    node_names: Expression | None = None
+    """The only nodes that can run the pod: a list of names, or an optional one."""
+    message: str = ""
+    """Why the pod is rejected when that list is empty."""
+
+
+class FilterRule(Document):
+    """A rule that removes nodes, and the reason it gives."""
+
+    expression: Expression
+    """False removes the node."""
+    message: str = ""
+    """Why, as constant text."""
+    message_expression: Expression | None = None
+    """Why, as a string expression."""
+    reasons: Expression | None = None
+    """Why, as a list of strings; each one is a reason of its own."""
+    resolvable: Annotated[bool | str, WithJsonSchema({"type": ["boolean", "string", "number"]})] = (
+        True
+    )
+    """Could preemption make room? False means UnschedulableAndUnresolvable; may be a rule."""
+    on_error: Literal["Reject", "Allow", "Abort"] | None = None
+    """What an error in the expression means; default Reject."""
+
+
+class NormalizeExpression(Document):
+    """A normalisation of its own."""
+
+    expression: Expression
+    """Final score, over score and scores."""
+
+
+class Score(Document):
+    """How nodes are ranked."""
+
+    expression: Expression
+    """Raw score of a node."""
+    normalize: (
+        Literal["None", "Max", "MaxReverse", "MinMax", "MinMaxReverse"] | NormalizeExpression | None
+    ) = None
+    """How raw scores become 0 to 100; absent if the rule is proved to stay there."""
+    on_error: Literal["Zero", "Abort"] | None = None
+    """What an error in the expression means; default Zero."""
+    match_conditions: Many[Expression] = ()
+    """Pods for which this score counts: all must hold."""
+
+
+class PolicySpec(Document):
+    """The sections of a policy; each is optional."""
+
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters and their default values; a profile's pluginConfig sets them."""
+    functions: Many[Function] = ()
+    """Functions of this policy."""
+    variables: Many[Variable] = ()
+    """Named sub-expressions; one may use those before it."""
+    match_conditions: Many[Expression] = ()
+    """Pods for which this policy counts: all must hold."""
+    pre_enqueue: Many[PreEnqueueRule] = ()
+    """Rules that a pod must pass before it enters the active queue."""
+    queue_sort: Many[SortKey] = ()
+    """Order of the scheduling queue."""
+    pre_filter: PreFilter | None = None
+    """What is said about a pod before nodes are filtered."""
+    filter: Many[FilterRule] = ()
+    """Rules that a node must pass, in order."""
+    score: Score | None = None
+    """How nodes are ranked."""
+
+
+class Policy(Document):
+    """A scheduler plugin written as data, policysched.dev/v1alpha1."""
+
+    api_version: Literal["policysched.dev/v1alpha1"]
+    """Version of this format, and level of the rule language."""
+    kind: Literal["Policy"]
+    """Kind of this document."""
+    metadata: Metadata
+    """Whose policy this is."""
+    spec: PolicySpec
+    """The sections of the policy."""

@@ -1,0 +1,139 @@
+"""Hands a loaded policy to the rule language: its texts with their places, its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from policy_sched.errors import PolicyError
+from policy_sched.language.sources import (
+    FunctionSource,
+    KeySource,
+    Locate,
+    PolicySource,
+    PreFilterSource,
+    RuleSource,
+    ScoreSource,
+    Text,
+    VariableSource,
+)
+from policy_sched.profiles.load_policies import LoadedPolicy
+from policy_sched.profiles.models_policy import (
+    FilterRule,
+    NormalizeExpression,
+    PreEnqueueRule,
+    Score,
+)
+from policy_sched.profiles.params import merge_params
+from policy_sched.profiles.problems import Path, Problem, path_text
+from policy_sched.source import Marked
+
+
+def policy_source(loaded: LoadedPolicy, args: Mapping[str, Any] | None = None) -> PolicySource:
+    """Return what the checker reads of a policy, its params overlaid with ``args``.
+
+    PolicyError if ``args`` do not look like the params; `resolve` reports the same at their
+    place in the configuration.
+    """
+    problems: list[Problem] = []
+    params = merge_params(loaded.model.spec.params, args or {}, (), problems)
+    if problems:
+        raise PolicyError(loaded.place.diagnostics(problems))
+    return source_with(loaded, params)
+
+
+def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
+    """Return what the checker reads of a policy, with these effective ``params``."""
+    spec = loaded.model.spec
+    text = _Texts(loaded)
+    pre_filter = spec.pre_filter
+    return PolicySource(
+        name=loaded.name,
+        params=dict(params),
+        functions=tuple(
+            FunctionSource(f.name, tuple(f.params.items()), text("functions", i, "expression"))
+            for i, f in enumerate(spec.functions)
+        ),
+        variables=tuple(
+            VariableSource(v.name, text("variables", i, "expression"))
+            for i, v in enumerate(spec.variables)
+        ),
+        match_conditions=text.each("matchConditions", count=len(spec.match_conditions)),
+        pre_enqueue=tuple(
+            text.rule(rule, ("preEnqueue", i)) for i, rule in enumerate(spec.pre_enqueue)
+        ),
+        queue_sort=tuple(
+            KeySource(text("queueSort", i, "expression"), key.order)
+            for i, key in enumerate(spec.queue_sort)
+        ),
+        pre_filter=None
+        if pre_filter is None
+        else PreFilterSource(
+            node_names=None if pre_filter.node_names is None else text("preFilter", "nodeNames"),
+            message=pre_filter.message,
+        ),
+        filter=tuple(text.rule(rule, ("filter", i)) for i, rule in enumerate(spec.filter)),
+        score=None if spec.score is None else text.score(spec.score),
+    )
+
+
+class _Texts:
+    """The texts of one policy, by their path in ``spec``."""
+
+    def __init__(self, loaded: LoadedPolicy) -> None:
+        self._spec = loaded.model.spec.model_dump(by_alias=True)
+        self._place = loaded.place
+
+    def __call__(self, *path: str | int) -> Text:
+        """Return the text at ``path`` with its place in the file."""
+        value: Any = self._spec
+        for step in path:
+            value = value[step]
+        marked = self._place.marked
+        locate = None if marked is None else locator(marked, ("spec", *path))
+        return Text(str(value), self._place.name, locate, path_text(path))
+
+    def each(self, *path: str | int, count: int) -> tuple[Text, ...]:
+        """Return the texts of a list of ``count`` rules."""
+        return tuple(self(*path, i) for i in range(count))
+
+    def rule(self, rule: FilterRule | PreEnqueueRule, path: Path) -> RuleSource:
+        """Return a rule of preEnqueue or filter."""
+        resolvable = rule.resolvable if isinstance(rule, FilterRule) else True
+        return RuleSource(
+            expression=self(*path, "expression"),
+            message=rule.message,
+            message_expression=None
+            if rule.message_expression is None
+            else self(*path, "messageExpression"),
+            reasons=None if rule.reasons is None else self(*path, "reasons"),
+            resolvable=self(*path, "resolvable") if isinstance(resolvable, str) else resolvable,
+            on_error=rule.on_error,
+        )
+
+    def score(self, score: Score) -> ScoreSource:
+        """Return the score section."""
+        normalize: str | Text | None
+        if isinstance(score.normalize, NormalizeExpression):
+            normalize = self("score", "normalize", "expression")
+        else:
+            normalize = score.normalize
+        return ScoreSource(
+            expression=self("score", "expression"),
+            normalize=normalize,
+            on_error=score.on_error,
+            match_conditions=self.each(
+                "score", "matchConditions", count=len(score.match_conditions)
+            ),
+        )
+
+
+def locator(marked: Marked, path: Path) -> Locate:
+    """Return the function from an offset of the scalar at ``path`` to its place in the file."""
+
+    def locate(offset: int) -> tuple[int, int, str]:
+        place = marked.scalar_map(path)(offset)
+        line, column = marked.file.position(place)
+        return line, column, marked.file.line_text(line)
+
+    return locate
