@@ -195,9 +195,9 @@ class Cache:
         )
 
     def _insert(self, info: PodInfo, node_name: str, state: PodState) -> None:
+        if not node_name:
+            raise PodStateError(f"pod {info.key} is on no node")
         uid = info.uid
-        if not uid or not node_name:
-            raise PodStateError(f"pod {info.key} has no {'node' if uid else 'uid'}")
         nodes = self.nodes
         row = nodes.row_of.get(node_name, NO_NODE)
         if row == NO_NODE:

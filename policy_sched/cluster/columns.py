@@ -161,7 +161,10 @@ POD_COLUMNS: Final = _by_name(
     _flag("terminating", "Whether the pod is being deleted."),
     _flag("hostNetwork", "Whether the pod uses the host's network."),
     _amount("request", Kind.STATIC, 0, "What the pod requests of a resource."),
-    _amount("nonZeroRequest", Kind.STATIC, 0, "The same with the defaults for silent containers."),
+    _amount(
+        "nonZeroRequest", Kind.STATIC, 0,
+        "The same with a default for each container that requests no cpu or memory.",
+    ),
     _amount("limit", Kind.STATIC, 0, "The pod's limit of a resource; 0 if it has none."),
 )  # fmt: skip
 

@@ -100,7 +100,7 @@ def _value(nodes: NodeTable, key: Key, node: Node, infos: list[PodInfo]) -> int 
         case ("requested", resource):
             return sum(min(i.requests.get(resource, 0), MAX_QUANTITY) for i in infos)
         case ("nonZeroRequested", resource):
-            return sum(min(i.non_zero_requests.get(resource, 0), MAX_QUANTITY) for i in infos)
+            return sum(min(i.non_zero_added.get(resource, 0), MAX_QUANTITY) for i in infos)
         case ("free", resource):
             allocatable = _read(nodes, ("allocatable", resource), node)
             return allocatable - (_value(nodes, ("requested", resource), node, infos) or 0)
@@ -160,6 +160,9 @@ def _pod_rows(nodes: NodeTable, pods: PodTable, held: Held) -> Iterator[str]:
             yield f"pod row {row} is on node row {pods.node.view[row]}, should be {node_row}"
         if info is not None and info.node_name != name:
             yield f"pod row {row} says node {info.node_name!r}, the cache {name!r}"
+    affine = {uid: info for uid, (info, _, _) in held.items() if info.has_pod_affinity}
+    if pods.with_affinity != affine:
+        yield f"pods with affinity are {sorted(pods.with_affinity)}, should be {sorted(affine)}"
     if (pods.node.values[pods.n :] != NO_NODE).any():
         yield "pod rows beyond the last one have a node"
 

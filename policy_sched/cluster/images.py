@@ -46,11 +46,12 @@ class Images:
     def add(self, row: int, node: Node) -> None:
         """Count a node's images."""
         states = self.states
-        for name, size in names_of(node):
-            state = states.get(name)
-            if state is None:
-                state = states[name] = ImageState(size)
-            state.rows.add(row)
+        for image in node.status.images:
+            for name in image.names:
+                state = states.get(name)
+                if state is None:
+                    state = states[name] = ImageState(image.size_bytes)
+                state.rows.add(row)
 
     def remove(self, row: int, node: Node) -> None:
         """Take a node's images out of the count."""

@@ -38,12 +38,13 @@ _NOTHING: Final = Changes([], [], 0)
 class Journal:
     """Remembers the last ``capacity / 2`` to ``capacity`` changes."""
 
-    __slots__ = ("_capacity", "_dropped", "_log")
+    __slots__ = ("_capacity", "_dropped", "_last_other", "_log")
 
     def __init__(self, capacity: int = 65_536) -> None:
         self._capacity = capacity
         self._dropped = 0
         self._log: list[int] = []
+        self._last_other = 0  # version just after the last change that is not DYNAMIC alone
 
     @property
     def version(self) -> int:
@@ -54,6 +55,8 @@ class Journal:
         """Note that something of ``kind`` changed on ``row``."""
         log = self._log
         log.append(row << _KIND_BITS | kind)
+        if kind != DYNAMIC:
+            self._last_other = self._dropped + len(log)
         if len(log) > self._capacity:
             cut = len(log) - self._capacity // 2
             del log[:cut]
@@ -75,6 +78,9 @@ class Journal:
             entry = log[-1]
             kind = entry & _KIND_MASK
             return Changes([entry >> _KIND_BITS], [kind], kind)
+        if version >= self._last_other:
+            rows = [entry >> _KIND_BITS for entry in dict.fromkeys(log[start:])]
+            return Changes(rows, [DYNAMIC] * len(rows), DYNAMIC)
         kinds: dict[int, int] = {}
         union = 0
         for entry in dict.fromkeys(log[start:]):

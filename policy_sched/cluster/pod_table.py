@@ -51,6 +51,8 @@ class PodTable:
         self.strings = strings
         self.infos: list[PodInfo | None] = []
         self.version = 0
+        self.with_affinity: dict[str, PodInfo] = {}
+        """The pods that have pod affinity or anti-affinity, by uid."""
         self._rows = Rows()
         self.node = Column(("node",), POD_COLUMNS["node"], self._rows.capacity, NO_NODE)
         self._columns: dict[Key, Column] = {("node",): self.node}
@@ -96,6 +98,8 @@ class PodTable:
         self.node.view[row] = node_row
         for column, read in self._readers:
             column.view[row] = read(info)
+        if info.has_pod_affinity:
+            self.with_affinity[info.uid] = info
         self.version += 1
         return row
 
@@ -105,6 +109,10 @@ class PodTable:
         self.node.view[row] = node_row
         for column, read in self._readers:
             column.view[row] = read(info)
+        if info.has_pod_affinity:
+            self.with_affinity[info.uid] = info
+        else:
+            self.with_affinity.pop(info.uid, None)
         self.version += 1
 
     def move(self, row: int, node_row: int) -> None:
@@ -114,6 +122,10 @@ class PodTable:
 
     def remove(self, row: int) -> None:
         """Free a pod's row."""
+        info = self.infos[row]
+        assert info is not None, "only rows in use are freed"
+        if info.has_pod_affinity:
+            del self.with_affinity[info.uid]
         self.infos[row] = None
         self.node.view[row] = NO_NODE
         for column, _ in self._readers:

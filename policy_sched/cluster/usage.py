@@ -70,7 +70,7 @@ class Usage:
                 requested[row] += change
                 free[row] -= change
         views = self._non_zero_views
-        for resource, amount in info.non_zero_requests.items():
+        for resource, amount in info.non_zero_added.items():
             view = views.get(resource)
             if view is not None:
                 view[row] += amount * sign if amount < MAX_QUANTITY else MAX_QUANTITY * sign
@@ -110,7 +110,7 @@ class Usage:
         view = self.non_zero[resource].view
         for row, infos in pods:
             for info in infos.values():
-                view[row] += clamped(info.non_zero_requests.get(resource, 0))
+                view[row] += clamped(info.non_zero_added.get(resource, 0))
 
     def forget_row(self, row: int) -> None:
         """Drop the port counts of a row whose node has gone."""

@@ -1,0 +1,194 @@
+"""The cache: what each event does to the tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.journal import DYNAMIC, STRUCTURE
+from policy_sched.cluster.pod_states import PodState, PodStateError
+from policy_sched.errors import ClusterError
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
+
+
+def info(name: str = "p", node_name: str = "", **fields: object) -> PodInfo:
+    """Return a pod of one core, whose uid is its name."""
+    return PodInfo.of(make_pod(name, uid=name, cpu="1", node_name=node_name, **fields))
+
+
+def requested(cache: Cache, name: str) -> int:
+    """Return the milli-cpu requested on a live node."""
+    return cache.nodes.column(("requested", "cpu")).view[cache.nodes.row_of[name]]
+
+
+class TestAssume:
+    """The scheduler's own decision."""
+
+    def test_counts_at_once(self) -> None:
+        """An assumed pod takes room on its node, says where it is, and is one DYNAMIC change."""
+        cache = Cache()
+        cache.add_node(make_node("n", cpu="4"))
+        free = cache.nodes.column(("free", "cpu"))
+        version = cache.nodes.journal.version
+        pod = info()
+        cache.assume(pod, "n")
+        assert (requested(cache, "n"), free.view[0]) == (1000, 3000)
+        assert cache.nodes.column(("podCount",)).view[0] == 1
+        assert pod.node_name == cache.node_of("p") == "n"
+        assert cache.is_assumed("p")
+        changes = cache.nodes.journal.since(version)
+        assert changes is not None
+        assert (changes.rows, changes.kind) == ([0], DYNAMIC)
+
+    def test_forget_undoes_it(self) -> None:
+        """A forgotten pod leaves nothing behind."""
+        cache = Cache()
+        cache.add_node(make_node("n"))
+        pod = info(host_ports=(80,))
+        cache.assume(pod, "n")
+        cache.forget("p")
+        assert requested(cache, "n") == 0
+        assert cache.nodes.column(("usedPorts",)).view[0] == 0
+        assert pod.node_name == ""
+        assert len(cache) == 0
+        assert cache.node_of("p") == ""
+        assert not cache.is_assumed("p")
+
+    def test_needs_a_node(self) -> None:
+        """A pod cannot be assumed nowhere."""
+        with pytest.raises(PodStateError, match="pod default/p is on no node"):
+            Cache().assume(info(), "")
+
+
+class TestConfirmation:
+    """The watch shows a pod that the scheduler had assumed."""
+
+    def test_same_node(self) -> None:
+        """The pod is counted once, in its new form, and is assumed no longer."""
+        cache = Cache()
+        cache.add_node(make_node("n"))
+        cache.assume(info(), "n")
+        confirmed = PodInfo.of(make_pod("p", uid="p", cpu="1500m", node_name="n"))
+        cache.add_pod(confirmed)
+        assert requested(cache, "n") == 1500
+        assert cache.pod("p") is confirmed
+        assert not cache.is_assumed("p")
+
+    def test_another_node(self) -> None:
+        """Where the watch disagrees, the watch is right."""
+        cache = Cache()
+        for name in ("a", "b"):
+            cache.add_node(make_node(name))
+        cache.assume(info(), "a")
+        cache.add_pod(info(node_name="b"))
+        assert (requested(cache, "a"), requested(cache, "b")) == (0, 1000)
+
+    def test_moving_a_bound_pod_is_refused(self) -> None:
+        """A bound pod never changes its node: an update that says so is an error, and no change."""
+        cache = Cache()
+        cache.add_node(make_node("a"))
+        cache.add_pod(info(node_name="a"))
+        with pytest.raises(PodStateError, match="is on node a and cannot move to b"):
+            cache.update_pod(info(node_name="b"))
+        assert cache.check() == []
+
+
+class TestExpiry:
+    """An assumed pod that the watch never confirms."""
+
+    def test_after_the_time_to_live(self) -> None:
+        """It expires when its time is up, not a nanosecond sooner, counted from its binding."""
+        cache = Cache(time_to_live=30)
+        cache.add_node(make_node("n"))
+        cache.assume(info(), "n")
+        assert cache.expire(1000) == []
+        cache.finish_binding("p", 1000)
+        assert cache.state("p") is PodState.BOUND
+        assert cache.expire(1029) == []
+        assert [pod.name for pod in cache.expire(1030)] == ["p"]
+        assert requested(cache, "n") == 0
+
+    def test_never_by_default(self) -> None:
+        """Without a time to live an assumed pod waits for ever, as upstream's does."""
+        cache = Cache()
+        cache.add_node(make_node("n"))
+        cache.assume(info(), "n")
+        cache.finish_binding("p", 0)
+        assert cache.expire(2**62) == []
+
+    def test_not_once_confirmed(self) -> None:
+        """A confirmed pod does not expire."""
+        cache = Cache(time_to_live=30)
+        cache.add_node(make_node("n"))
+        cache.assume(info(), "n")
+        cache.finish_binding("p", 0)
+        cache.add_pod(info(node_name="n"))
+        assert cache.expire(1000) == []
+        assert requested(cache, "n") == 1000
+
+
+class TestGhosts:
+    """Pods whose node is not known."""
+
+    def test_pod_before_its_node(self) -> None:
+        """The pod is counted nowhere until its node comes, and on it from then on."""
+        cache = Cache()
+        cache.add_pod(info(node_name="n", host_ports=(80,)))
+        assert (cache.nodes.n, cache.nodes.pod_total, len(cache)) == (0, 0, 1)
+        assert cache.pods.node.view[0] == -1
+        cache.add_node(make_node("n"))
+        assert requested(cache, "n") == 1000
+        assert cache.pods.node.view[0] == 0
+        assert cache.nodes.column(("usedPorts",)).view[0] != 0
+
+    def test_pods_outlive_their_node(self) -> None:
+        """A removed node's pods are counted nowhere, and again when the node comes back."""
+        cache = Cache()
+        cache.add_node(make_node("n"))
+        cache.add_pod(info(node_name="n", host_ports=(80,)))
+        cache.remove_node(make_node("n"))
+        assert cache.nodes.total_requested("cpu") == 0
+        assert list(cache.nodes.ghosts["n"]) == ["p"]
+        cache.add_node(make_node("n"))
+        assert requested(cache, "n") == 1000
+        cache.remove_pod(info(node_name="n"))
+        assert cache.nodes.column(("usedPorts",)).view[0] == 0
+        assert cache.check() == []
+
+    def test_last_ghost_leaves_nothing(self) -> None:
+        """When its last pod goes, nothing is left of a removed node."""
+        cache = Cache()
+        cache.add_node(make_node("n"))
+        cache.add_pod(info(node_name="n"))
+        cache.remove_node(make_node("n"))
+        cache.remove_pod(info(node_name="n"))
+        assert not cache.nodes.ghosts
+        assert len(cache) == 0
+
+    def test_unknown_node_cannot_go(self) -> None:
+        """Removing a node that is not known is an error that names it."""
+        with pytest.raises(ClusterError, match="node n is not in the cache"):
+            Cache().remove_node(make_node("n"))
+
+
+def test_nodes_come_as_structure() -> None:
+    """A node that comes or goes is a STRUCTURE change of its row."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    cache.remove_node(make_node("n"))
+    changes = cache.nodes.journal.since(0)
+    assert changes is not None
+    assert (changes.rows, changes.kinds) == ([0], [STRUCTURE])
+
+
+def test_namespaces_are_kept() -> None:
+    """Namespaces are found by name until they are removed."""
+    cache = Cache()
+    namespace = Namespace()
+    namespace.metadata.name = "team"
+    cache.set_namespace(namespace)
+    assert cache.nodes.namespaces == {"team": namespace}
+    cache.remove_namespace("team")
+    assert not cache.nodes.namespaces
