@@ -1,0 +1,87 @@
+"""The command line as a whole: verbs, exit codes, and what goes to which stream."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import VERBS, run
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    """`policy-sched --help` lists what there is, and `VERB --help` explains it."""
+    assert run(["--help"]) == 0
+    listed = capsys.readouterr().out
+    for verb in VERBS:
+        assert verb in listed
+        assert run([verb, "--help"]) == 0
+        assert "Usage: policy-sched " + verb in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """Verbs are imported when they are called: help needs neither NumPy nor the rule language."""
+    script = (
+        "import sys; from policy_sched.cli.main import run; run(['--help']); "
+        "heavy = {'numpy', 'lark', 'pydantic', 'jsonschema', 'yaml'} & set(sys.modules); "
+        "sys.exit(', '.join(sorted(heavy)))"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_the_package_runs_as_a_module() -> None:
+    """`python -m policy_sched` is the same command."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "policy_sched", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert finished.stdout.strip() == "0.1.0"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["simulat"],
+        ["simulate"],
+        ["simulate", "x.yaml", "--outptu", "json"],
+        ["simulate", "x.yaml", "-o", "xml"],
+        ["simulate", "x.yaml", "--seed", "many"],
+        ["simulate", "does-not-exist.yaml"],
+        ["test"],
+        ["test", "does-not-exist.jsonl"],
+        ["check"],
+        ["bench"],
+        ["bench", "NoSuchWorkload"],
+        ["bench", "SchedulingBasic", "--nodes", "0"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong usage and files that are not there: one sentence on standard error, and 2."""
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("policy-sched: ")
+    assert "Traceback" not in captured.err
+
+
+def test_mistakes_in_files_are_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file with mistakes is shown with position and caret on standard error."""
+    file = tmp_path / "nodes.yaml"
+    file.write_text("apiVersion: v1\nkind: Nod\nmetadata: {name: n}\n", encoding="utf-8")
+    assert run(["simulate", str(file)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"{file}:2:" in captured.err
+    assert "^" in captured.err
