@@ -1,0 +1,21 @@
+"""YAML text with positions: every value of a document knows where it stands in its file."""
+
+from policy_sched.source.documents import (
+    MAX_POLICY_BYTES,
+    YAML_SYNTAX,
+    Marked,
+    Path,
+    parse_documents,
+)
+from policy_sched.source.file import SourceFile, Span, diagnostic
+
+__all__ = [
+    "MAX_POLICY_BYTES",
+    "YAML_SYNTAX",
+    "Marked",
+    "Path",
+    "SourceFile",
+    "Span",
+    "diagnostic",
+    "parse_documents",
+]

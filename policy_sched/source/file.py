@@ -1,0 +1,72 @@
+"""A file that a person wrote: its text, its lines, and diagnostics that point into it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+
+from policy_sched.errors import Diagnostic, Severity
+
+Span = tuple[int, int]
+"""Offsets of the first character and of the one after the last."""
+
+
+class SourceFile:
+    """A file's name, as it is shown, and its text; ``first_line`` is the number of its first line.
+
+    A first line other than 1 is for text that was cut out of a longer file. A byte order mark is
+    dropped: no column counts it.
+    """
+
+    def __init__(self, path: str, text: str, first_line: int = 1) -> None:
+        self.path = path
+        self.text = text.removeprefix("\ufeff")
+        self.first_line = first_line
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines without their line breaks."""
+        return [line.removesuffix("\r") for line in self.text.split("\n")]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return line and column, columns from 1, of a character offset."""
+        row = bisect_right(self._starts, offset) - 1
+        return row + self.first_line, offset - self._starts[row] + 1
+
+    def line_text(self, line: int) -> str:
+        """Return the text of a line; empty outside the file."""
+        row = line - self.first_line
+        return self.lines[row] if 0 <= row < len(self.lines) else ""
+
+
+def diagnostic(  # noqa: PLR0913  # the optional parts are keywords
+    file: SourceFile,
+    span: int | Span,
+    code: str,
+    message: str,
+    *,
+    hint: str = "",
+    context: str = "",
+    severity: Severity = Severity.ERROR,
+) -> Diagnostic:
+    """Return a Diagnostic for an offset or a span of a file; the caret stays on its first line."""
+    start, end = (span, span + 1) if isinstance(span, int) else span
+    line, column = file.position(start)
+    source_line = file.line_text(line)
+    room = len(source_line) - column + 1
+    return Diagnostic(
+        file=file.path,
+        line=line,
+        column=column,
+        code=code,
+        message=message,
+        hint=hint,
+        context=context,
+        severity=severity,
+        width=max(1, min(end - start, room)),
+        source_line=source_line,
+    )
