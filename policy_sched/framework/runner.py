@@ -56,9 +56,7 @@ class Runner:
             raise
         except Exception as error:
             # A plugin is foreign code: whatever it raises ends this attempt, not the scheduler.
-            name = POINTS[point].name
-            text = f'running "{hook.plugin}" {name[0].lower()}{name[1:]} plugin: {error}'
-            raise PluginError(text) from error
+            raise PluginError(_broken(point, hook.plugin, error)) from error
         finally:
             if self._timer is not None and self._observer is not None:
                 seconds = self._timer() - start
@@ -162,6 +160,13 @@ class Runner:
     def active(self, point: str, skipped: Collection[str]) -> tuple[Hook, ...]:
         """Return the point's plugins without those that an earlier point left out."""
         return tuple(hook for hook in self.pipeline.at(point) if hook.plugin not in skipped)
+
+
+def _broken(point: str, plugin: str, error: object) -> str:
+    """Return upstream's words for a plugin that failed; those of Filter stand alone."""
+    if point == "filter":
+        return f'running "{plugin}" filter plugin: {error}'
+    return f'running {POINTS[point].name} plugin "{plugin}": {error}'
 
 
 def _no_node_left(plugins: list[str]) -> Status:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
@@ -14,7 +16,7 @@ NAME = "DefaultBinder"
 class DefaultBinder:
     """Asks the cluster to bind the pod to the node that was chosen."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
         self._client = handle.client
 
     @hookimpl

@@ -8,6 +8,7 @@ which this version does not do: the pod is refused with a message that says so.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from policy_sched.framework.cycle_state import CycleState
@@ -31,7 +32,7 @@ NOT_BUILT: Final = (
 class DefaultPreemption:
     """Answers PostFilter where no search for victims is needed."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
         self._handle = handle
 
     @hookimpl

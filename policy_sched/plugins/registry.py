@@ -1,0 +1,51 @@
+"""Plugins written in Python: those of the house, and those that entry points bring.
+
+A plugin is a class, made with its arguments (a mapping, from pluginConfig) and the Handle; its
+hooks are the methods marked with `hookimpl`. The entry point's name is the plugin's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Final
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.pipeline import ENTRY_POINT_GROUP, points_of
+from policy_sched.framework.points import CONFIGURED
+from policy_sched.plugins.default_binder import DefaultBinder
+from policy_sched.plugins.default_preemption import DefaultPreemption
+
+Factory = Callable[[Mapping[str, object], Handle], object]
+
+HOUSE: Final[Mapping[str, Factory]] = {
+    "DefaultPreemption": DefaultPreemption,
+    "DefaultBinder": DefaultBinder,
+}
+
+
+@cache
+def factories() -> Mapping[str, Factory]:
+    """Return every Python plugin by name; PluginError names an entry point that cannot be loaded.
+
+    Read once per process: what is installed does not change while it runs.
+    """
+    found: dict[str, Factory] = dict(HOUSE)
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
+        try:
+            found[entry.name] = entry.load()
+        except (ImportError, AttributeError) as error:
+            where = f"entry point {entry.name!r} ({entry.value})"
+            raise PluginError(f"{where} of group {ENTRY_POINT_GROUP}: {error}") from error
+    return found
+
+
+def plugin_points() -> dict[str, frozenset[str]]:
+    """Return the points of every Python plugin, as fields of a profile's ``plugins``."""
+    fields = {hook: field for field, hook in CONFIGURED.items()}
+    return {
+        name: frozenset(fields[hook] for hook in points_of(factory) if hook in fields)
+        for name, factory in factories().items()
+    }

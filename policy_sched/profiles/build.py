@@ -1,0 +1,102 @@
+"""Builds pipelines: a plan's plugins made, registered with pluggy, and frozen in profile order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from policy_sched.errors import Diagnostic, PolicyError, Severity
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.points import CONFIGURED
+from policy_sched.language.program import CompiledPolicy
+from policy_sched.plugins.registry import factories, plugin_points
+from policy_sched.plugins.rules import rule_plugin
+from policy_sched.plugins.unbuilt import UNBUILT
+from policy_sched.profiles.compile import compiled, content_hash
+from policy_sched.profiles.load_config import LoadedConfig
+from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
+from policy_sched.profiles.resolve import ProfilePlan, resolve
+from policy_sched.profiles.resources import default_policies
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPlan:
+    """A profile's plan with its policies compiled; it knows no cluster yet."""
+
+    plan: ProfilePlan
+    policies: dict[str, CompiledPolicy]
+    content_hash: str
+
+
+def compile_profiles(
+    config: LoadedConfig, policies: Sequence[LoadedPolicy]
+) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
+    """Resolve and compile every profile; diagnostics of all of them, warnings included.
+
+    The default profile's policies are known, too; a policy in ``policies`` that has the name of
+    one of them takes its place. Without plans there are errors among the diagnostics.
+    """
+    shipped, problems = load_policies([str(default_policies())])
+    plans, found = resolve(config, (*shipped, *policies), plugin_points())
+    problems += found
+    results = []
+    for plan in plans:
+        ready: dict[str, CompiledPolicy] = {}
+        for name, source in plan.policies.items():
+            policy, more = compiled(source)
+            problems += (d for d in more if d not in problems)
+            if policy is not None:
+                ready[name] = policy
+        problems += _unsupported(config, plan)
+        results.append(CompiledPlan(plan, ready, content_hash([plan.points, plan.policies])))
+    failed = any(d.severity is Severity.ERROR for d in problems)
+    return () if failed else tuple(results), sorted(problems)
+
+
+def _unsupported(config: LoadedConfig, plan: ProfilePlan) -> list[Diagnostic]:
+    """Refuse plugins that upstream knows and this version does not have at all."""
+    known = factories().keys() | UNBUILT.keys() | plan.policies.keys()
+    return [
+        Diagnostic(config.place.name, 1, 1, "PS705", f'plugin "{name}" is not supported yet')
+        for name in plan.plugins
+        if name not in known
+    ]
+
+
+def build_pipeline(ready: CompiledPlan, handle: Handle, generation: int = 0) -> Pipeline:
+    """Make a compiled plan's plugins for one cluster and freeze them.
+
+    Raises PolicyError or PluginError if a plugin refuses its arguments or does not fit.
+    """
+    plan = ready.plan
+    plugins: dict[str, object] = {
+        name: rule_plugin(policy, handle, plan.scheduler_name)
+        for name, policy in ready.policies.items()
+    }
+    for name in plan.plugins:
+        if name not in plugins and name in factories():
+            plugins[name] = factories()[name](plan.args.get(name, {}), handle)
+    points = {name: points_of(plugin) for name, plugin in plugins.items()}
+    order = {
+        field: [
+            (name, weight or 1)
+            for name, weight in plan.points[field]
+            if hook in points.get(name, ())
+        ]
+        for field, hook in CONFIGURED.items()
+    }
+    return freeze(
+        plan.scheduler_name,
+        plugin_manager(plugins),
+        order,
+        percentage_of_nodes_to_score=plan.percentage_of_nodes_to_score,
+        generation=generation,
+        content_hash=ready.content_hash,
+    )
+
+
+def raise_errors(problems: Sequence[Diagnostic]) -> None:
+    """Raise PolicyError with all problems if one of them is an error."""
+    if any(d.severity is Severity.ERROR for d in problems):
+        raise PolicyError(problems)

@@ -1,0 +1,64 @@
+"""Compiles the policies of profiles, each form of each policy once in a process.
+
+A policy's form is its texts and its effective params; what it compiles to does not depend on any
+cluster, so schedulers share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import fields, is_dataclass
+from typing import Final
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language.checker import check_policy
+from policy_sched.language.program import CompiledPolicy, compile_policy
+from policy_sched.language.sources import PolicySource
+
+#: Forms that are kept; far more than the policies of a process.
+LIMIT: Final = 512
+
+_KEPT: OrderedDict[str, tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]] = OrderedDict()
+
+
+def compiled(source: PolicySource) -> tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]:
+    """Check and compile a policy; None if there are errors among the diagnostics."""
+    key = content_hash(source)
+    kept = _KEPT.get(key)
+    if kept is None:
+        kept = _KEPT[key] = _compile(source)
+        while len(_KEPT) > LIMIT:
+            _KEPT.popitem(last=False)
+    return kept
+
+
+def _compile(source: PolicySource) -> tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]:
+    checked, problems = check_policy(source)
+    if checked is None or _failed(problems):
+        return None, tuple(sorted(problems))
+    policy, more = compile_policy(checked)
+    problems = [*problems, *more]
+    return (None if _failed(problems) else policy), tuple(sorted(problems))
+
+
+def _failed(problems: list[Diagnostic]) -> bool:
+    return any(d.severity is Severity.ERROR for d in problems)
+
+
+def content_hash(value: object) -> str:
+    """Return the SHA-256 (hex) of plain data and dataclasses, the same in every process."""
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = (
+            f"{f.name}={_canonical(getattr(value, f.name))}" for f in fields(value) if f.compare
+        )
+        return f"{type(value).__name__}({','.join(parts)})"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k!r}:{_canonical(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_canonical(item) for item in value) + "]"
+    return f"{type(value).__name__}:{value!r}"

@@ -1,0 +1,120 @@
+"""Puts a scheduler together: configuration and policies, cache, queue, profiles, client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, cast
+
+from policy_sched.client.memory import MemoryClient
+from policy_sched.client.protocol import Client
+from policy_sched.cluster.cache import Cache
+from policy_sched.errors import Diagnostic
+from policy_sched.framework.evaluation import Evaluator
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.plugins.unbuilt import Refusals
+from policy_sched.profiles.build import CompiledPlan, build_pipeline, compile_profiles, raise_errors
+from policy_sched.profiles.load_config import (
+    LoadedConfig,
+    config_from_value,
+    default_config,
+    load_config,
+)
+from policy_sched.profiles.load_policies import load_policies
+from policy_sched.queue.nominator import Nominator
+from policy_sched.queue.scheduling_queue import SchedulingQueue, SortKey
+from policy_sched.scheduler.attempt import Profile
+from policy_sched.scheduler.loop import Scheduler
+
+#: 2026-01-01T00:00:00Z in nanoseconds: the time of a cluster that nobody gave a clock.
+EPOCH = 1_767_225_600_000_000_000
+
+Config = str | Mapping[str, Any] | None
+
+
+def read(
+    config: Config, policies: Sequence[str]
+) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
+    """Load, resolve and compile; return the plans and the warnings.
+
+    ``config``: a file, a configuration that is data already, or None: then every policy of
+    ``policies`` (files and directories) is enabled after the default plugins. Raises PolicyError
+    with every problem if one of them is an error.
+    """
+    problems: list[Diagnostic] = []
+    loaded_policies, found = load_policies(list(policies))
+    problems += found
+    loaded: LoadedConfig | None
+    if config is None:
+        loaded = default_config([policy.name for policy in loaded_policies])
+    elif isinstance(config, str):
+        loaded, found = load_config(config)
+        problems += found
+    else:
+        loaded, found = config_from_value(config)
+        problems += found
+    plans: tuple[CompiledPlan, ...] = ()
+    if loaded is not None:
+        plans, found = compile_profiles(loaded, loaded_policies)
+        problems += found
+    raise_errors(problems)
+    return plans, problems
+
+
+def build(
+    config: Config = None,
+    policies: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    objects: Sequence[object] = (),
+    client: Client | None = None,
+    now: Callable[[], int] | None = None,
+    cached: bool = True,
+) -> Scheduler:
+    """Return a scheduler with an empty cache.
+
+    ``seed`` breaks ties. ``objects`` are the cluster's API objects, for what plugins read beside
+    nodes and pods. ``now`` returns nanoseconds since the epoch; without it time stands still at
+    EPOCH. ``cached=False`` evaluates every pod from scratch. Raises PolicyError with every
+    problem of the files.
+    """
+    plans, _ = read(config, policies)
+    return assemble(plans, seed=seed, objects=objects, client=client, now=now, cached=cached)
+
+
+def assemble(
+    plans: Sequence[CompiledPlan],
+    *,
+    seed: int = 0,
+    objects: Sequence[object] = (),
+    client: Client | None = None,
+    now: Callable[[], int] | None = None,
+    cached: bool = True,
+) -> Scheduler:
+    """Return a scheduler with an empty cache that runs compiled plans; see `build`."""
+    handle = Handle(
+        Cache(),
+        WaitingPods(),
+        Nominator(),
+        MemoryClient() if client is None else client,
+        (lambda: EPOCH) if now is None else now,
+    )
+    profiles: dict[str, Profile] = {}
+    for plan in plans:
+        runner = Runner(build_pipeline(plan, handle))
+        profiles[plan.plan.scheduler_name] = Profile(
+            runner.pipeline,
+            runner,
+            Evaluator(runner, handle.nodes, cached=cached),
+            Refusals(handle, plan.plan.plugins, objects),
+        )
+    first = next(iter(profiles.values())).runner
+
+    def sort_key(queued: QueuedPod) -> SortKey:
+        return cast(SortKey, first.exactly_one("queue_sort", queued))
+
+    # A seed makes ties repeatable; nothing here is a secret.
+    return Scheduler(handle, SchedulingQueue(sort_key), profiles, Random(seed))  # noqa: S311
