@@ -36,6 +36,17 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     **oracle_scheduler.CALLS,
     **oracle_semver.CALLS,
 }
+#: Overloads that look at more than their arguments' values, or not at all of them.
+LAZY: Final = frozenset(
+    {
+        "orValue_optional_any",
+        "or_optional_optional",
+        "sum_list",
+        "format_string_list",
+        "domain_string",
+        "domains_string",
+    }
+)
 
 
 class Lazy:
@@ -216,6 +227,8 @@ def field_of(record: Any, name: str) -> Any:
             return oracle_world.pod_field(record, name)
         case oracle_world.ClusterRecord():
             return oracle_world.cluster_field(record, name)
+        case oracle_world.NamespaceRecord():
+            return oracle_world.namespace_field(record, name)
         case oracle_world.DomainRecord():
             return oracle_world.domain_field(record, name)
         case dict():

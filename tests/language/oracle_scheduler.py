@@ -137,10 +137,12 @@ def fits_in(
 
 def is_scalar(name: str) -> bool:
     """Tell whether a resource is extended, huge pages or an attachable volume."""
-    if name.startswith(SCALAR_PREFIXES):
-        return True
-    native = "/" not in name or "kubernetes.io/" in name
-    return not native and not name.startswith("requests.")
+    return name.startswith(SCALAR_PREFIXES) or is_extended(name)
+
+
+def is_extended(name: str) -> bool:
+    """Tell whether a resource is an extended one: of a domain that is not Kubernetes'."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def conflicts(left: HostPort, right: HostPort) -> bool:
@@ -178,6 +180,7 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "fitsIn_resources_resources_list_list": fits_in,
     "names_resources": sorted,
     "isScalarResource_string": is_scalar,
+    "isExtendedResource_string": is_extended,
     "conflicts_hostport_hostport": conflicts,
     "stableHash_string": stable_hash,
     "stableHash_string_int": stable_hash,

@@ -82,6 +82,14 @@ class ClusterRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceRecord:
+    """The variable `namespaceObject`; one that the cluster does not know has only its name."""
+
+    world: World
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class DomainRecord:
     """Nodes of a world that share one label's value."""
 
@@ -168,6 +176,14 @@ def pod_field(pod: PodInfo, name: str) -> Any:
     if name in {"requests", "nonZeroRequests", "limits"}:
         return Resources(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def namespace_field(record: NamespaceRecord, name: str) -> Any:
+    """Return a field of `namespaceObject`."""
+    if name == "name":
+        return record.name
+    known = record.world.namespaces.get(record.name)
+    return dict(getattr(known.metadata, name)) if known else {}
 
 
 def cluster_field(record: ClusterRecord, name: str) -> Any:
