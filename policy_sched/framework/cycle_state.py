@@ -34,5 +34,5 @@ class CycleState:
         RemovePod) writes a changed copy instead.
         """
         twin = CycleState()
-        twin._values = dict(self._values)  # noqa: SLF001 - the same class
+        twin._values = dict(self._values)
         return twin

@@ -89,7 +89,7 @@ class Filtering:
             if value == OUTSIDE:
                 answers |= dict.fromkeys(group.tolist(), self._outside())
             elif value > FEASIBLE:
-                codes = cast(Codes, self._codes[value - 1])[group]
+                codes = cast("Codes", self._codes[value - 1])[group]
                 found = self._describes[value - 1](group, codes)
                 plugin = self.plugins[value - 1].plugin
                 answers |= {
@@ -137,7 +137,7 @@ class Filtering:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
     def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
-        verdict = cast(Verdict, self._runner.call("filter", hook, state, pod, rows))
+        verdict = cast("Verdict", self._runner.call("filter", hook, state, pod, rows))
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict

@@ -122,5 +122,5 @@ class SchedulerHooks:
 
     @hookspec
     def sign_pod(self) -> Signature:
-        """Name the pod fields that filter and score read; without it every pod is evaluated anew."""
+        """Name the pod fields that filter and score read; unsigned, every pod is looked at anew."""
         raise NotImplementedError

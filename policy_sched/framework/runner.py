@@ -65,7 +65,7 @@ class Runner:
     def first_rejection(self, point: str, *args: object) -> Status:
         """Ask in order until one plugin does not agree; its status, or Success."""
         for hook in self.pipeline.at(point):
-            status = cast(Status, self.call(point, hook, *args))
+            status = cast("Status", self.call(point, hook, *args))
             if not status.ok:
                 return status.by(hook.plugin)
         return SUCCESS
@@ -83,7 +83,7 @@ class Runner:
     def first_success(self, point: str, *args: object) -> Status:
         """Ask in order until one does not skip; Skip if all do (Bind)."""
         for hook in self.pipeline.at(point):
-            status = cast(Status, self.call(point, hook, *args))
+            status = cast("Status", self.call(point, hook, *args))
             if status.code is not Code.SKIP:
                 return status.by(hook.plugin)
         return Status(Code.SKIP)
@@ -97,7 +97,7 @@ class Runner:
         nominated = ""
         last: Status | None = None
         for hook in self.pipeline.at("post_filter"):
-            result = cast(PostFilterResult, self.call("post_filter", hook, *args))
+            result = cast("PostFilterResult", self.call("post_filter", hook, *args))
             status = result.status.by(hook.plugin)
             nominated = result.nominated_node or nominated
             if status.ok or status.code is Code.ERROR:
@@ -122,7 +122,7 @@ class Runner:
         names: frozenset[str] | None = None
         narrowing: list[str] = []
         for hook in self.pipeline.at("pre_filter"):
-            result = cast(PreFilterResult, self.call("pre_filter", hook, *args))
+            result = cast("PreFilterResult", self.call("pre_filter", hook, *args))
             if result.status.code is Code.SKIP:
                 skipped.add(hook.plugin)
                 continue
@@ -139,7 +139,7 @@ class Runner:
         """First rejection of PreScore, collecting skips; returns status and plugins to skip."""
         skipped: set[str] = set()
         for hook in self.pipeline.at("pre_score"):
-            status = cast(Status, self.call("pre_score", hook, *args))
+            status = cast("Status", self.call("pre_score", hook, *args))
             if status.code is Code.SKIP:
                 skipped.add(hook.plugin)
             elif not status.ok:
@@ -150,7 +150,7 @@ class Runner:
         """First rejection of Permit, collecting waits: plugin to time-out in seconds."""
         waits: dict[str, float] = {}
         for hook in self.pipeline.at("permit"):
-            result = cast(PermitResult, self.call("permit", hook, *args))
+            result = cast("PermitResult", self.call("permit", hook, *args))
             if result.status.code is Code.WAIT:
                 waits[hook.plugin] = result.timeout
             elif not result.status.ok:

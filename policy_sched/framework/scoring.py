@@ -110,7 +110,7 @@ class Scoring:
     def _patch_raw(self, j: int, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]) -> bool:
         if not rows.size:
             return False
-        fresh = cast(Scores, self._runner.call("score", self.plugins[j], state, pod, rows))
+        fresh = cast("Scores", self._runner.call("score", self.plugins[j], state, pod, rows))
         old = self._raw[j][rows]
         if (fresh == old).all():
             return False
@@ -134,7 +134,7 @@ class Scoring:
         return False
 
     def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
-        answer = cast(Scores, self._runner.call("score", hook, state, pod, rows))
+        answer = cast("Scores", self._runner.call("score", hook, state, pod, rows))
         if rows is None:
             return answer
         full = np.zeros(self.n, np.int64)
@@ -158,7 +158,7 @@ class Scoring:
         scores = raw if everyone else raw[feasible]
         if normalizer is not None and feasible.size:
             scores = cast(
-                Scores, self._runner.call("normalize_score", normalizer, state, pod, scores)
+                "Scores", self._runner.call("normalize_score", normalizer, state, pod, scores)
             )
         if signed is None or not signed.proved:
             _check_range(hook.plugin, scores)

@@ -21,7 +21,7 @@ class Code(Enum):
     WAIT = "Wait"
     """Permit only: hold the pod until it is allowed, rejected or timed out."""
     SKIP = "Skip"
-    """Not concerned: PreFilter and PreScore leave the plugin out of the cycle; Bind asks the next."""
+    """Not concerned: PreFilter and PreScore leave the plugin out; Bind asks the next one."""
     PENDING = "Pending"
     """Unschedulable until something outside the scheduler happens; the pod pays no backoff."""
 

@@ -72,17 +72,15 @@ def build(
     objects: Sequence[object] = (),
     client: Client | None = None,
     now: Callable[[], int] | None = None,
-    cached: bool = True,
 ) -> Scheduler:
     """Return a scheduler with an empty cache.
 
     ``seed`` breaks ties. ``objects`` are the cluster's API objects, for what plugins read beside
     nodes and pods. ``now`` returns nanoseconds since the epoch; without it time stands still at
-    EPOCH. ``cached=False`` evaluates every pod from scratch. Raises PolicyError with every
-    problem of the files.
+    EPOCH. Raises PolicyError with every problem of the files.
     """
     plans, _ = read(config, policies)
-    return assemble(plans, seed=seed, objects=objects, client=client, now=now, cached=cached)
+    return assemble(plans, seed=seed, objects=objects, client=client, now=now)
 
 
 def assemble(
@@ -94,7 +92,10 @@ def assemble(
     now: Callable[[], int] | None = None,
     cached: bool = True,
 ) -> Scheduler:
-    """Return a scheduler with an empty cache that runs compiled plans; see `build`."""
+    """Return a scheduler with an empty cache that runs compiled plans; see `build`.
+
+    ``cached=False`` evaluates every pod from scratch.
+    """
     handle = Handle(
         Cache(),
         WaitingPods(),
@@ -114,7 +115,7 @@ def assemble(
     first = next(iter(profiles.values())).runner
 
     def sort_key(queued: QueuedPod) -> SortKey:
-        return cast(SortKey, first.exactly_one("queue_sort", queued))
+        return cast("SortKey", first.exactly_one("queue_sort", queued))
 
     # A seed makes ties repeatable; nothing here is a secret.
     return Scheduler(handle, SchedulingQueue(sort_key), profiles, Random(seed))  # noqa: S311

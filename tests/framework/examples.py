@@ -94,6 +94,6 @@ class Ordinal:
         self._table = handle.nodes
 
     @hookimpl
-    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:  # noqa: ARG002 - the whole hook
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
         rows = np.arange(self._table.n) if rows is None else rows
         return (rows * 7 + len(pod.name)) % 101

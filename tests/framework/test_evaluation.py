@@ -18,8 +18,7 @@ from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
 from policy_sched.testing import make_node, make_pod
-
-from .examples import Cpu, Crowd, Ordinal, Tier
+from tests.framework.examples import Cpu, Crowd, Ordinal, Tier
 
 WEIGHTS = {"Cpu": 3, "Tier": 2, "Crowd": 5, "Ordinal": 1}
 

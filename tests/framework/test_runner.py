@@ -50,7 +50,7 @@ class TestFirstRejection:
     def test_what_a_plugin_raises_names_it_and_the_point(self) -> None:
         """Foreign exceptions become PluginError in upstream's words."""
         runner = runner_of("pre_bind", {"a": ValueError("boom")})
-        with pytest.raises(PluginError, match='running "a" preBind plugin: boom'):
+        with pytest.raises(PluginError, match='running PreBind plugin "a": boom'):
             runner.first_rejection("pre_bind")
 
 

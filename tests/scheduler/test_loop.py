@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
 from policy_sched.client.memory import MemoryClient
@@ -29,8 +30,7 @@ from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.attempt import Profile
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.testing import make_node, make_pod
-
-from ..framework.examples import Cpu
+from tests.framework.examples import Cpu
 
 NO = Status(Code.UNSCHEDULABLE, ("no",))
 
@@ -92,8 +92,6 @@ class Loud:
 
     @hookimpl
     def score(self, rows: Rows) -> Scores:
-        import numpy as np
-
         return np.array([101])
 
 

@@ -1,0 +1,107 @@
+"""Third-party plugins: installed through an entry point, equal to rules that say the same."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CONFORMANCE = HERE.parent / "conformance"
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": {
+                "multiPoint": {
+                    "enabled": [{"name": "TaintsInPython", "weight": 3}],
+                    "disabled": [{"name": "TaintToleration"}],
+                }
+            },
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory into which pip installed the plugin's wheel."""
+    folder = tmp_path_factory.mktemp("third-party")
+    wheel = build_wheel(folder)
+    target = folder / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*command, "--target", str(target), str(wheel)], check=True)
+    return target
+
+
+def build_wheel(folder: Path) -> Path:
+    """Write the plugin as a wheel: its module, and the entry point that names it."""
+    info = "taints_in_python-1.0.dist-info"
+    files = {
+        "taints_in_python.py": (HERE / "third_party" / "taints_in_python.py").read_text(),
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: taints-in-python\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"
+        "Tag: py3-none-any\n",
+        f"{info}/entry_points.txt": "[policy_sched.plugins]\n"
+        "TaintsInPython = taints_in_python:TaintsInPython\n",
+    }
+    record = "".join(f"{name},sha256={_digest(text)},{len(text)}\n" for name, text in files.items())
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n"
+    wheel = folder / "taints_in_python-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return wheel
+
+
+def _digest(text: str) -> str:
+    raw = hashlib.sha256(text.encode()).digest()
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def renamed(line: str) -> str:
+    """Return a scenario of the taints family in which the Python plugin decides, by its name."""
+    scenario = json.loads(line)
+    assert "config" not in scenario, "this family runs the default profile"
+    text = json.dumps(scenario["expect"]).replace("TaintToleration", "TaintsInPython")
+    return json.dumps({**scenario, "config": CONFIG, "expect": json.loads(text)})
+
+
+def run(site: Path | None, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run policy-sched with the installed plugin on its path."""
+    code = "import sys; from policy_sched.cli.main import main; sys.exit(main())"
+    prelude = f"import sys; sys.path.insert(0, {str(site)!r}); " if site else ""
+    command = [sys.executable, "-c", prelude + code, *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_the_installed_plugin_decides_as_the_rules_do(site: Path, tmp_path: Path) -> None:
+    """On every scenario of the taints family both decide as kube-scheduler does, to the letter."""
+    source = CONFORMANCE / "taints.jsonl.gz"
+    with gzip.open(source, "rt") as lines:
+        scenarios = [renamed(line) for line in lines]
+    python = tmp_path / "python.jsonl"
+    python.write_text("\n".join(scenarios))
+    with_python = run(site, "test", str(python))
+    with_rules = run(None, "test", str(source))
+    assert with_python.stdout.splitlines()[-1] == "480 of 480 steps as expected"
+    assert with_rules.stdout.splitlines()[-1] == with_python.stdout.splitlines()[-1]
+    assert (with_python.returncode, with_rules.returncode) == (0, 0)
+
+
+def test_a_plugin_that_is_not_installed_is_unknown(tmp_path: Path) -> None:
+    """Without the package the configuration is refused, by name."""
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps(CONFIG))
+    answer = run(None, "check", str(config))
+    assert answer.returncode == 1
+    assert 'plugin "TaintsInPython" does not exist' in answer.stdout + answer.stderr
