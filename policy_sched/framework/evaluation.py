@@ -65,10 +65,13 @@ class Evaluation:
         """Return the rows with the highest total, ascending; empty if no node is feasible."""
         return self.scoring.ties() if self.scoring else np.empty(0, np.intp)
 
-    def patch(self, pod: PodInfo, rows: list[int]) -> None:
-        """Bring everything up to date after pods came or went on `rows`."""
-        if self.rejection is not None:
-            return
+    def patch(self, pod: PodInfo, rows: list[int]) -> bool:
+        """Bring everything up to date after pods came or went on `rows`.
+
+        Returns False if that cannot be done and the pod must be evaluated anew.
+        """
+        if not self.filtering.still_asks_the_same(self.state, pod):
+            return False
         touched = np.array(rows, np.intp)
         filtering = self.filtering
         before = [value == FEASIBLE for value in filtering.first[touched].tolist()]
@@ -76,7 +79,8 @@ class Evaluation:
         if everywhere or self.scoring is None or not filtering.any_feasible():
             self._score(pod)
         else:
-            self.scoring.patch(self.state, pod, touched, before, filtering.first)
+            return self.scoring.patch(self.state, pod, touched, before, filtering.first)
+        return True
 
     def _score(self, pod: PodInfo) -> None:
         self.scoring = None
@@ -121,7 +125,8 @@ class Evaluator:
         changes = journal.since(kept.version)
         if changes is None or len(changes.rows) > REPLAY_LIMIT or changes.kind & ~DYNAMIC:
             return False
-        kept.patch(pod, changes.rows)
+        if not kept.patch(pod, changes.rows):
+            return False
         kept.version = journal.version
         return True
 

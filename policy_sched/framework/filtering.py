@@ -17,7 +17,7 @@ from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
-from policy_sched.framework.results import Codes, Describe, Rows, Scope, Verdict
+from policy_sched.framework.results import Codes, Describe, PreFilterResult, Rows, Scope, Verdict
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
@@ -44,14 +44,10 @@ class Filtering:
         self._codes: list[Codes | None] = []
         self._describes: list[Describe] = []
         self._fixed = np.where(table.live.values[: self.n], FEASIBLE, NO_NODE).astype(np.int16)
-        status, self.skipped, names, self._narrowing = runner.pre_filter(state, pod)
+        status, self._skipped, names, self._narrowing = runner.pre_filter(state, pod)
         self.rejection = None if status.ok else status
-        self.plugins = runner.active("filter", self.skipped)
-        signatures = runner.pipeline.signatures
-        self._scopes = [
-            signatures[hook.plugin].scope if hook.plugin in signatures else Scope.VOLATILE
-            for hook in self.plugins
-        ]
+        self.plugins = runner.active("filter", self._skipped)
+        self._scopes = [runner.pipeline.scope(hook.plugin) for hook in self.plugins]
         if self.rejection is not None:
             self._fixed[self._fixed == FEASIBLE] = OUTSIDE
             self.first: Codes = self._fixed
@@ -97,6 +93,25 @@ class Filtering:
                     for row, status in zip(group.tolist(), found, strict=True)
                 }
         return {row: answers[row] for row in sorted(answers)}
+
+    def still_asks_the_same(self, state: CycleState, pod: PodInfo) -> bool:
+        """Run PreFilter again where it may look beyond the pod; False if its answer changed.
+
+        Only plugins that read the whole cluster are asked, and what they keep in `state` is
+        renewed. A pod that was rejected as a whole is always looked at anew.
+        """
+        if self.rejection is not None:
+            return False
+        for hook in self._runner.pipeline.at("pre_filter"):
+            if self._runner.pipeline.scope(hook.plugin) <= Scope.NODE:
+                continue
+            result = cast("PreFilterResult", self._runner.call("pre_filter", hook, state, pod))
+            skips = result.status.code is Code.SKIP
+            if not (skips or result.status.ok) or skips != (hook.plugin in self._skipped):
+                return False
+            if result.node_names is not None or hook.plugin in self._narrowing:
+                return False
+        return True
 
     def patch(self, state: CycleState, pod: PodInfo, touched: NDArray[np.intp]) -> bool:
         """Ask again about rows on which pods came or went.

@@ -52,6 +52,11 @@ class Pipeline:
         """Return the implementations of one extension point, in order."""
         return self.hooks.get(point, ())
 
+    def scope(self, plugin: str) -> Scope:
+        """Return how far a change can reach the plugin's answers; Volatile if it does not say."""
+        signature = self.signatures.get(plugin)
+        return Scope.VOLATILE if signature is None else signature.scope
+
     def signature(self) -> Signature | None:
         """Return what decides about a pod: all fields read; None if a plugin does not say."""
         fields: set[tuple[str, ...]] = set()

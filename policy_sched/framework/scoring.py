@@ -19,6 +19,7 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.results import Rows, Scope, Scores
 from policy_sched.framework.runner import Runner
+from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 
 MAX_NODE_SCORE: Final = 100
@@ -43,15 +44,15 @@ class Scoring:
     ) -> None:
         self._runner = runner
         self.n = n
-        status, skipped = runner.pre_score(state, pod)
+        status, self._skipped = runner.pre_score(state, pod)
         if not status.ok:
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
-        self.plugins = runner.active("score", skipped)
+        self.plugins = runner.active("score", self._skipped)
         normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
         self._normalizers = [normalizers.get(hook.plugin) for hook in self.plugins]
         signatures = runner.pipeline.signatures
         self._signed = [signatures.get(hook.plugin) for hook in self.plugins]
-        self._scopes = [s.scope if s is not None else Scope.VOLATILE for s in self._signed]
+        self._scopes = [runner.pipeline.scope(hook.plugin) for hook in self.plugins]
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
         self._raw = [self._ask(hook, state, pod, rows) for hook in self.plugins]
         self.parts = [self._part(j, state, pod, raw, feasible) for j, raw in enumerate(self._raw)]
@@ -80,12 +81,15 @@ class Scoring:
         touched: NDArray[np.intp],
         before: Sequence[bool],
         first: NDArray[np.int16],
-    ) -> None:
+    ) -> bool:
         """Ask again about rows on which pods came or went.
 
         ``before``: whether each touched row was feasible. ``first``: the filters' answer now;
-        no other row's feasibility may have changed.
+        no other row's feasibility may have changed. Returns False if a PreScore plugin that
+        reads the whole cluster no longer answers as it did: then score anew.
         """
+        if not self._still_scores_the_same(state, pod):
+            return False
         now = [value == 0 for value in first[touched].tolist()]
         flipped = list(before) != now
         open_rows = touched[now]
@@ -103,9 +107,20 @@ class Scoring:
         if whole:
             self.total.fill(-1)
             self._sum(np.flatnonzero(first == 0))
-            return
+            return True
         for row, is_open in zip(touched.tolist(), now, strict=True):
             self.total[row] = sum(part.item(row) for part in self.parts) if is_open else -1
+        return True
+
+    def _still_scores_the_same(self, state: CycleState, pod: PodInfo) -> bool:
+        for hook in self._runner.pipeline.at("pre_score"):
+            if self._runner.pipeline.scope(hook.plugin) <= Scope.NODE:
+                continue
+            status = cast("Status", self._runner.call("pre_score", hook, state, pod))
+            skips = status.code is Code.SKIP
+            if not (skips or status.ok) or skips != (hook.plugin in self._skipped):
+                return False
+        return True
 
     def _patch_raw(self, j: int, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]) -> bool:
         if not rows.size:

@@ -72,19 +72,23 @@ def _span(marked: Marked, problem: Problem) -> tuple[int, int]:
     return marked.span(path)
 
 
-def read_text(
-    path: FilePath, max_bytes: int | None = None
-) -> tuple[list[Marked], list[Diagnostic]]:
-    """Return the documents of a file; what keeps them from being read are diagnostics."""
+def read_source(path: FilePath) -> SourceFile | Diagnostic:
+    """Return a file's text, or why it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return SourceFile(str(path), path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         why = error.strerror or str(error)
-        return [], [Diagnostic(str(path), 1, 1, UNREADABLE, f"cannot read the file: {why}")]
+        return Diagnostic(str(path), 1, 1, UNREADABLE, f"cannot read the file: {why}")
     except UnicodeDecodeError:
-        return [], [Diagnostic(str(path), 1, 1, UNREADABLE, "the file is not UTF-8 text")]
-    file = SourceFile(str(path), text)
-    return parse_documents(file) if max_bytes is None else parse_documents(file, max_bytes)
+        return Diagnostic(str(path), 1, 1, UNREADABLE, "the file is not UTF-8 text")
+
+
+def read_documents(path: FilePath) -> tuple[list[Marked], list[Diagnostic]]:
+    """Return the documents of a file; what keeps them from being read are diagnostics."""
+    source = read_source(path)
+    if isinstance(source, Diagnostic):
+        return [], [source]
+    return parse_documents(source)
 
 
 def files_below(path: FilePath) -> list[FilePath]:

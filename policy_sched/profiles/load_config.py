@@ -17,8 +17,8 @@ from policy_sched.profiles.document import (
     kind_of,
     kind_problem,
     model_problems,
+    read_documents,
     read_model,
-    read_text,
     without_nulls,
 )
 from policy_sched.profiles.models import (
@@ -55,7 +55,7 @@ class LoadedConfig:
 
 def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     """Read a configuration file; it must hold one document. None if there are errors."""
-    documents, problems = read_text(FilePath(path))
+    documents, problems = read_documents(FilePath(path))
     loaded: LoadedConfig | None = None
     for i, marked in enumerate(documents):
         place = Place(path, marked)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path as FilePath
-from typing import Any, Final
-
-from yaml.nodes import ScalarNode
+from typing import Final
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.document import (
@@ -17,7 +16,7 @@ from policy_sched.profiles.document import (
     kind_of,
     kind_problem,
     read_model,
-    read_text,
+    read_source,
     without_nulls,
 )
 from policy_sched.profiles.models_policy import (
@@ -38,19 +37,23 @@ from policy_sched.profiles.problems import (
     path_text,
     without_followers,
 )
+from policy_sched.profiles.rule_texts import hiding_comments, with_rule_texts
 from policy_sched.profiles.schema_files import POLICY_FILE
-from policy_sched.source import Marked
+from policy_sched.source import Marked, SourceFile, parse_documents
 
-_RULE_KEYS: Final = frozenset({"expression", "messageExpression", "reasons", "nodeNames"})
 _SECTIONS: Final = ("preEnqueue", "queueSort", "preFilter", "filter", "score")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPolicy:
-    """One Policy document that could be read, with its place in its file."""
+    """One Policy document that could be read, with its place in its file.
+
+    ``mended``: placeholders stand where the file lacks a value, which may be a rule.
+    """
 
     model: Policy
     place: Place
+    mended: bool = False
 
     @property
     def name(self) -> str:
@@ -72,17 +75,31 @@ def load_policies(
     for path in paths:
         root = FilePath(path)
         for file in files_below(root):
-            documents, unreadable = read_text(file)
-            problems += unreadable
-            for marked in documents:
-                named = file == root
-                if named or kind_of(marked.value)[1] == KIND:
-                    loaded, found = load_policy_document(marked)
-                    problems += found
-                    failed = any(d.severity is Severity.ERROR for d in found)
-                    policies += [] if loaded is None or failed else [loaded]
+            source = read_source(file)
+            if isinstance(source, Diagnostic):
+                problems.append(source)
+                continue
+            found, refused = _policies_of(str(file), source.text, named=file == root)
+            policies += found
+            problems += refused
     problems += duplicate_names(policies)
     return tuple(policies), sorted(problems)
+
+
+@lru_cache(maxsize=64)
+def _policies_of(
+    path: str, text: str, *, named: bool
+) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:
+    """Return the sound policies of a file's text; cached, as many schedulers read one file."""
+    documents, problems = parse_documents(SourceFile(path, text))
+    policies: list[LoadedPolicy] = []
+    for marked in documents:
+        if named or kind_of(marked.value)[1] == KIND:
+            loaded, found = load_policy_document(marked)
+            problems += found
+            failed = any(d.severity is Severity.ERROR for d in found)
+            policies += [] if loaded is None or failed else [loaded]
+    return tuple(policies), tuple(problems)
 
 
 def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
@@ -93,12 +110,15 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
         return None, []
     if (version, kind) != (API_VERSION, KIND):
         return None, [place.diagnostic(kind_problem(marked.value, ((API_VERSION, KIND),)))]
-    value = _with_rule_texts(without_nulls(marked.value, keep=("params",)), marked, ())
+    rules: list[Path] = []
+    value = with_rule_texts(without_nulls(marked.value, keep=("params",)), marked, rules)
     model, problems, _ = read_model(value, Policy, POLICY_FILE)
+    mended = any(p.code in (MISSING_KEY, WRONG_TYPE) for p in problems)
+    problems += hiding_comments(marked, rules)
     if model is None:
         return None, place.diagnostics(without_followers(problems))
     problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
-    return LoadedPolicy(model, place), place.diagnostics(without_followers(problems))
+    return LoadedPolicy(model, place, mended), place.diagnostics(without_followers(problems))
 
 
 def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
@@ -116,31 +136,6 @@ def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
                 policy.place.diagnostic(Problem(("metadata", "name"), DUPLICATE, text, hint))
             )
     return found
-
-
-def _with_rule_texts(value: Any, marked: Marked, path: Path) -> Any:
-    """Return ``value`` with rules that YAML took for numbers or booleans as they are written."""
-    if isinstance(value, dict):
-        return {
-            key: item if key == "params" else _rule_text(key, item, marked, (*path, key))
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        rules = path[-1:] == ("matchConditions",)
-        return [
-            _rule_text("expression" if rules else "", item, marked, (*path, i))
-            for i, item in enumerate(value)
-        ]
-    return value
-
-
-def _rule_text(key: str, item: Any, marked: Marked, path: Path) -> Any:
-    """Return the text of a rule; anything else as it is, looked through."""
-    rule = key in _RULE_KEYS or (key == "resolvable" and not isinstance(item, bool))
-    if rule and not isinstance(item, dict | list | str):
-        node = marked.node(path)
-        return node.value if isinstance(node, ScalarNode) else item
-    return _with_rule_texts(item, marked, path)
 
 
 def check_policy_model(policy: Policy) -> Iterator[Problem]:

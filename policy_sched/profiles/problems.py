@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from policy_sched.language.suggest import nearest
 
 Path = tuple[str | int, ...]
 """Keys and indices from the root of a document."""
@@ -53,8 +54,8 @@ def shown(value: object) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "did you mean 'x'?" if a known word is close to ``word``, else nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
+    close = nearest(word, known)
+    return f"did you mean {close!r}?" if close else ""
 
 
 def without_followers(problems: Sequence[Problem]) -> list[Problem]:

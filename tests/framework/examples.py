@@ -7,8 +7,8 @@ import numpy as np
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import Rows, Scope, Scores, Signature, Verdict
-from policy_sched.framework.status import Code, Status
+from policy_sched.framework.results import PreFilterResult, Rows, Scope, Scores, Signature, Verdict
+from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.model.pod_info import PodInfo
 
 
@@ -85,6 +85,39 @@ class Crowd:
         n = self._table.n
         counts = self._count.values[:n] if rows is None else self._count.values[rows]
         return 100 - counts * 100 // max(1, self._table.pod_total)
+
+
+class Shy:
+    """Concerned only while an odd number of pods runs; then it avoids the first such node."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._table = handle.nodes
+        self._count = handle.nodes.column(("podCount",))
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        return Signature(frozenset(), Scope.CLUSTER)
+
+    @hookimpl
+    def pre_filter(self) -> PreFilterResult:
+        return PreFilterResult() if self._table.pod_total % 2 else PreFilterResult(SKIP)
+
+    @hookimpl
+    def filter(self, rows: Rows) -> Verdict:
+        n = self._table.n
+        codes = np.zeros(n, np.int16)
+        codes[np.argmax(self._count.values[:n] > 0)] = 1
+        status = Status(Code.UNSCHEDULABLE, ("odd",))
+        return Verdict.of(codes if rows is None else codes[rows], status)
+
+    @hookimpl
+    def pre_score(self) -> Status:
+        return SKIP if self._table.pod_total > 2 else SUCCESS
+
+    @hookimpl
+    def score(self, rows: Rows) -> Scores:
+        n = self._table.n if rows is None else rows.size
+        return np.full(n, self._table.pod_total, np.int64)
 
 
 class Ordinal:

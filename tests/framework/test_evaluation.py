@@ -18,7 +18,7 @@ from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
 from policy_sched.testing import make_node, make_pod
-from tests.framework.examples import Cpu, Crowd, Ordinal, Tier
+from tests.framework.examples import Cpu, Crowd, Ordinal, Shy, Tier
 
 WEIGHTS = {"Cpu": 3, "Tier": 2, "Crowd": 5, "Ordinal": 1}
 
@@ -73,7 +73,10 @@ STEPS = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(steps=STEPS, kinds=st.sampled_from([(Cpu, Tier), (Cpu, Tier, Crowd), (Tier,), (Cpu,)]))
+@given(
+    steps=STEPS,
+    kinds=st.sampled_from([(Cpu, Tier), (Cpu, Tier, Crowd), (Tier,), (Cpu, Shy), (Cpu,)]),
+)
 def test_shared_evaluation_equals_a_fresh_one(
     steps: list[tuple[str, int, str]], kinds: tuple[type, ...]
 ) -> None:

@@ -1,0 +1,131 @@
+"""What lowering knows of a value: a constant, an operation, or a structure made of these.
+
+Theory of operation. Lowering runs an expression over these values instead of over numbers. A
+`Static` is known at compile time. A `Val` is one operation with its error and range. The others
+are structures that never exist at run time unless something forces them to: an optional is a
+presence and a value, the labels of a node are columns that are not chosen yet, a list that a
+constant list became under node-level tests is a list of masked values (`Wide`), and a list
+that is still being filtered and mapped is a loop that nothing has run yet (`Comprehension`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from policy_sched.language.ir import Op
+from policy_sched.language.ranges import BOOLS, DOUBLES, INT64, Interval
+from policy_sched.language.types import (
+    BOOL,
+    DOUBLE,
+    DURATION,
+    INT,
+    STRING,
+    TIMESTAMP,
+    QuantityType,
+    Type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A value known at compile time: a Python value of the type's form."""
+
+    value: Any
+    type: Type
+
+    @property
+    def err(self) -> Op | None:
+        """A constant never errs."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Val:
+    """A value at run time; ``err`` is None where it is proved that there is no error."""
+
+    op: Op
+    err: Op | None
+    type: Type
+    range: Interval = DOUBLES
+
+
+@dataclass(frozen=True, slots=True)
+class Opt:
+    """An optional: whether it is present (a bool without error), and the value if it is."""
+
+    present: Static | Val
+    value: Abstract
+    err: Op | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """The node that is asked about."""
+
+    type: Type
+    err: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRecord:
+    """An image of the node, by a name that is known before the node is."""
+
+    name: Static | Val
+    type: Type
+    err: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMap:
+    """A map or resources of the node, as a family of columns (``label``, ``free``, ...)."""
+
+    family: str
+    type: Type
+    err: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """A list of values of which each is there where its mask (None: always) is true."""
+
+    items: tuple[tuple[Val | None, Abstract], ...]
+    err: Op | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """A list that is a loop over a run-time list, not run yet.
+
+    ``errors`` are errors of the stages so far, inside the loop, in the order of the stages.
+    """
+
+    source: Op
+    param: Op
+    index: Op | None
+    errors: tuple[Op, ...]
+    mask: Val | None
+    value: Abstract
+    err: Op | None
+    type: Type
+
+
+Abstract: TypeAlias = Static | Val | Opt | NodeRecord | ImageRecord | NodeMap | Wide | Comprehension
+
+_REPS: Final = {BOOL: "b", INT: "i", DURATION: "i", TIMESTAMP: "i", DOUBLE: "f", STRING: "s"}
+
+
+def rep_of(kind: Type) -> str:
+    """Return how a run-time value of a type is held where it is not over rows."""
+    if isinstance(kind, QuantityType):
+        return "o" if kind.dimension == "free" else "i"
+    return _REPS.get(kind, "o")
+
+
+def range_of(kind: Type) -> Interval:
+    """Return all that a value of a type can be, as far as it is a number."""
+    if kind == BOOL:
+        return BOOLS
+    return INT64 if rep_of(kind) == "i" else DOUBLES

@@ -1,0 +1,28 @@
+"""What an operation of the language raises when it fails, and the form of a present optional."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class Fault(Exception):  # noqa: N818  # an error value of the language, not one of this program
+    """An error of an expression; ``kind`` is one of ir.KINDS by number."""
+
+    def __init__(self, kind: int) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """A present optional; an absent one is None."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class RuleError:
+    """What an expression gave instead of a value: the kind of error and its words for people."""
+
+    kind: str
+    message: str

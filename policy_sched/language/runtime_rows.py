@@ -1,0 +1,263 @@
+"""The arithmetic that generated functions call for all rows at once; equal to runtime_scalar's.
+
+Arguments are arrays with an element per row, or one number that stands for every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.language.ranges import INT_MAX, INT_MIN
+
+#: An array of any dtype, or a number: which of them only the rule and the table decide.
+Rows: TypeAlias = Any
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_HALF: Final = 2.0**63
+
+
+def as_ints(flags: Rows) -> Rows:
+    """Return 1 for true and 0 for false."""
+    if isinstance(flags, np.ndarray):
+        return flags.astype(np.int64)
+    return int(flags)
+
+
+def to_double(numbers: Rows) -> Rows:
+    """Return the nearest doubles."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.astype(np.float64)
+    return float(numbers)
+
+
+def earlier(first: Rows, second: Rows) -> Rows:
+    """Return the first error where there is one, else the second."""
+    if isinstance(first, int) and not first:
+        return second
+    return np.where(first, first, second)
+
+
+def _int64s(numbers: Rows) -> Rows:
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def add_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
+    """Return (a + b, error): the site where the sum leaves int64."""
+    a, b = _int64s(a), _int64s(b)
+    total = a + b
+    wrong = ((a ^ total) & (b ^ total)) < 0
+    return np.where(wrong, 0, total), np.where(wrong, site, 0)
+
+
+def sub_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
+    """Return (a - b, error): the site where the difference leaves int64."""
+    a, b = _int64s(a), _int64s(b)
+    total = a - b
+    wrong = ((a ^ b) & (a ^ total)) < 0
+    return np.where(wrong, 0, total), np.where(wrong, site, 0)
+
+
+def mul_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
+    """Return (a * b, error): the site where the product leaves int64."""
+    a, b = _int64s(a), _int64s(b)
+    total = a * b
+    divisor = np.where((b == 0) | (b == -1), 1, b)
+    wrong = np.where(b == -1, a == INT_MIN, total // divisor != a) & (b != 0)
+    wrong |= (b != 0) & (b != -1) & (total % divisor != 0)
+    return np.where(wrong, 0, total), np.where(wrong, site, 0)
+
+
+def quotient_rows(a: Rows, b: Rows) -> Rows:
+    """Return a / b truncated towards zero; 0 for what is an error."""
+    a, b = _int64s(a), _int64s(b)
+    wrong = (b == 0) | ((b == -1) & (a == INT_MIN))
+    divisor = np.where(wrong, 1, b)
+    whole = np.floor_divide(a, divisor)
+    rest = a - whole * divisor
+    return np.where(wrong, 0, whole + ((rest != 0) & ((a < 0) != (divisor < 0))))
+
+
+def remainder_rows(a: Rows, b: Rows) -> Rows:
+    """Return a % b with the sign of a; 0 for what is an error."""
+    a, b = _int64s(a), _int64s(b)
+    return np.where(b == 0, 0, np.fmod(a, np.where((b == 0) | (b == -1), 1, b)))
+
+
+def percent_rows(part: Rows, whole: Rows) -> Rows:
+    """Return part * 100 / whole within 0..100; 0 where whole <= 0. Parts are below 2^56."""
+    if not isinstance(part, np.ndarray) and not isinstance(whole, np.ndarray):
+        part = _int64s(part)
+    result = np.floor_divide(np.multiply(part, 100), whole)
+    np.minimum(result, 100, out=result)
+    np.maximum(result, 0, out=result)
+    result *= np.greater(whole, 0)
+    return result
+
+
+def least_rows(a: Rows, b: Rows) -> Rows:
+    """Return b where b < a, else a."""
+    if _is_int(a) and _is_int(b):
+        return np.minimum(a, b)
+    return np.where(np.less(b, a), b, a)
+
+
+def greatest_rows(a: Rows, b: Rows) -> Rows:
+    """Return b where b > a, else a."""
+    if _is_int(a) and _is_int(b):
+        return np.maximum(a, b)
+    return np.where(np.greater(b, a), b, a)
+
+
+def _is_int(numbers: Rows) -> bool:
+    return isinstance(numbers, int) or (
+        isinstance(numbers, np.ndarray | np.generic) and numbers.dtype.kind in "iu"
+    )
+
+
+def sign_rows(numbers: Rows) -> Rows:
+    """Return -1, 0 or 1."""
+    return np.sign(numbers)
+
+
+def truncate_rows(numbers: Rows) -> Rows:
+    """Return doubles without their fraction; garbage where int64 cannot hold them."""
+    return np.asarray(numbers, dtype=np.float64).astype(np.int64)
+
+
+def int_of_double_rows(numbers: Rows, site: int) -> tuple[Rows, Rows]:
+    """Return (truncated, error): overflow's site, or not_finite's, which is 4 further."""
+    numbers = np.asarray(numbers, dtype=np.float64)
+    right = (numbers >= -_HALF) & (numbers < _HALF)
+    errors = np.where(right, 0, np.where(np.isfinite(numbers), site, site + 4))
+    return np.where(right, numbers, 0.0).astype(np.int64), errors
+
+
+def round_rows(numbers: Rows) -> Rows:
+    """Return the nearest whole numbers, halves away from zero."""
+    numbers = np.asarray(numbers, dtype=np.float64)
+    whole = np.trunc(numbers)
+    up = np.where(np.abs(numbers - whole) >= 0.5, np.copysign(1.0, numbers), 0.0)
+    return np.copysign(whole + up, numbers)
+
+
+def _always(mask: Rows) -> bool:
+    """Tell whether a mask holds for every row."""
+    return bool(mask.all()) if isinstance(mask, np.ndarray) else bool(mask)
+
+
+def count_wide_rows(*masks: Rows) -> Rows:
+    """Return how many masks are true."""
+    total: Rows = 0
+    for mask in masks:
+        total = np.add(total, as_ints(mask))
+    return total
+
+
+def _sum(masks: Sequence[Rows], values: Sequence[Rows]) -> Rows:
+    total: Rows = 0.0
+    for mask, value in zip(masks, values, strict=True):
+        total = np.add(total, value if mask is True else np.where(mask, value, 0.0))
+    return total
+
+
+def _split(pairs: tuple[Rows, ...]) -> tuple[list[Rows], list[Rows], Rows]:
+    """Return the masks (True where they always hold), the values and how many there are."""
+    masks = [True if _always(m) else m for m in pairs[::2]]
+    count: Rows = count_wide_rows(*masks)
+    return masks, list(pairs[1::2]), count
+
+
+def mean_wide_rows(*pairs: Rows) -> Rows:
+    """Return the mean of the values whose mask is true; 0.0 of nothing."""
+    masks, values, count = _split(pairs)
+    return np.where(np.equal(count, 0), 0.0, np.true_divide(_sum(masks, values), count))
+
+
+def deviation_wide_rows(*pairs: Rows) -> Rows:
+    """Return the population standard deviation of the values whose mask is true."""
+    masks, values, count = _split(pairs)
+    if len(values) < 2:
+        return 0.0
+    if len(values) == 2:
+        apart = np.abs(np.subtract(values[0], values[1]))
+        apart /= 2
+        if masks[0] is True and masks[1] is True:
+            return apart
+        return np.where(np.logical_and(masks[0], masks[1]), apart, 0.0)
+    middle = np.true_divide(_sum(masks, values), count)
+    squares = []
+    for value in values:
+        off = np.subtract(value, middle)
+        squares.append(off * off)
+    result = np.sqrt(np.true_divide(_sum(masks, squares), count))
+    if isinstance(count, int):
+        return result
+    pair = np.abs(_pick(masks, values) - _pick(masks[::-1], values[::-1])) / 2
+    return np.where(count < 2, 0.0, np.where(count == 2, pair, result))
+
+
+def _pick(masks: Sequence[Rows], values: Sequence[Rows]) -> Rows:
+    """Return the first value whose mask is true."""
+    found: Rows = 0.0
+    for mask, value in zip(reversed(masks), reversed(values), strict=True):
+        found = np.where(mask, value, found)
+    return found
+
+
+def weighted_wide_rows(*triples: Rows) -> Rows:
+    """Return sum(v*w) / sum(w) over (mask, value, weight, ...), truncated; 0 if sum(w) is 0."""
+    upper: Rows = 0
+    whole: Rows = 0
+    for i in range(0, len(triples), 3):
+        mask, value, weight = triples[i : i + 3]
+        part = value if isinstance(weight, int) and weight == 1 else np.multiply(value, weight)
+        if not _always(mask):
+            part, weight = np.where(mask, part, 0), np.where(mask, weight, 0)
+        upper = part if isinstance(upper, int) and not upper else np.add(upper, part)
+        whole = weight if isinstance(whole, int) and not whole else np.add(whole, weight)
+    if isinstance(whole, int):
+        return np.floor_divide(upper, whole) if whole > 0 and np.min(upper) >= 0 else (
+            quotient_rows(upper, whole)
+        )
+    return quotient_rows(upper, whole)
+
+
+
+
+NAMES: Final[dict[str, object]] = {
+    "where": np.where,
+    "logical_not": np.logical_not,
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "negative": np.negative,
+    "floor_divide": np.floor_divide,
+    "true_divide": np.true_divide,
+} | {
+    f.__name__: f
+    for f in (
+        as_ints,
+        to_double,
+        earlier,
+        add_checked,
+        sub_checked,
+        mul_checked,
+        quotient_rows,
+        remainder_rows,
+        percent_rows,
+        least_rows,
+        greatest_rows,
+        sign_rows,
+        truncate_rows,
+        int_of_double_rows,
+        round_rows,
+        count_wide_rows,
+        mean_wide_rows,
+        deviation_wide_rows,
+        weighted_wide_rows,
+    )
+}
