@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from policy_sched.model.meta import ApiValue, LabelSelector
+from policy_sched.model.meta import ApiValue, Int32, LabelSelector
 
 
 class NodeSelectorRequirement(ApiValue, frozen=True, gc=False):
@@ -31,7 +31,7 @@ class NodeSelector(ApiValue, frozen=True, gc=False):
 class PreferredSchedulingTerm(ApiValue, frozen=True, gc=False):
     """A term and the score (1 to 100) that a matching node gains."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -60,7 +60,7 @@ class PodAffinityTerm(ApiValue, frozen=True):
 class WeightedPodAffinityTerm(ApiValue, frozen=True):
     """A pod affinity term and its weight (1 to 100)."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = msgspec.field(default_factory=PodAffinityTerm)
 
 
@@ -86,11 +86,11 @@ class Affinity(ApiValue, frozen=True):
 class TopologySpreadConstraint(ApiValue, frozen=True):
     """How evenly matching pods are to be spread over the values of a node label."""
 
-    max_skew: int = 0
+    max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()

@@ -6,24 +6,24 @@ from datetime import datetime
 
 from msgspec import field
 
-from policy_sched.model.meta import ApiObject, ApiStruct, LabelSelector
+from policy_sched.model.meta import ApiObject, ApiStruct, Int32, LabelSelector
 
 
 class PodDisruptionBudgetSpec(ApiStruct):
     """Which pods, and how many of them (a number or a percentage) must stay."""
 
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
     selector: LabelSelector | None = None
 
 
 class PodDisruptionBudgetStatus(ApiStruct):
     """How many more pods may go, and which are going already."""
 
-    disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
     disrupted_pods: dict[str, datetime] = field(default_factory=dict)
 
 

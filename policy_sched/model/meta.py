@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import field
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""The API's int32: counts, weights, priorities."""
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""The API's int64: sizes and seconds."""
 
 
 class ApiStruct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue
+from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, Int64
 from policy_sched.model.quantity import Amount
 from policy_sched.model.records import Condition, Taint
 
@@ -21,7 +21,7 @@ class ContainerImage(ApiValue, frozen=True, gc=False):
     """An image that a node holds, under all its names, and its size in bytes."""
 
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeSystemInfo(ApiValue, frozen=True, gc=False):

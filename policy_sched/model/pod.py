@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import field
 
 from policy_sched.model.affinity import Affinity, TopologySpreadConstraint
-from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, ObjectMeta
+from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, Int32, Int64, ObjectMeta
 from policy_sched.model.quantity import Amount
 from policy_sched.model.records import Condition, Toleration
 
@@ -22,8 +22,8 @@ class ResourceRequirements(ApiStruct):
 class ContainerPort(ApiValue, frozen=True, gc=False):
     """A port of a container; ``host_port`` 0 takes no port of the node."""
 
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = field(default="", name="hostIP")
     protocol: str = ""
 
@@ -92,7 +92,7 @@ class IscsiVolume(ApiValue, frozen=True, gc=False):
 
     target_portal: str = ""
     iqn: str = ""
-    lun: int = 0
+    lun: Int32 = 0
     read_only: bool = False
 
 
@@ -147,7 +147,7 @@ class PodSpec(ApiStruct):
     scheduling_gates: tuple[NamedReference, ...] = ()
     scheduling_group: SchedulingGroup | None = None
     resource_claims: tuple[NamedReference, ...] = ()
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
     overhead: dict[str, Amount] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class PodSpec(ApiStruct):
     host_network: bool = False
     service_account_name: str = ""
     runtime_class_name: str = ""
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class ContainerStatus(ApiStruct):

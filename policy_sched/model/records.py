@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.model.meta import ApiValue
+from policy_sched.model.meta import ApiValue, Int64
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # the API's own word for every address of a node
 
@@ -27,7 +27,7 @@ class Toleration(ApiValue, frozen=True, gc=False):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         """Tell whether a taint is borne. Lt and Gt need a feature that is off: they never do."""

@@ -137,6 +137,11 @@ def limits(pod: Pod) -> dict[str, int]:
     return _in_units(total)
 
 
+def container_sum(pod: Pod) -> Nanos:
+    """Return what the containers ask for, in nano-units: nothing of the pod as a whole."""
+    return _sum_containers(pod, lambda container: _nanos(container.resources.requests))
+
+
 def container_units(amounts: Mapping[str, Amount]) -> dict[str, int]:
     """Return one container's requests or limits in scheduler units, every resource kept."""
     return {name: units_of_nanos(name, nanos(amount)) for name, amount in amounts.items()}

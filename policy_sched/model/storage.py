@@ -6,7 +6,7 @@ import msgspec
 from msgspec import field
 
 from policy_sched.model.affinity import NodeSelector
-from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, LabelSelector
+from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, Int32, LabelSelector
 from policy_sched.model.pod import ClaimTemplateSpec, CsiVolume, DiskVolume
 from policy_sched.model.quantity import Amount
 
@@ -97,7 +97,7 @@ class StorageClass(ApiObject):
 class VolumeCount(ApiValue, frozen=True, gc=False):
     """How many volumes a driver can attach to a node."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CsiNodeDriver(ApiValue, frozen=True, gc=False):

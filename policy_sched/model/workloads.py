@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from policy_sched.model.meta import ApiObject, ApiStruct, LabelSelector
+from policy_sched.model.meta import ApiObject, ApiStruct, Int32, LabelSelector
 from policy_sched.model.pod import PodTemplate
 
 
@@ -24,7 +24,7 @@ class ReplicationControllerSpec(ApiStruct):
     """Which pods a replication controller owns, and how many it wants."""
 
     selector: dict[str, str] = field(default_factory=dict)
-    replicas: int = 1
+    replicas: Int32 = 1
     template: PodTemplate | None = None
 
 
@@ -38,7 +38,7 @@ class WorkloadSpec(ApiStruct):
     """Which pods a workload owns, how many it wants, and the pod it copies."""
 
     selector: LabelSelector | None = None
-    replicas: int = 1
+    replicas: Int32 = 1
     template: PodTemplate | None = None
 
 
