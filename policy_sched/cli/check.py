@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from policy_sched.cli.render import Format, exit_code, write_diagnostics
+from policy_sched.plugins.registry import plugin_points
 from policy_sched.profiles.check import check_files
 
 
@@ -26,7 +27,7 @@ def check(
     output
         text: position, line and caret; json; github: annotations for a pull request.
     """
-    diagnostics = check_files(paths)
+    diagnostics = check_files(paths, plugin_points())
     write_diagnostics(diagnostics, sys.stdout, output)
     if output == "text" and not diagnostics:
         print("no problems found")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,12 +12,11 @@ from cyclopts import Parameter
 
 from policy_sched.cli.render import FAILED, OK, exit_code, write_diagnostics
 from policy_sched.errors import PolicyError
-from policy_sched.model.manifests import load
-from policy_sched.scheduler.wiring import build
+from policy_sched.model.manifests import STDIN, load
+from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate import report
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
-from policy_sched.simulate.priorities import set_priorities
 from policy_sched.simulate.report import Run
 
 Output = Literal["table", "wide", "json", "jsonl", "yaml"]
@@ -51,14 +51,16 @@ def simulate(
     fail_on
         Exit with 1 if a pod is unschedulable.
     """
+    for path in paths:
+        if path != STDIN:
+            os.stat(path)  # a path that is not there is wrong usage, not a mistake in a file
     manifests = load(paths, sys.stdin)
     if exit_code(manifests.diagnostics) != OK:
         raise PolicyError(manifests.diagnostics)
-    write_diagnostics(manifests.diagnostics, sys.stderr)
-    scheduler = build(config, policies, objects=manifests.objects, seed=seed)
+    plans, warnings = read(config, policies)
+    write_diagnostics([*manifests.diagnostics, *warnings], sys.stderr)
+    scheduler = assemble(plans, seed=seed, objects=manifests.objects)
     pending = load_cluster(scheduler.cache, manifests.objects)
-    for problem in set_priorities(pending, manifests.objects):
-        print(f"policy-sched: {problem}", file=sys.stderr)
     with _progress(len(pending)) as advance:
         run = run_cluster(scheduler, pending, advance)
     _write(run, output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from policy_sched.errors import Diagnostic
@@ -14,7 +15,7 @@ Path = tuple[str | int, ...]
 Plain = dict[str, object]
 """A mapping as YAML and JSON give it."""
 
-Locate = Callable[[Path, bool], "Diagnostic"]
+Locate = Callable[[Path, bool], Diagnostic]
 """Return a blank diagnostic at a path: at the key if the flag is set, else at the value."""
 
 UNKNOWN_KEY: Final = "PS702"
@@ -34,20 +35,11 @@ class Reader:
     def problem(
         self, path: Path, code: str, message: str, *, hint: str = "", key: bool = False
     ) -> None:
-        """Note that the value at ``path`` (or its key) is wrong."""
+        """Note, once, that the value at ``path`` (or its key) is wrong."""
         blank = self._locate(path, key)
-        self.problems.append(
-            Diagnostic(
-                file=blank.file,
-                line=blank.line,
-                column=blank.column,
-                code=code,
-                message=message,
-                hint=hint,
-                width=blank.width,
-                source_line=blank.source_line,
-            )
-        )
+        found = replace(blank, code=code, message=message, hint=hint)
+        if found not in self.problems:
+            self.problems.append(found)
 
     def mapping(self, value: object, path: Path, known: Iterable[str] | None = None) -> Plain:
         """Return the mapping at ``path``; unknown keys are noted, with the nearest known one."""

@@ -7,18 +7,17 @@ YAML documents (``kind: PolicyTest``) with short forms, and only what is stated 
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Final, TypeGuard
+from typing import Final
 
 import msgspec
 
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.model.manifests import ApiObject, decode_object
+from policy_sched.model.manifests import ApiObject, Report, decode_object
 from policy_sched.model.pod import Pod
 from policy_sched.simulate.expectations import read_outcome
 from policy_sched.simulate.outcome import Outcome
@@ -86,7 +85,7 @@ Found = tuple[Scenario | None, Sequence[Diagnostic]]
 
 def _yaml_scenarios(path: str, text: str) -> Iterator[Found]:
     file = SourceFile(path, text)
-    documents, problems = parse_documents(file)
+    documents, problems = parse_documents(file, None)
     yield None, problems
     for document in documents:
         if document.value is None:
@@ -106,7 +105,7 @@ def _json_scenarios(path: str, text: str) -> Iterator[Found]:
         except msgspec.DecodeError as error:
             yield None, [Diagnostic(path, number, 1, WRONG_TYPE, f"not JSON: {error}")]
             continue
-        places = _Places(SourceFile(path, line), None, first_line=number)
+        places = _Places(SourceFile(path, line, number), None)
         reader = Reader(places.blank)
         yield _scenario(reader, path, value, complete=True), reader.problems
 
@@ -120,32 +119,19 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 class _Places:
     """Finds where a path stands; a JSON line is parsed for its marks only when asked."""
 
-    def __init__(self, file: SourceFile, document: Marked | None, first_line: int = 1) -> None:
+    def __init__(self, file: SourceFile, document: Marked | None) -> None:
         self._file = file
         self._document = document
-        self._first_line = first_line
 
     def blank(self, path: Path, key: bool) -> Diagnostic:
         """Return a diagnostic without words at ``path``, or at the nearest thing around it."""
         if self._document is None:
-            documents, _ = parse_documents(self._file)
+            documents, _ = parse_documents(self._file, None)
             if not documents:  # JSON that YAML cannot read: the line is all that can be said
-                return Diagnostic(self._file.path, self._first_line, 1, "", "")
+                return diagnostic(self._file, 0, "", "")
             self._document = documents[0]
-        span = self._span(self._document, path, key)
-        blank = diagnostic(self._file, span, "", "")
-        return dataclasses.replace(blank, line=blank.line + self._first_line - 1)
-
-    @staticmethod
-    def _span(document: Marked, path: Path, key: bool) -> tuple[int, int]:
-        for length in range(len(path), -1, -1):
-            try:
-                if key and length == len(path):
-                    return document.key_span(path)
-                return document.span(path[:length])
-            except KeyError:
-                continue
-        return (0, 0)
+        span = self._document.key_span(path) if key else self._document.span(path)
+        return diagnostic(self._file, span, "", "")
 
 
 def _scenario(reader: Reader, path: str, value: object, *, complete: bool) -> Scenario:
@@ -153,9 +139,7 @@ def _scenario(reader: Reader, path: str, value: object, *, complete: bool) -> Sc
     _check_kind(reader, fields)
     folder = FilePath(path).parent
     policies = reader.texts(fields.get("policies"), ("policies",))
-    pending = tuple(
-        pod for i, pod in _objects(reader, fields, "pending") if _is_pod(reader, pod, i)
-    )
+    pending = tuple(_pods(reader, fields))
     return Scenario(
         name=_name(reader, fields),
         file=path,
@@ -206,19 +190,33 @@ def _objects(reader: Reader, fields: Plain, key: str) -> Iterator[tuple[int, Api
         if len(reader.problems) > before:
             continue
 
-        def report(path: Path, code: str, message: str, hint: str, at: Path = at) -> None:
-            reader.problem((*at, *path), code, message, hint=hint)
-
-        decoded = decode_object(manifest, report)
+        decoded = decode_object(manifest, _reporter(reader, at, value))
         if decoded is not None:
             yield i, decoded
 
 
-def _is_pod(reader: Reader, decoded: ApiObject, index: int) -> TypeGuard[Pod]:
-    if isinstance(decoded, Pod):
-        return True
-    reader.problem(("pending", index), WRONG_VALUE, "only pods can be pending")
-    return False
+def _reporter(reader: Reader, at: Path, written: object) -> Report:
+    """Return the function that notes a problem of a manifest where it, or its short form, stands.
+
+    A short form has no ``spec.containers[0].resources.requests.cpu``, but it may have ``cpu``.
+    """
+    short = written if isinstance(written, dict) and "kind" not in written else None
+
+    def report(path: Path, code: str, message: str, hint: str) -> None:
+        place = path
+        if short is not None:
+            place = path[-1:] if path and path[-1] in short else ()
+        reader.problem((*at, *place), code, message, hint=hint)
+
+    return report
+
+
+def _pods(reader: Reader, fields: Plain) -> Iterator[Pod]:
+    for i, decoded in _objects(reader, fields, "pending"):
+        if isinstance(decoded, Pod):
+            yield decoded
+        else:
+            reader.problem(("pending", i), WRONG_VALUE, "only pods can be pending")
 
 
 def _key(pod: Pod) -> str:
