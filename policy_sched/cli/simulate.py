@@ -27,7 +27,7 @@ def simulate(
     /,
     *,
     config: str | None = None,
-    policies: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     seed: int = 0,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "table",
     fail_on: Literal["unschedulable"] | None = None,
@@ -37,8 +37,8 @@ def simulate(
     Parameters
     ----------
     paths
-        Manifests: files (.yaml, .json, .jsonl, each with or without .gz), directories of them,
-        or - for standard input.
+        Manifests: files (.yaml, .json, .jsonl, or these with .gz), directories of them, or - for
+        standard input.
     config
         A KubeSchedulerConfiguration; without it the default profile decides.
     policies

@@ -66,7 +66,7 @@ def _answer(reader: Reader, value: object, path: Path) -> Answer:
     code = plugin = reasons = None
     if "code" in stated:
         code = reader.text(stated["code"], (*path, "code"))
-        if code not in CODES:
+        if code and code not in CODES:
             known = ", ".join(CODES)
             reader.problem(
                 (*path, "code"), WRONG_VALUE, f'there is no code "{code}"', hint=f"known: {known}"

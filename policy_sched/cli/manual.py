@@ -1,0 +1,198 @@
+"""Prints the reference part of the manual (policies/README.md) from the tables that the code runs.
+
+``python -m policy_sched.cli.manual policies/README.md`` rewrites everything below the mark in
+that file; a test compares. Commands and flags come from the verbs' own signatures and docstrings.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from policy_sched.cli.main import VERBS
+from policy_sched.cluster.columns import NODE_COLUMNS, POD_COLUMNS, Family
+from policy_sched.framework.hookspecs import SchedulerHooks
+from policy_sched.framework.pipeline import ENTRY_POINT_GROUP
+from policy_sched.framework.points import POINTS
+from policy_sched.language.codes import CODES, WARNINGS
+from policy_sched.language.environment import RECORDS, SECTIONS, VARIABLES, Section
+from policy_sched.language.functions import Overload, spellings
+
+MARK: Final = "<!-- Below this line: printed by `python -m policy_sched.cli.manual`. -->"
+
+
+def reference() -> str:
+    """Return the reference: commands, sections, variables, functions, hooks, columns, codes."""
+    parts = [_commands, _sections, _variables, _functions, _hooks, _columns, _codes]
+    return "\n".join(line for part in parts for line in (*part(), ""))
+
+
+def with_reference(text: str) -> str:
+    """Return the manual with everything below the mark printed anew."""
+    head, mark, _ = text.partition(MARK)
+    if not mark:
+        raise ValueError(f"the manual lacks the line {MARK}")
+    return f"{head}{MARK}\n\n{reference()}"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    heads = tuple(heads)
+    yield _row(heads)
+    yield _row("---" for _ in heads)
+    yield from (_row(_cell(cell) for cell in row) for row in rows)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _commands() -> Iterator[str]:
+    yield "## Commands"
+    for verb, (path, sentence) in VERBS.items():
+        module, _, function = path.partition(":")
+        call: Callable[..., object] = getattr(import_module(module), function)
+        yield ""
+        yield f"### policy-sched {verb}"
+        yield ""
+        yield sentence
+        yield ""
+        described = dict(_described(inspect.getdoc(call) or ""))
+        rows = [(_code(_flag(p)), described[p.name]) for p in _parameters(call)]
+        yield from _table(("argument", "meaning"), rows)
+
+
+def _parameters(call: Callable[..., object]) -> list[inspect.Parameter]:
+    return list(inspect.signature(call).parameters.values())
+
+
+def _flag(parameter: inspect.Parameter) -> str:
+    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        return parameter.name.rstrip("s").upper() + ("..." if parameter.name.endswith("s") else "")
+    name = "--" + parameter.name.replace("_", "-")
+    return f"{name}, -o" if parameter.name == "output" else name
+
+
+def _described(docstring: str) -> Iterator[tuple[str, str]]:
+    """Yield name and description of each parameter of a NumPy-style docstring."""
+    _, _, listed = docstring.partition("----------\n")
+    for match in re.finditer(r"^(\w+)\n((?:    .*\n?|\n)+)", listed, re.MULTILINE):
+        yield match[1], " ".join(match[2].split())
+
+
+def _sections() -> Iterator[str]:
+    yield "## Sections of a policy"
+    yield ""
+    yield "What each expression's value must be, and the variables that it may read besides "
+    yield "`params` and `variables`."
+    yield ""
+    yield from _table(("expression", "value", "sees"), map(_section_row, SECTIONS.values()))
+
+
+def _section_row(section: Section) -> tuple[str, str, str]:
+    seen = sorted(section.visible - {"params", "variables"})
+    return _code(section.name), section.expected, " ".join(map(_code, seen))
+
+
+def _variables() -> Iterator[str]:
+    yield "## Variables and records"
+    yield ""
+    yield "Level: C changes with the files, P with the pod, S with a node's own data, D with what "
+    yield "runs on a node, T with the cluster, X with the feasible nodes."
+    yield ""
+    rows = ((_code(v.name), _code(str(v.type)), v.level, v.doc) for v in VARIABLES.values())
+    yield from _table(("variable", "type", "level", "meaning"), rows)
+    for record in RECORDS.values():
+        yield ""
+        yield f"### {record.name}"
+        yield ""
+        yield record.doc
+        yield ""
+        fields = record.fields.values()
+        yield from _table(
+            ("field", "type", "level", "meaning"),
+            ((_code(f.name), _code(str(f.type)), f.level, f.doc) for f in fields),
+        )
+
+
+def _functions() -> Iterator[str]:
+    yield "## Operators, functions and methods"
+    yield ""
+    yield "`ext` marks what Kubernetes' CEL does not have."
+    groups: dict[str, list[Overload]] = {}
+    for overload in spellings():
+        groups.setdefault(overload.group, []).append(overload)
+    for group, overloads in groups.items():
+        yield ""
+        yield f"### {group}"
+        yield ""
+        yield from _table(
+            ("signature", "ext", "meaning"),
+            ((_code(o.signature), "ext" if o.ext else "", o.doc) for o in overloads),
+        )
+
+
+def _hooks() -> Iterator[str]:
+    yield "## Hooks for plugins in Python"
+    yield ""
+    yield f"A class named by an entry point of the group `{ENTRY_POINT_GROUP}`, made with its "
+    yield "arguments and a `Handle`; its methods marked with `hookimpl` are hooks."
+    yield ""
+    rows = (
+        (
+            _code(f"{name}({', '.join(_hook_arguments(name))})"),
+            point.name,
+            point.combine.value,
+            (inspect.getdoc(getattr(SchedulerHooks, name)) or "").strip(),
+        )
+        for name, point in POINTS.items()
+    )
+    yield from _table(("hook", "extension point", "combined by", "meaning"), rows)
+
+
+def _hook_arguments(name: str) -> list[str]:
+    return [p for p in inspect.signature(getattr(SchedulerHooks, name)).parameters if p != "self"]
+
+
+def _columns() -> Iterator[str]:
+    yield "## Columns"
+    for title, families in (("the node table", NODE_COLUMNS), ("the pod table", POD_COLUMNS)):
+        yield ""
+        yield f"### Columns of {title}"
+        yield ""
+        yield from _table(
+            ("column", "dtype", "kind", "unit", "meaning"), map(_column_row, families.values())
+        )
+
+
+def _column_row(family: Family) -> tuple[str, str, str, str, str]:
+    key = f"{family.name}, {family.argument}" if family.argument else family.name
+    return _code(key), family.dtype.__name__, family.kind.value, family.unit, family.sentence
+
+
+def _codes() -> Iterator[str]:
+    yield "## Codes of problems"
+    yield ""
+    rows = ((_code(c), str(WARNINGS.get(c, _kind(c))), text) for c, text in CODES.items())
+    yield from _table(("code", "kind", "meaning"), rows)
+
+
+def _kind(code: str) -> str:
+    return "at run time" if code.startswith("PS6") else "error"
+
+
+if __name__ == "__main__":
+    (path,) = map(Path, sys.argv[1:])
+    path.write_text(with_reference(path.read_text(encoding="utf-8")), encoding="utf-8")

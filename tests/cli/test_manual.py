@@ -1,0 +1,43 @@
+"""The manual: its reference is printed from the tables, and says something of everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli import manual
+from policy_sched.cli.main import VERBS
+from policy_sched.framework.points import POINTS
+from policy_sched.language.codes import CODES
+from policy_sched.language.environment import RECORDS
+from policy_sched.language.functions import spellings
+
+MANUAL = Path(__file__).parents[2] / "policies" / "README.md"
+
+
+def test_the_committed_manual_is_what_the_tables_print() -> None:
+    """Whoever changes a table prints the manual anew: python -m policy_sched.cli.manual."""
+    text = MANUAL.read_text(encoding="utf-8")
+    assert text == manual.with_reference(text)
+
+
+def test_the_reference_names_everything() -> None:
+    """Every verb, hook, code, field and signature is there."""
+    text = manual.reference()
+    names = [*VERBS, *POINTS, *CODES]
+    names += [name for record in RECORDS.values() for name in record.fields]
+    names += [overload.signature.replace("|", "\\|") for overload in spellings()]
+    assert [name for name in names if name not in text] == []
+
+
+def test_a_manual_without_the_mark_is_refused() -> None:
+    """Nothing that a person wrote is lost."""
+    with pytest.raises(ValueError, match="lacks the line"):
+        manual.with_reference("# Policies\n")
+
+
+def test_nothing_is_left_without_a_meaning() -> None:
+    """Each row of the reference ends in a sentence, not in an empty cell."""
+    rows = [line for line in manual.reference().splitlines() if line.startswith("| `")]
+    assert [row for row in rows if row.endswith("|  |")] == []
