@@ -83,7 +83,7 @@ def test_imports_point_down(path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["source", "errors", "testing"])
+@pytest.mark.parametrize("name", ["errors", "testing"])
 def test_modules_at_the_top_of_the_package_keep_to_their_layer(name: str) -> None:
     """The modules that are no room import only what their layer permits."""
     permitted = allowed(name)

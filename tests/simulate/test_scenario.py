@@ -184,7 +184,7 @@ expect:
             '9:18 PS703 "best" must be a list, not a number',
             '10:3 PS704 "pod" is missing',
             "11:9 PS705 default/c is expected twice",
-            '11:29 PS705 there is no code "Nope"',
+            '11:30 PS705 there is no code "Nope"',
         ]
 
     def test_other_files_are_not_scenarios(self, tmp_path: Path) -> None:
