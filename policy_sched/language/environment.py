@@ -152,8 +152,11 @@ _SECTIONS: Final = (
     Section("score.normalize", _NODE | {"score", "scores"}, (INT, DOUBLE), "int or double"),
 )
 SECTIONS: Final[dict[str, Section]] = {section.name: section for section in _SECTIONS}
-#: What functions and variables may read: what any section sees. Their type is theirs to choose.
-ANY: Final = Section("any", frozenset.union(*(s.visible for s in _SECTIONS)), (), "a value")
+_ALL_VISIBLE: Final = frozenset.union(*(s.visible for s in _SECTIONS))
+#: What a function's or a variable's text may read: what any section sees. Any type will do.
+DEFINITION: Final = Section("definition", _ALL_VISIBLE, (), "a value")
+#: An expression by itself, outside every section.
+ANY: Final = Section("any", _ALL_VISIBLE, (), "a value")
 #: Where the variables stand that no section above sees.
 ELSEWHERE: Final[dict[str, str]] = {
     "victim": "preemption",
@@ -186,5 +189,8 @@ HABITS: Final[dict[str, str]] = {
 
 def sections_with(name: str) -> tuple[str, ...]:
     """Return the sections that see the variable ``name``, in the order of the manual."""
-    found = tuple(s.name for s in _SECTIONS if name in s.visible)
-    return found or ((ELSEWHERE[name],) if name in ELSEWHERE else ())
+    found = (s.name.partition(".")[0] for s in _SECTIONS if name in s.visible)
+    places = tuple(dict.fromkeys(found))
+    if name in ("score", "scores"):
+        places = ("score.normalize",)
+    return places or ((ELSEWHERE[name],) if name in ELSEWHERE else ())

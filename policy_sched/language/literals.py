@@ -95,14 +95,16 @@ def bad_selector(text: str) -> str | None:
 @functools.lru_cache(maxsize=1024)
 def bad_pattern(text: str) -> str | None:
     """Return what is wrong with an RE2 pattern, or None."""
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_PATTERN_BYTES:
+    if len(text.encode()) > MAX_PATTERN_BYTES:
         return f"is a pattern of more than {MAX_PATTERN_BYTES} bytes"
     options = re2.Options()
     options.log_errors = False
     try:
         re2.compile(text, options)
     except re2.error as error:
-        return f"is not an RE2 pattern: {error.args[0] if error.args else error}"
+        reason = error.args[0] if error.args else b""
+        words = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        return f"is not an RE2 pattern: {words}"
     return None
 
 

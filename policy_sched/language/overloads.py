@@ -56,13 +56,8 @@ def _try(overload: Overload, args: Sequence[Type]) -> Choice | None:
     if not all(fit(param, arg, bound) for param, arg in zip(params, args, strict=True)):
         return None
     fixed, joint = dimensions(args)
-    clash = tuple(sorted(fixed)) if len(fixed) > 1 and _must_agree(overload) else ()
+    clash = tuple(sorted(fixed)) if len(fixed) > 1 else ()
     return Choice(overload, _result(overload.result, bound, joint), joint, clash)
-
-
-def _must_agree(overload: Overload) -> bool:
-    """Whether the quantities among the arguments are added, compared or set against each other."""
-    return "map" not in overload.id.split("_")
 
 
 def _result(result: Type, bound: dict[str, Type], joint: str) -> Type:

@@ -22,7 +22,11 @@ from policy_sched.language.tree_builder import build
 
 def parse(text: str) -> tuple[Node | None, list[Problem]]:
     """Return the syntax tree of an expression and its problems; the tree is None if it has any."""
-    size = len(text.encode("utf-8", "surrogatepass"))
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        at = error.start
+        return None, [Problem(at, at + 1, "PS001", "half of a character cannot stand alone")]
     if size > MAX_SOURCE_BYTES:
         message = f"the expression has {size} bytes; the limit is {MAX_SOURCE_BYTES}"
         return None, [Problem(0, 1, "PS501", message, "split it with `variables` or `functions`")]

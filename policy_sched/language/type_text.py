@@ -44,9 +44,9 @@ TYPE_VARIABLES: Final = {
     "T": TypeVariable("T"),
     "K": TypeVariable("K"),
     "V": TypeVariable("V"),
-    "O": TypeVariable("O", ORDERED - {"semver"}),
-    "N": TypeVariable("N", frozenset({"int", "double"})),
-    "A": TypeVariable("A", frozenset({"int", "double", "duration", "quantity"})),
+    "O": TypeVariable("ordered", ORDERED - {"semver"}),
+    "N": TypeVariable("number", frozenset({"int", "double"})),
+    "A": TypeVariable("amount", frozenset({"int", "double", "duration", "quantity"})),
 }
 SCALARS: Final = {
     t.name: t

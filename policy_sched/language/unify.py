@@ -32,9 +32,9 @@ def join(a: Type, b: Type) -> Type | None:
     """
     if ERROR in (a, b):
         return ERROR
-    if a == UNKNOWN or a == b:
-        return b
-    if b == UNKNOWN:
+    if UNKNOWN in (a, b):
+        return b if a == UNKNOWN else a
+    if a == b:
         return a
     match a, b:
         case QuantityType(), QuantityType():
@@ -92,7 +92,9 @@ def fit(param: Type, arg: Type, bound: dict[str, Type]) -> bool:
     if arg in (UNKNOWN, ERROR):
         return True
     match param, arg:
-        case (ListType(), ListType()) | (OptionalType(), OptionalType()):
+        case ListType(), ListType():
+            return fit(param.element, arg.element, bound)
+        case OptionalType(), OptionalType():
             return fit(param.element, arg.element, bound)
         case MapType(), MapType():
             return fit(param.key, arg.key, bound) and fit(param.value, arg.value, bound)

@@ -1,0 +1,184 @@
+"""The checker: a policy's texts in, its typed trees out, or every mistake in them at once.
+
+Theory of operation. Functions and variables are parsed first and checked in an order in which
+each comes after what it uses; then every section is checked with them at hand. A mistake gives
+its tree the type ERROR, which silences what follows from it, so that one mistake is one
+diagnostic. Problems count offsets in their own text; a `Text` turns those into places of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language.checked import (
+    Checked,
+    CheckedKey,
+    CheckedPolicy,
+    CheckedPreFilter,
+    CheckedRule,
+    CheckedScore,
+)
+from policy_sched.language.checker_definitions import check_definitions
+from policy_sched.language.checker_expressions import check_tree
+from policy_sched.language.codes import MAX_PROBLEMS, MAX_RULES, Problem
+from policy_sched.language.environment import ANY, SECTIONS, Section
+from policy_sched.language.params import params_type
+from policy_sched.language.parser import parse
+from policy_sched.language.scope import Definitions
+from policy_sched.language.sources import PolicySource, RuleSource, ScoreSource, Text
+from policy_sched.language.typed import Core
+from policy_sched.language.types import ERROR
+
+NORMALIZERS = ("None", "Max", "MaxReverse", "MinMax", "MinMaxReverse")
+
+
+def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
+    """Check a whole policy.
+
+    Returns the typed policy, or None if any diagnostic is an error, and all diagnostics (at most
+    100) in the order of their places; warnings alone do not refuse the policy.
+    """
+    report = _Report(source.name)
+    definitions, variables = check_definitions(source, params_type(source.params), report.add)
+    check = _Checker(definitions, report)
+    policy = CheckedPolicy(
+        name=source.name,
+        params=source.params,
+        params_type=definitions.params,
+        functions={n: d.function for n, d in definitions.functions.items() if d.function},
+        variables=variables,
+        match_conditions=check.texts(source.match_conditions, "matchConditions"),
+        pre_enqueue=check.rules(source.pre_enqueue, "preEnqueue"),
+        queue_sort=tuple(
+            CheckedKey(checked, key.order)
+            for key in source.queue_sort
+            if (checked := check.text(key.expression, "queueSort")) is not None
+        ),
+        pre_filter=None
+        if source.pre_filter is None
+        else CheckedPreFilter(
+            check.optional(source.pre_filter.node_names, "preFilter.nodeNames"),
+            source.pre_filter.message,
+        ),
+        filter=check.rules(source.filter, "filter"),
+        score=None if source.score is None else check.score(source.score),
+    )
+    diagnostics = report.sorted()
+    failed = any(d.severity is Severity.ERROR for d in diagnostics)
+    return (None if failed else policy), diagnostics
+
+
+def check_expression(
+    text: str, section: str = "any", params: Mapping[str, object] | None = None
+) -> tuple[Core | None, list[Diagnostic]]:
+    """Check one expression by itself, as a value of ``section`` ("any": of no section)."""
+    report = _Report("")
+    definitions = Definitions(params_type(params or {}))
+    checked = _Checker(definitions, report).text(Text(text), section)
+    diagnostics = report.sorted()
+    failed = any(d.severity is Severity.ERROR for d in diagnostics)
+    return (None if checked is None or failed else checked.core), diagnostics
+
+
+@dataclass(slots=True)
+class _Report:
+    """Collects problems as diagnostics."""
+
+    policy: str
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def add(self, problems: Iterable[Problem], text: Text, expected: str = "") -> None:
+        parts = [f"policy {self.policy}" if self.policy else "", text.path]
+        context = ", ".join(p for p in parts if p)
+        if expected and context:
+            context += f"; expected {expected}"
+        for problem in problems:
+            self.found.append(diagnostic(problem, text, context))
+
+    def sorted(self) -> list[Diagnostic]:
+        return sorted(set(self.found))[:MAX_PROBLEMS]
+
+
+def diagnostic(problem: Problem, text: Text, context: str = "") -> Diagnostic:
+    """Turn a problem at offsets of ``text`` into a diagnostic at a place of its file."""
+    start = min(problem.start, len(text.text))
+    line, column, source_line = text.position(start)
+    last = min(max(problem.end - 1, start), len(text.text))
+    end_line, end_column, _ = text.position(last)
+    width = end_column - column + 1 if end_line == line else len(source_line) - column + 1
+    return Diagnostic(
+        file=text.file,
+        line=line,
+        column=column,
+        code=problem.code,
+        message=problem.message,
+        hint=problem.hint,
+        context=context,
+        severity=problem.severity,
+        width=max(1, width),
+        source_line=source_line,
+    )
+
+
+@dataclass(slots=True)
+class _Checker:
+    """Checks the sections of one policy against its definitions."""
+
+    definitions: Definitions
+    report: _Report
+
+    def text(self, text: Text, section_name: str) -> Checked | None:
+        """Check one expression; None after an error."""
+        section = ANY if section_name == ANY.name else SECTIONS[section_name]
+        node, problems = parse(text.text)
+        if node is None:
+            self.report.add(problems, text, _expected(section))
+            return None
+        tree, unit = check_tree(node, section, self.definitions)
+        self.report.add(unit.problems, text, _expected(section))
+        return None if tree.type == ERROR else Checked(tree, text)
+
+    def optional(self, text: Text | None, section: str) -> Checked | None:
+        return None if text is None else self.text(text, section)
+
+    def texts(self, texts: tuple[Text, ...], section: str) -> tuple[Checked, ...]:
+        found = [self.text(text, section) for text in texts]
+        return tuple(checked for checked in found if checked is not None)
+
+    def rules(self, rules: tuple[RuleSource, ...], section: str) -> tuple[CheckedRule, ...]:
+        if len(rules) > MAX_RULES:
+            message = f"{section} has {len(rules)} rules; the limit is {MAX_RULES}"
+            self.report.add([Problem(0, 1, "PS501", message)], rules[MAX_RULES].expression)
+        found = [self.rule(rule, section) for rule in rules[:MAX_RULES]]
+        return tuple(rule for rule in found if rule is not None)
+
+    def rule(self, rule: RuleSource, section: str) -> CheckedRule | None:
+        expression = self.text(rule.expression, section)
+        message = self.optional(rule.message_expression, f"{section}.messageExpression")
+        reasons = self.optional(rule.reasons, "filter.reasons")
+        resolvable: bool | Checked | None
+        if isinstance(rule.resolvable, bool):
+            resolvable = rule.resolvable
+        else:
+            resolvable = self.text(rule.resolvable, "filter.resolvable")
+        if expression is None or resolvable is None:
+            return None
+        return CheckedRule(expression, rule.message, message, reasons, resolvable, rule.on_error)
+
+    def score(self, score: ScoreSource) -> CheckedScore | None:
+        expression = self.text(score.expression, "score")
+        conditions = self.texts(score.match_conditions, "score.matchConditions")
+        normalize: str | Checked | None
+        if isinstance(score.normalize, Text):
+            normalize = self.text(score.normalize, "score.normalize")
+        else:
+            normalize = score.normalize
+        if expression is None:
+            return None
+        return CheckedScore(expression, normalize, score.on_error, conditions)
+
+
+def _expected(section: Section) -> str:
+    return section.expected if section.results else ""
