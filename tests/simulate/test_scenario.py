@@ -178,7 +178,7 @@ expect:
             '1:13 PS706 unknown apiVersion "policysched.dev/v2"',
             '2:7 PS705 a scenario has kind PolicyTest, not "PolicyTset"',
             f"4:19 PS707 the text 'abc' is not a quantity: {FORMAT_WRONG}",
-            "5:24 PS706 unknown kind 'Nod' of 'v1'",
+            "5:26 PS706 unknown kind 'Nod' of 'v1'",
             "7:3 PS705 only pods can be pending",
             "9:9 PS705 default/c is not pending",
             '9:18 PS703 "best" must be a list, not a number',
