@@ -1,0 +1,87 @@
+"""Every shipped policy compiles without a word, passes its scenarios and is documented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from policy_sched.model.manifests import load
+from policy_sched.profiles.load_policies import load_policies
+from policy_sched.scheduler.wiring import read
+from policy_sched.simulate.scenario import load_scenarios
+from policy_sched.simulate.scenario_runner import run_scenario
+
+POLICIES = Path(__file__).parents[2] / "policies"
+FOLDERS = sorted(path.parent for path in POLICIES.glob("*/policy.yaml"))
+OPTIONAL = [folder for folder in FOLDERS if folder.name != "default"]
+EXAMPLE = POLICIES / "example-cluster"
+
+
+def name_of(path: Path) -> str:
+    """Return a folder's name, for the test's id."""
+    return path.name
+
+
+def readme_configuration(folder: Path) -> dict[str, object]:
+    """Return the KubeSchedulerConfiguration in a README."""
+    block = re.search(r"```yaml\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    assert block, folder
+    found = yaml.safe_load(block[1])
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
+def test_folder_is_complete(folder: Path) -> None:
+    """A policy travels with its tests and its README."""
+    assert {path.name for path in folder.iterdir()} == {"policy.yaml", "tests.yaml", "README.md"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
+def test_policy_compiles_without_diagnostics(folder: Path) -> None:
+    """Nothing is wrong, and no lint has anything to say."""
+    plans, warnings = read(None, [str(folder / "policy.yaml")])
+    assert len(plans) == 1
+    assert not warnings
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
+def test_scenarios_pass(folder: Path) -> None:
+    """Each step of the policy's tests.yaml is as expected."""
+    for scenario in load_scenarios(str(folder / "tests.yaml")):
+        for result in run_scenario(scenario):
+            assert not result.differences, result
+
+
+@pytest.mark.parametrize("folder", OPTIONAL, ids=name_of)
+def test_readme_configuration_enables_the_policy(folder: Path) -> None:
+    """The configuration that the README shows loads as it is and runs the policy."""
+    (policy,), _ = load_policies([str(folder / "policy.yaml")])
+    (compiled,), warnings = read(readme_configuration(folder), [str(folder / "policy.yaml")])
+    assert not warnings
+    assert policy.name in dict(compiled.plan.points["score"])
+
+
+@pytest.mark.parametrize("folder", OPTIONAL, ids=name_of)
+def test_readme_describes_every_parameter(folder: Path) -> None:
+    """No parameter is left undocumented, and none is invented."""
+    (document,) = yaml.safe_load_all((folder / "policy.yaml").read_text())
+    described = re.findall(r"^\| `(\w+)` \|", (folder / "README.md").read_text(), re.MULTILINE)
+    assert described == list(document["spec"]["params"])
+
+
+def test_readme_lists_every_policy() -> None:
+    """The folder's README has a row for each policy."""
+    text = (POLICIES / "README.md").read_text()
+    assert all(f"| [{folder.name}]({folder.name}) |" in text for folder in FOLDERS)
+
+
+def test_example_cluster_loads() -> None:
+    """The example cluster's manifests are right: six nodes, five running, eight pending pods."""
+    found = load([str(EXAMPLE / "manifests")], None)
+    assert not found.diagnostics
+    names = [type(one).__name__ for one in found.objects]
+    assert (names.count("Node"), names.count("Pod")) == (6, 13)
