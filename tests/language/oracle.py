@@ -8,14 +8,15 @@ from the language's description alone, so that compiler and oracle err independe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
 from policy_sched.language import typed
-from policy_sched.language.types import DOUBLE, QuantityType
+from policy_sched.language.types import DOUBLE, ListType, QuantityType, Type
 from policy_sched.model.pod_info import PodInfo
 
 from . import (
@@ -134,6 +135,8 @@ class Oracle:
         for key, part, optional in zip(tree.keys, tree.values, tree.optional, strict=True):
             name = self.value(key)
             for item in _maybe(self.value(part), optional):
+                if name in entries:
+                    raise OracleError("conversion")
                 entries[name] = item
         return entries
 
@@ -148,7 +151,7 @@ class Oracle:
                 return total(self.value(tree.args[0]), tree.type)
             case "format_string_list":
                 text, items = map(self.value, tree.args)
-                return formatted(text, items, tree.args[1].type.element)  # type: ignore[attr-defined]
+                return formatted(text, items, element_types(tree.args[1]))
             case "domain_string":
                 return oracle_world.domain(self.names["node"], self.value(tree.args[0]))  # type: ignore[arg-type]
             case "domains_string":
@@ -182,6 +185,14 @@ class Oracle:
             case "transformMap":
                 return {item: self._with(names, _given(tree.body)) for item, names in chosen}
         raise AssertionError(tree.kind)
+
+
+def element_types(tree: typed.Core) -> Iterable[Type]:
+    """Return the type of each element of a list: those of a literal's may differ."""
+    if isinstance(tree, typed.ListLit):
+        return [part.type for part in tree.elements]
+    assert isinstance(tree.type, ListType)
+    return itertools.repeat(tree.type.element)
 
 
 def _given(tree: typed.Core | None) -> typed.Core:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 from policy_sched.language.types import ListType, MapType, Type
@@ -59,10 +60,10 @@ def clause(letter: str, precision: int, value: Any, kind: Type) -> str:
     raise OracleError("conversion")
 
 
-def formatted(form: str, items: list[Any], element: Type) -> str:
+def formatted(form: str, items: list[Any], kinds: Iterable[Type]) -> str:
     """Fill a printf-like text; a missing argument is an error, as is an unknown clause."""
     parts: list[str] = []
-    rest = iter(items)
+    rest = zip(items, kinds, strict=False)
     place = 0
     for found in CLAUSE.finditer(form):
         parts.append(form[place : found.start()])
@@ -71,10 +72,10 @@ def formatted(form: str, items: list[Any], element: Type) -> str:
             parts.append("%")
             continue
         try:
-            item = next(rest)
+            item, kind = next(rest)
         except StopIteration as error:
             raise OracleError("index_out_of_range") from error
-        parts.append(clause(found[2], int(found[1] or 6), item, element))
+        parts.append(clause(found[2], int(found[1] or 6), item, kind))
     if "%" in form[place:]:
         raise OracleError("conversion")
     return "".join(parts) + form[place:]

@@ -8,14 +8,12 @@ from fractions import Fraction
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from .oracle_values import INT_MAX, INT_MIN, OracleError
+from .oracle_values import INT_MAX, INT_MIN, OracleError, int64
 
 SECOND: Final = 10**9
 #: CEL's timestamps run from 0001-01-01T00:00:00Z to 9999-12-31T23:59:59.999999999Z.
 FIRST: Final = -62135596800 * SECOND
 LAST: Final = 253402300799 * SECOND + SECOND - 1
-#: protobuf's limit of a Duration, in seconds.
-LONGEST: Final = 315_576_000_000 * SECOND
 UNITS: Final = {
     "ns": 1,
     "us": 1000,
@@ -37,10 +35,8 @@ def in_calendar(nanoseconds: int) -> int:
 
 
 def in_duration(nanoseconds: int) -> int:
-    """Return a duration, or overflow beyond protobuf's limit."""
-    if not -LONGEST <= nanoseconds <= LONGEST:
-        raise OracleError("overflow")
-    return nanoseconds
+    """Return a duration, or overflow outside int64 nanoseconds (about 292 years)."""
+    return int64(nanoseconds)
 
 
 def duration_of_text(text: str) -> int:

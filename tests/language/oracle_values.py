@@ -115,9 +115,14 @@ def double_quotient(dividend: float, divisor: float) -> float:
 
 
 def int_of_double(number: float) -> int:
-    """Truncate toward zero; NaN and infinities are not_finite, out of int64 an overflow."""
+    """Truncate toward zero; NaN and infinities are not_finite, out of int64 an overflow.
+
+    So is the smallest int64 itself, which CEL's conversion leaves out.
+    """
     if not math.isfinite(number):
         raise OracleError("not_finite")
+    if number == INT_MIN:
+        raise OracleError("overflow")
     return int64(int(number))
 
 

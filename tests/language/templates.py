@@ -101,7 +101,7 @@ LEAVES: Final[dict[str, tuple[str, ...]]] = {
         'node.free["example.com/gpu"]',
         'pod.requests["example.com/gpu"]',
     ),
-    "duration": ('duration("90s")', 'duration("-1h")', "now - node.creationTime"),
+    "duration": ('duration("90s")', 'duration("-1h")', "(now - node.creationTime)"),
     "timestamp": (
         "now",
         "node.creationTime",
@@ -136,7 +136,7 @@ BRANCHES: Final[dict[str, tuple[str, ...]]] = {
         "!{bool}",
         "({bool} ? {bool} : {bool})",
         "{int} {order} {int}",
-        "{int} {order} {double}",
+        "{int} {less} {double}",
         "{double} {order} {double}",
         "{string} {order} {string}",
         "{cpu} {order} {cpu}",
@@ -339,6 +339,7 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 #: Small choices inside a production.
 WORDS: Final[dict[str, tuple[str, ...]]] = {
     "order": ("==", "<", "<=", ">", ">=", "!="),
+    "less": ("<", "<=", ">", ">="),
     "same": ("==", "!="),
     "each": ("all", "exists", "exists_one"),
 }
