@@ -153,6 +153,7 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
         return None
     if not decoded.metadata.name or not quantities_valid(decoded):
         return None
+    decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
     if isinstance(decoded, Pod) and decoded.spec.priority is None:
         # The class may be missing, which is reported with its place.
         return None if decoded.spec.priority_class_name else decoded

@@ -1,0 +1,242 @@
+"""PodInfo shows a pod as rules see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import FIELDS, PodInfo, field_key, normalized_image
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.records import Container, HostPort, Toleration
+
+FULL: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "web-1",
+        "namespace": "shop",
+        "uid": "u1",
+        "labels": {"b": "2", "a": "1"},
+        "annotations": {"x": "y"},
+        "creationTimestamp": "2024-01-01T00:00:01.5Z",
+        "deletionTimestamp": "2024-01-02T00:00:00Z",
+        "ownerReferences": [
+            {"kind": "Thing", "name": "t", "uid": "t1"},
+            {"kind": "ReplicaSet", "name": "web", "uid": "r1", "controller": True},
+        ],
+    },
+    "spec": {
+        "nodeName": "n1",
+        "schedulerName": "mine",
+        "priority": 7,
+        "priorityClassName": "high",
+        "preemptionPolicy": "Never",
+        "serviceAccountName": "sa",
+        "runtimeClassName": "gvisor",
+        "hostNetwork": True,
+        "nodeSelector": {"zone": "a"},
+        "affinity": {"nodeAffinity": {}, "podAffinity": {}},
+        "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 5}],
+        "schedulingGates": [{"name": "g1"}, {"name": "g2"}],
+        "schedulingGroup": {"podGroupName": "gang"},
+        "initContainers": [
+            {"name": "i", "image": "reg:5000/init", "ports": [{"hostPort": 1}]},
+            {
+                "name": "s",
+                "image": "side@sha256:ab",
+                "restartPolicy": "Always",
+                "ports": [
+                    {"containerPort": 9, "hostPort": 9, "protocol": "UDP", "hostIP": "1.2.3.4"}
+                ],
+            },
+        ],
+        "containers": [
+            {
+                "name": "m",
+                "image": "web:1",
+                "ports": [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 81}],
+                "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
+            }
+        ],
+        "volumes": [
+            {"name": "d", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "e", "ephemeral": {}},
+            {"name": "f", "image": {"reference": "files"}},
+            {"name": "g", "emptyDir": {}},
+        ],
+    },
+    "status": {"startTime": "2024-01-01T00:00:03+01:00", "nominatedNodeName": "n2"},
+}
+
+
+def info(data: dict[str, Any]) -> PodInfo:
+    """Return the PodInfo of a pod as JSON has it."""
+    return PodInfo.of(msgspec.convert(data, Pod))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("key", "shop/web-1"),
+        ("name", "web-1"),
+        ("namespace", "shop"),
+        ("uid", "u1"),
+        ("labels", {"a": "1", "b": "2"}),
+        ("labels_key", (("a", "1"), ("b", "2"))),
+        ("annotations", {"x": "y"}),
+        ("annotations_key", (("x", "y"),)),
+        ("node_name", "n1"),
+        ("nominated_node_name", "n2"),
+        ("scheduler_name", "mine"),
+        ("priority", 7),
+        ("priority_class_name", "high"),
+        ("preemption_policy", "Never"),
+        ("qos_class", "Burstable"),
+        ("service_account_name", "sa"),
+        ("runtime_class_name", "gvisor"),
+        ("owner_kind", "ReplicaSet"),
+        ("owner_name", "web"),
+        ("owner_uid", "r1"),
+        ("pod_group", "gang"),
+        ("host_network", True),
+        ("terminating", True),
+        ("creation_time", 1_704_067_201_500_000_000),
+        ("start_time", 1_704_063_603_000_000_000),
+        ("node_selector", {"zone": "a"}),
+        ("node_selector_key", (("zone", "a"),)),
+        ("tolerations", (Toleration(key="k", operator="Exists", toleration_seconds=5),)),
+        ("images", ("reg:5000/init:latest", "side@sha256:ab", "web:1", "files:latest")),
+        ("host_ports", (HostPort("0.0.0.0", "TCP", 8080), HostPort("1.2.3.4", "UDP", 9))),
+        ("has_pod_affinity", True),
+        ("scheduling_gates", ("g1", "g2")),
+        ("pvc_names", ("data", "web-1-e")),
+        ("requests", {"cpu": 1000}),
+        ("requests_key", (("cpu", 1000),)),
+        ("limits", {"cpu": 2000}),
+        ("limits_key", (("cpu", 2000),)),
+    ],
+)
+def test_field(name: str, expected: object) -> None:
+    """Every field says what the API object says, in the units of the rule language."""
+    assert getattr(info(FULL), name) == expected
+
+
+def test_containers() -> None:
+    """Containers come in the order they start: init containers and sidecars, then the main ones."""
+    assert info(FULL).containers == (
+        Container("i", "reg:5000/init", "init", {}, {}),
+        Container("s", "side@sha256:ab", "sidecar", {}, {}),
+        Container("m", "web:1", "main", {"cpu": 1000}, {"cpu": 2000}),
+    )
+
+
+def test_absent_fields() -> None:
+    """What the pod does not say has its zero value, except the two names that have a default."""
+    bare = info({"metadata": {"name": "p"}})
+    strings = {name for name in FIELDS if getattr(bare, name) == ""}
+    assert {n: getattr(bare, n) for n in FIELDS - strings if getattr(bare, n)} == {
+        "name": "p",
+        "namespace": "default",
+        "uid": "default/p",
+        "scheduler_name": "default-scheduler",
+        "qos_class": "BestEffort",
+    }
+    assert bare.key == "default/p"
+    assert bare.node_affinity is None
+    assert not bare.has_pod_affinity
+
+
+def test_lazy_fields_are_kept() -> None:
+    """A field that is worked out is worked out once."""
+    found = info(FULL)
+    assert found.containers is found.containers
+    assert found.limits is found.limits
+
+
+def test_unknown_attribute() -> None:
+    """A misspelled attribute is an error."""
+    with pytest.raises(AttributeError, match="PodInfo has no attribute 'lables'"):
+        _ = info(FULL).lables  # type: ignore[attr-defined]
+
+
+def test_node_name_can_be_set() -> None:
+    """The cache may put a pod on a node."""
+    found = info(FULL)
+    found.node_name = "n9"
+    assert found.node_name == "n9"
+    assert repr(found) == "PodInfo(shop/web-1)"
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS))
+def test_field_keys(name: str) -> None:
+    """The key of a field is hashable, equal for equal pods, and told apart where they differ."""
+    one, two, other = info(FULL), info(FULL), info({"metadata": {"name": "p"}})
+    key = field_key(name)
+    assert getattr(one, key) == getattr(two, key)
+    assert hash(getattr(one, key)) == hash(getattr(two, key))
+    same = getattr(one, name) == getattr(other, name)
+    assert (getattr(one, key) == getattr(other, key)) is same
+
+
+def test_field_key_of_an_unknown_field() -> None:
+    """There is no key of a field that does not exist."""
+    with pytest.raises(KeyError):
+        field_key("lables")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("web", "web:latest"),
+        ("web:1", "web:1"),
+        ("reg:5000/web", "reg:5000/web:latest"),
+        ("reg:5000/web:1", "reg:5000/web:1"),
+        ("web@sha256:ab", "web@sha256:ab"),
+    ],
+)
+def test_normalized_image(name: str, expected: str) -> None:
+    """An image without a tag means its latest one."""
+    assert normalized_image(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("containers", "whole", "expected"),
+    [
+        ([{}], None, "BestEffort"),
+        ([{"requests": {"cpu": "0"}}], None, "BestEffort"),
+        ([{"requests": {"x.io/a": "1"}}], None, "BestEffort"),
+        ([{"requests": {"cpu": "1"}}], None, "Burstable"),
+        ([{"limits": {"cpu": "1", "memory": "1"}}], None, "Guaranteed"),
+        ([{"limits": {"cpu": "1"}}], None, "Burstable"),
+        (
+            [{"requests": {"cpu": "1000m"}, "limits": {"cpu": "1", "memory": "1"}}],
+            None,
+            "Guaranteed",
+        ),
+        ([{"requests": {"cpu": "2"}, "limits": {"cpu": "1", "memory": "1"}}], None, "Burstable"),
+        ([{"limits": {"cpu": "1", "memory": "1"}}, {}], None, "Burstable"),
+        ([{}], {"limits": {"cpu": "1", "memory": "1"}}, "Guaranteed"),
+        ([{}], {"requests": {"cpu": "1"}}, "Burstable"),
+    ],
+)
+def test_qos_class(
+    containers: list[dict[str, Any]], whole: dict[str, Any] | None, expected: str
+) -> None:
+    """The class follows from requests and limits where the status does not say it."""
+    spec: dict[str, Any] = {"containers": [{"resources": r} for r in containers]}
+    if whole is not None:
+        spec["resources"] = whole
+    assert info({"metadata": {"name": "p"}, "spec": spec}).qos_class == expected
+    told = {"metadata": {"name": "p"}, "spec": spec, "status": {"qosClass": "Told"}}
+    assert info(told).qos_class == "Told"
+
+
+def test_queued_pods_are_themselves() -> None:
+    """Two entries of one pod are different entries, and start at nothing."""
+    found = info(FULL)
+    entry = QueuedPod(found, enqueued_at=5)
+    assert entry != QueuedPod(found, enqueued_at=5)
+    assert (entry.attempts, entry.unschedulable_count) == (0, 0)
