@@ -8,7 +8,7 @@ checks of meaning go on over the rest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
 
@@ -23,6 +23,12 @@ from policy_sched.source import Marked, SourceFile, diagnostic, parse_documents
 D = TypeVar("D", bound=Document)
 
 UNREADABLE: Final = "PS701"
+_QUOTE: Final = "put a rule in quotes, or below a |-"
+_SLIPS: Final = {
+    "mapping values are not allowed": f"': ' starts a mapping: {_QUOTE}",
+    "the tag !": f"a value that starts with ! is a YAML tag: {_QUOTE}",
+    "found character that cannot start any token": _QUOTE,
+}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 """Files that are looked at in a directory."""
 
@@ -88,7 +94,25 @@ def read_documents(path: FilePath) -> tuple[list[Marked], list[Diagnostic]]:
     source = read_source(path)
     if isinstance(source, Diagnostic):
         return [], [source]
-    return parse_documents(source)
+    return parse(source)
+
+
+def parse(source: SourceFile) -> tuple[list[Marked], list[Diagnostic]]:
+    """Return the documents of a text; slips that rules invite come with a way out."""
+    documents, problems = parse_documents(source)
+    return documents, [_with_way_out(problem) for problem in problems]
+
+
+def _with_way_out(problem: Diagnostic) -> Diagnostic:
+    """Return a YAML problem with a hint, if it looks like a rule without quotes."""
+    before = problem.source_line[: problem.column - 1].rstrip()
+    if problem.message.startswith("did not find expected key") and before[-1:] in ("'", '"'):
+        hint = f"a value that starts with a quote ends at the next: {_QUOTE}"
+        return replace(problem, hint=hint)
+    for slip, hint in _SLIPS.items():
+        if problem.message.startswith(slip) and not problem.message.startswith("the tag !!"):
+            return replace(problem, hint=hint)
+    return problem
 
 
 def files_below(path: FilePath) -> list[FilePath]:
@@ -161,6 +185,13 @@ def model_problems(
         if not covered(path, known):
             found.append(problem)
     return found
+
+
+def inside(value: Any, path: Path) -> Any:
+    """Return what stands at ``path``, which exists."""
+    for step in path:
+        value = value[step]
+    return value
 
 
 def covered(path: Path, problems: Iterable[Problem]) -> bool:

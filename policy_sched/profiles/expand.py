@@ -109,7 +109,8 @@ def expand(
                 if entry.name in own:
                     overridden.add(entry.name)
                 elif entry.name in from_multi_point:
-                    result.troubles.append(_twice(entry, point))
+                    later = max(entry, from_multi_point[entry.name], key=lambda e: e.index)
+                    result.troubles.append(_twice(later, point))
                 else:
                     from_multi_point[entry.name] = entry
         ordered = [e for e in own.values() if e.name in overridden]

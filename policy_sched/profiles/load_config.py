@@ -10,10 +10,11 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.profiles.defaults import DEFAULT_SCHEDULER
+from policy_sched.profiles.defaults import DEFAULT_PLUGINS, DEFAULT_SCHEDULER
 from policy_sched.profiles.document import (
     Place,
     covered,
+    inside,
     kind_of,
     kind_problem,
     model_problems,
@@ -33,7 +34,7 @@ from policy_sched.profiles.models import (
 from policy_sched.profiles.plugin_args import ARGS, PluginArgs
 from policy_sched.profiles.problems import Path, Problem, without_followers
 from policy_sched.profiles.schema_files import CONFIGURATION_FILE
-from policy_sched.profiles.shape import shape_problems
+from policy_sched.profiles.shape import mended, shape_problems
 from policy_sched.profiles.validate_args import check_args
 from policy_sched.profiles.validate_config import check_configuration
 
@@ -81,8 +82,12 @@ def config_from_value(
 
 
 def default_config(policies: Sequence[str] = ()) -> LoadedConfig:
-    """Return the default configuration, with the named policies after the default plugins."""
-    enabled = tuple(Plugin(name=name) for name in policies)
+    """Return the default configuration, with the named policies after the default plugins.
+
+    A policy with the name of a default plugin takes its place, and keeps its weight.
+    """
+    default = {name for name, _ in DEFAULT_PLUGINS}
+    enabled = tuple(Plugin(name=name) for name in policies if name not in default)
     profile = KubeSchedulerProfile(
         scheduler_name=DEFAULT_SCHEDULER,
         plugins=Plugins(multi_point=PluginSet(enabled=enabled)),
@@ -98,7 +103,8 @@ def load_config_document(
     if kind_of(value) != (API_VERSION, KIND):
         return None, [place.diagnostic(kind_problem(value, ((API_VERSION, KIND),)))]
     cleaned = without_nulls(value, keep=("args",))
-    for profile in cleaned.get("profiles", ()) if isinstance(cleaned, dict) else ():
+    profiles = cleaned.get("profiles") if isinstance(cleaned, dict) else None
+    for profile in profiles if isinstance(profiles, list) else ():
         _clean_args(profile)
     model, problems, value = read_model(cleaned, KubeSchedulerConfiguration, CONFIGURATION_FILE)
     if model is None:
@@ -121,9 +127,12 @@ def _clean_args(profile: Any) -> None:
     """Take nulls out of the arguments of in-tree plugins, as Kubernetes does."""
     entries = profile.get("pluginConfig") if isinstance(profile, dict) else None
     for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and entry.get("name") in ARGS:
+        if not isinstance(entry, dict):
+            continue
+        name = entry.get("name")
+        if isinstance(name, str) and name in ARGS:
             entry["args"] = without_nulls({} if entry.get("args") is None else entry["args"])
-        elif isinstance(entry, dict) and entry.get("args", ...) is None:
+        elif entry.get("args", ...) is None:
             del entry["args"]
 
 
@@ -132,13 +141,19 @@ def _read_args(
 ) -> tuple[PluginArgs | None, list[Problem]]:
     """Read the arguments of an in-tree plugin, found at ``at``, beyond problems ``known``."""
     model = ARGS[name]
+    problems: list[Problem] = []
     try:
         args = model.model_validate(value)
-    except ValidationError as error:
-        shape = [p for p in shape_problems(document, CONFIGURATION_FILE) if p not in known]
-        mine = [p for p in shape if p.path[: len(at)] == at]
-        return None, mine or model_problems(error, value, known, at)
-    return args, [p for p in check_args(name, args, at) if not covered(p.path, known)]
+    except ValidationError:
+        problems = [p for p in shape_problems(document, CONFIGURATION_FILE) if p not in known]
+        problems = [p for p in problems if p.path[: len(at)] == at]
+        value = inside(mended(document, problems), at)
+        try:
+            args = model.model_validate(value)
+        except ValidationError as error:
+            return None, problems + model_problems(error, value, (*known, *problems), at)
+    refused = (*known, *problems)
+    return args, problems + [p for p in check_args(name, args, at) if not covered(p.path, refused)]
 
 
 def _with_default_profile(model: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:

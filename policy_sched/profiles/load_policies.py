@@ -15,6 +15,7 @@ from policy_sched.profiles.document import (
     files_below,
     kind_of,
     kind_problem,
+    parse,
     read_model,
     read_source,
     without_nulls,
@@ -39,7 +40,7 @@ from policy_sched.profiles.problems import (
 )
 from policy_sched.profiles.rule_texts import hiding_comments, with_rule_texts
 from policy_sched.profiles.schema_files import POLICY_FILE
-from policy_sched.source import Marked, SourceFile, parse_documents
+from policy_sched.source import Marked, SourceFile
 
 _SECTIONS: Final = ("preEnqueue", "queueSort", "preFilter", "filter", "score")
 
@@ -91,7 +92,7 @@ def _policies_of(
     path: str, text: str, *, named: bool
 ) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:
     """Return the sound policies of a file's text; cached, as many schedulers read one file."""
-    documents, problems = parse_documents(SourceFile(path, text))
+    documents, problems = parse(SourceFile(path, text))
     policies: list[LoadedPolicy] = []
     for marked in documents:
         if named or kind_of(marked.value)[1] == KIND:

@@ -129,7 +129,7 @@ def _unknown_names(
     profile: KubeSchedulerProfile, index: int, implements: Mapping[str, frozenset[str]]
 ) -> Iterator[Problem]:
     """Yield names that no plugin has: arguments for it are an error, disabling it a warning."""
-    known = implements.keys() | REMOVED_PLUGINS
+    known = implements.keys() | REMOVED_PLUGINS | {""}
     for i, config in enumerate(profile.plugin_config):
         if config.name not in known:
             at: Path = ("profiles", index, "pluginConfig", i, "name")
@@ -162,7 +162,7 @@ def _troubles(
             yield Problem(at, BAD_VALUE, f"{path_text(at)}: {trouble.message}")
             continue
         place = (entry.point, entry.index)
-        if place in seen or entry.name in REMOVED_PLUGINS:
+        if place in seen or not entry.name or entry.name in REMOVED_PLUGINS:
             continue
         seen.add(place)
         at = ("profiles", index, "plugins", entry.point, "enabled", entry.index, "name")

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from policy_sched.language.suggest import nearest
 from policy_sched.profiles.models_policy import NOT_YET
 from policy_sched.profiles.problems import (
     MISSING_KEY,
@@ -103,8 +104,9 @@ def _explain(error: ValidationError, validator: Draft7Validator) -> Iterator[Pro
         case "enum" | "const":
             known = schema.get("enum") or [schema["const"]]
             if isinstance(instance, str):
+                meant = nearest(instance, known)
                 hint = did_you_mean(instance, known)
-                yield _with(unsupported(path, instance, known, hint), known[0])
+                yield _with(unsupported(path, instance, known, hint), meant or known[0])
         case "anyOf":
             branch = _closest(error)
             for inner_error in branch:

@@ -97,11 +97,13 @@ def _profiles(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
 
 
 def _removed(profile: KubeSchedulerProfile, path: Path) -> Iterator[Problem]:
-    """Yield the removed plugins that a profile names; disabling one is only worth a warning."""
+    """Yield empty names and removed plugins; disabling one of those is only worth a warning."""
     for point in (*POINTS, MULTI_POINT):
         at = (*path, "plugins", point)
         chosen = plugin_set(profile, point)
         for i, plugin in enumerate(chosen.enabled):
+            if not plugin.name:
+                yield required((*at, "enabled", i, "name"))
             if plugin.name in REMOVED_PLUGINS:
                 yield invalid((*at, "enabled", i, "name"), plugin.name, _REMOVED)
         for i, disabled in enumerate(chosen.disabled):
@@ -120,6 +122,8 @@ def _plugin_config(profile: KubeSchedulerProfile, path: Path) -> Iterator[Proble
         if config.name in seen:
             yield duplicate(at, config.name)
         seen.add(config.name)
+        if not config.name:
+            yield required(at)
         if config.name in REMOVED_PLUGINS:
             yield invalid(at, config.name, _REMOVED)
 

@@ -121,6 +121,6 @@ def test_schema_key_is_for_editors_only() -> None:
 
 
 def test_default_configuration_enables_what_is_asked() -> None:
-    """Without a file, given policies join the default plugins."""
-    config = default_config(["Mine"])
+    """Without a file, given policies join the default plugins, or take the place of one."""
+    config = default_config(["Mine", "TaintToleration"])
     assert [p.name for p in config.model.profiles[0].plugins.multi_point.enabled] == ["Mine"]

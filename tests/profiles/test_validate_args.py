@@ -159,8 +159,8 @@ def _selector(**condition: Any) -> dict[str, Any]:
             _selector(operator="In"),
             (
                 "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
-                ".matchExpressions[0].values: Invalid value: []: for 'in', 'notin' operators, values"
-                " set can't be empty"
+                ".matchExpressions[0].values: Invalid value: []: for 'in', 'notin' operators,"
+                " values set can't be empty"
             ),
         ),
         (
@@ -168,8 +168,8 @@ def _selector(**condition: Any) -> dict[str, Any]:
             _selector(operator="Gt", values=["x"]),
             (
                 "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
-                ".matchExpressions[0].values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the"
-                " value must be an integer"
+                ".matchExpressions[0].values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators,"
+                " the value must be an integer"
             ),
         ),
         (
