@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
+from numpy.typing import NDArray
+
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework.diagnosis import NO_NODES, Diagnosis
@@ -36,16 +39,16 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         attempt.state = evaluation.state
         best = evaluation.best()
         if best.size:
-            row = select_host(best.tolist(), rng)
+            row = select_host(best, rng)
             return Bind(table.names[row], row, evaluation)
         return explain_failure(attempt, evaluation, table)
     except PluginError as error:
         return _broken(str(error))
 
 
-def select_host(best: list[int], rng: Random) -> int:
-    """Return one of the best rows, each with the same chance."""
-    return best[0] if len(best) == 1 else best[rng.randrange(len(best))]
+def select_host(best: NDArray[np.intp], rng: Random) -> int:
+    """Return one of the best rows, shape (k,) with k >= 1, each with the same chance."""
+    return best.item(0 if best.size == 1 else rng.randrange(best.size))
 
 
 def explain_failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Reject:
