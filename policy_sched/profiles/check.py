@@ -31,6 +31,7 @@ from policy_sched.source import Marked
 
 _POLICY = (models_policy.API_VERSION, models_policy.KIND)
 _CONFIGURATION = (models.API_VERSION, models.KIND)
+_CONFIGURATION_GROUP = "kubescheduler.config.k8s.io/"
 
 
 @dataclass(slots=True)
@@ -47,13 +48,14 @@ class _Found:
         version, kind = kind_of(marked.value)
         if kind in models_policy.TEST_KINDS:
             return
-        if kind == models_policy.KIND and (named or version == models_policy.API_VERSION):
+        ours = version.startswith((models_policy.GROUP, _CONFIGURATION_GROUP))
+        if kind == models_policy.KIND and (named or ours):
             policy, found = load_policy_document(marked)
             self.policies += [] if policy is None else [policy]
         elif kind == models.KIND:
             config, found = load_config_document(marked.value, place)
             self.configs += [] if config is None else [config]
-        elif named or version in (_POLICY[0], _CONFIGURATION[0]):
+        elif named or ours:
             problem = kind_problem(marked.value, (_POLICY, _CONFIGURATION))
             found = [place.diagnostic(problem)]
         else:

@@ -210,7 +210,7 @@ def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> Problem:
     version, kind = kind_of(value)
     for key in ("apiVersion", "kind"):
         if key not in value:
-            hint = " or ".join(f"{k} is {v}" for v, k in expected)
+            hint = "read here: " + ", ".join(f"{k} of {v}" for v, k in expected)
             return Problem((key,), "PS704", f"{key}: Required value", hint)
     kinds = {k: v for v, k in expected}
     if kind in kinds:

@@ -22,6 +22,7 @@ from policy_sched.profiles.document import (
 )
 from policy_sched.profiles.models_policy import (
     API_VERSION,
+    GROUP,
     KIND,
     TEST_KINDS,
     FilterRule,
@@ -95,7 +96,7 @@ def _policies_of(
     documents, problems = parse(SourceFile(path, text))
     policies: list[LoadedPolicy] = []
     for marked in documents:
-        if named or kind_of(marked.value)[1] == KIND:
+        if named or kind_of(marked.value)[0].startswith(GROUP):
             loaded, found = load_policy_document(marked)
             problems += found
             failed = any(d.severity is Severity.ERROR for d in found)

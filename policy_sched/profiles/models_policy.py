@@ -12,6 +12,7 @@ from pydantic import Field, WithJsonSchema
 from policy_sched.profiles.model_types import Document, Many
 
 API_VERSION: Final = "policysched.dev/v1alpha1"
+GROUP: Final = "policysched.dev/"
 KIND: Final = "Policy"
 TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
 """Kinds of the same group that ``policy-sched test`` reads; policies skip them."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from yaml.nodes import ScalarNode
+
 from policy_sched.errors import PolicyError
 from policy_sched.language.sources import (
     FunctionSource,
@@ -129,10 +131,14 @@ class _Texts:
 
 
 def locator(marked: Marked, path: Path) -> Locate:
-    """Return the function from an offset of the scalar at ``path`` to its place in the file."""
+    """Return the function from an offset of the scalar at ``path`` to its place in the file.
+
+    A text that stands for a missing scalar is placed at the start of what lacks it.
+    """
 
     def locate(offset: int) -> tuple[int, int, str]:
-        place = marked.scalar_map(path)(offset)
+        scalar = isinstance(marked.node(path), ScalarNode)
+        place = marked.scalar_map(path)(offset) if scalar else marked.span(path)[0]
         line, column = marked.file.position(place)
         return line, column, marked.file.line_text(line)
 

@@ -216,6 +216,16 @@ def _plan(
     )
 
 
+def place_of(config: LoadedConfig, index: int, name: str) -> Path:
+    """Return where profile ``index`` names an enabled plugin; the profile for a default one."""
+    profile = config.model.profiles[index]
+    for point in (*POINTS, MULTI_POINT):
+        for i, plugin in enumerate(plugin_set(profile, point).enabled):
+            if plugin.name == name:
+                return ("profiles", index, "plugins", point, "enabled", i, "name")
+    return ("profiles", index)
+
+
 def effective_args(name: str, given: PluginArgs | None) -> dict[str, Any]:
     """Return the arguments of an in-tree plugin as plain data, upstream's defaults filled in."""
     defaults = ARGS[name]().model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_HEAD)

@@ -141,7 +141,10 @@ def test_any_value_anywhere_in_a_policy(path: tuple[Any, ...], value: Any) -> No
             assert 1 <= problem.line <= len(lines)
             assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1
         if loaded is not None:
-            policy_source(loaded)
+            for rule in policy_source(loaded).filter:
+                line, column, _ = rule.expression.position(0)
+                assert 1 <= line <= len(lines)
+                assert column >= 1
         else:
             assert problems
 
