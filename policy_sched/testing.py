@@ -56,7 +56,7 @@ def make_pod(  # noqa: PLR0913  # a builder: every argument is a keyword that a 
     asked = dict(requests or {})
     asked |= {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v is not None}
     containers: list[dict[str, Any]] = [
-        {"name": f"c{index}", "image": image} for index, image in enumerate(images or ("",))
+        {"name": f"c{i}", "image": image} for i, image in enumerate(images or ("",))
     ]
     containers[0]["resources"] = {"requests": asked, "limits": dict(limits or {})}
     containers[0]["ports"] = [_port(port) for port in host_ports]
@@ -66,8 +66,6 @@ def make_pod(  # noqa: PLR0913  # a builder: every argument is a keyword that a 
         "schedulingGates": [{"name": gate} for gate in gates],
         **{_SPEC_NAMES[field]: value for field, value in spec.items()},
     }
-    times = {} if created is None else {"creationTimestamp": created}
-    status: dict[str, Any] = {} if started is None else {"startTime": started}
     return _convert(
         {
             "apiVersion": "v1",
@@ -78,10 +76,14 @@ def make_pod(  # noqa: PLR0913  # a builder: every argument is a keyword that a 
                 "uid": f"{namespace}/{name}" if uid is None else uid,
                 "labels": dict(labels or {}),
                 "annotations": dict(annotations or {}),
-                **times,
+                "creationTimestamp": created,
             },
             "spec": body,
-            "status": status | {"nominatedNodeName": nominated_node_name, "phase": phase},
+            "status": {
+                "startTime": started,
+                "nominatedNodeName": nominated_node_name,
+                "phase": phase,
+            },
         },
         Pod,
     )

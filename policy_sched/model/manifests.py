@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -234,9 +235,9 @@ class _Loading:
             message = f"the text is not JSON: {error.msg}"
             self.diagnostics.append(diagnostic(file, error.pos, UNREADABLE, message))
             return
-        documents, problems = parse_documents(file, None)
+        documents, problems = parse_documents(_without_surrogates(file), None)
         if len(documents) == 1 and not problems:
-            self._document(documents[0].value, file, documents[0])
+            self._document(value, file, documents[0])
         elif any("duplicate key" in problem.message for problem in problems):
             self.diagnostics.extend(problems)
         else:
@@ -323,6 +324,15 @@ class _Place:
         """Return file and line of the object."""
         start = 0 if self.marked is None else self.marked.span(self.prefix)[0]
         return f"{self.file.path}:{self.file.position(start)[0]}"
+
+
+_ESCAPE: Final = re.compile(r"\\(?:u[dD][89a-fA-F][0-9a-fA-F]{2}|.)")
+
+
+def _without_surrogates(file: SourceFile) -> SourceFile:
+    """Return a file as long, without the halves of characters which JSON may escape, YAML not."""
+    text = _ESCAPE.sub(lambda found: "x" * 6 if len(found[0]) == 6 else found[0], file.text)
+    return SourceFile(file.path, text, file.first_line)
 
 
 def _is_json(data: bytes) -> bool:

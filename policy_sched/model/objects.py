@@ -82,7 +82,7 @@ def _unknown_kind(version: str, kind: str) -> tuple[Path, str, str, str]:
     if versions:
         message = f"{kind} is not in apiVersion {version!r}"
         return ("apiVersion",), UNKNOWN_KIND, message, f"write apiVersion: {versions[0]}"
-    close = difflib.get_close_matches(kind, [k for _, k in known], n=1, cutoff=0.7)
+    close = difflib.get_close_matches(kind, [k for _, k in known], n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}?" if close else ""
     return ("kind",), UNKNOWN_KIND, f"unknown kind {kind!r} of {version!r}", hint
 
