@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from policy_sched.client.protocol import Client
+from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
@@ -18,6 +19,7 @@ class Handle:
     """The scheduler as plugins see it.
 
     ``cache`` is read-only for plugins; its ``nodes`` are the columns that a filter answers for.
+    ``objects`` are the other API objects, by kind.
     ``now`` returns nanoseconds since the epoch, from whatever clock drives the scheduler.
     """
 
@@ -26,6 +28,7 @@ class Handle:
     nominator: Nominator
     client: Client
     now: Callable[[], int]
+    objects: ApiObjects = field(default_factory=ApiObjects)
 
     @property
     def nodes(self) -> NodeTable:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Client
+from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.framework.evaluation import Evaluator
@@ -96,12 +97,14 @@ def assemble(
 
     ``cached=False`` evaluates every pod from scratch.
     """
+    cache = Cache()
     handle = Handle(
-        Cache(),
+        cache,
         WaitingPods(),
         Nominator(),
         MemoryClient() if client is None else client,
         (lambda: EPOCH) if now is None else now,
+        ApiObjects(objects, cache.nodes.journal),
     )
     profiles: dict[str, Profile] = {}
     for plan in plans:
