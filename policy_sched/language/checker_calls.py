@@ -153,7 +153,11 @@ def finish(
     kinds = [arg.type for arg in args]
     choice = choose(candidates, kinds)
     if choice is None:
-        return _no_overload(candidates, name, kinds, name_span or span, scope)
+        as_method = name_span is not None
+        message = _no_overload(name, kinds, as_method=as_method)
+        return scope.wrong(
+            "PS201", name_span or span, message, "; ".join(closest(candidates, kinds))
+        )
     if choice.clash:
         return scope.wrong("PS208", span, clash_message(choice.clash), CLASH_HINT)
     overload = choice.overload
@@ -174,16 +178,10 @@ def clash_message(clash: Sequence[str]) -> str:
     return f"a quantity of {clash[0]} cannot meet one of {clash[1]}"
 
 
-def _no_overload(
-    candidates: Sequence[Overload], name: str, kinds: list[Type], span: Span, scope: Scope
-) -> Core:
-    found = ", ".join(map(str, kinds))
-    if candidates[0].kind == "method":
-        found = ", ".join(map(str, kinds[1:]))
-        message = f"{kinds[0]} has no method `{name}` for ({found})"
-    else:
-        message = f"`{name}` has no overload for ({found})"
-    return scope.wrong("PS201", span, message, "; ".join(closest(candidates, kinds)))
+def _no_overload(name: str, kinds: list[Type], *, as_method: bool) -> str:
+    if as_method:
+        return f"{kinds[0]} has no method `{name}` for ({', '.join(map(str, kinds[1:]))})"
+    return f"`{name}` has no overload for ({', '.join(map(str, kinds))})"
 
 
 def _constants_are_good(overload: str, args: list[Core], scope: Scope) -> bool:

@@ -165,7 +165,7 @@ class _TreeBuilder(Transformer_NonRecursive[Token, Node]):
     def sel(self, _meta: Meta, items: Tokens) -> Token:
         name = items[0]
         if str(name) in KEYWORDS:
-            self.keyword(name, "a field", f"write [{str(name)!r}] or `{name}` in back-quotes")
+            self.keyword(name, "a field", f'write ["{name}"], or the name in back-quotes')
         return name
 
     def keyword(self, name: Token, role: str, hint: str) -> None:

@@ -1,0 +1,100 @@
+"""Reads policies and expressions from the data files beside the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from policy_sched.language.sources import (
+    FunctionSource,
+    KeySource,
+    PolicySource,
+    PreFilterSource,
+    RuleSource,
+    ScoreSource,
+    Text,
+    VariableSource,
+)
+
+RULES = Path(__file__).parent / "rules"
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    """Return the list of mappings that a YAML data file holds."""
+    loaded: list[dict[str, Any]] = yaml.safe_load((RULES / name).read_text(encoding="utf-8"))
+    return loaded
+
+
+def policy(spec: Mapping[str, Any]) -> PolicySource:
+    """Return a policy's sections as the checker takes them; sections not built are left out."""
+    score = spec.get("score")
+    pre_filter = spec.get("preFilter")
+    return PolicySource(
+        name=spec.get("name", "test"),
+        params=spec.get("params", {}),
+        functions=tuple(
+            FunctionSource(
+                f["name"],
+                tuple(f.get("params", {}).items()),
+                _text(f["expression"], f"functions[{i}].expression"),
+            )
+            for i, f in enumerate(spec.get("functions", ()))
+        ),
+        variables=tuple(
+            VariableSource(v["name"], _text(v["expression"], f"variables[{i}].expression"))
+            for i, v in enumerate(spec.get("variables", ()))
+        ),
+        match_conditions=_texts(spec.get("matchConditions", ()), "matchConditions"),
+        pre_enqueue=_rules(spec.get("preEnqueue", ()), "preEnqueue"),
+        queue_sort=tuple(
+            KeySource(_text(k["expression"], f"queueSort[{i}].expression"), k.get("order", ""))
+            for i, k in enumerate(spec.get("queueSort", ()))
+        ),
+        pre_filter=None
+        if pre_filter is None
+        else PreFilterSource(_text(pre_filter["nodeNames"], "preFilter.nodeNames")),
+        filter=_rules(spec.get("filter", ()), "filter"),
+        score=None if score is None else _score(score),
+    )
+
+
+def _score(score: Mapping[str, Any]) -> ScoreSource:
+    normalize = score.get("normalize")
+    if isinstance(normalize, dict):
+        normalize = _text(normalize["expression"], "score.normalize.expression")
+    return ScoreSource(
+        _text(score["expression"], "score.expression"),
+        normalize,
+        score.get("onError"),
+        _texts(score.get("matchConditions", ()), "score.matchConditions"),
+    )
+
+
+def _text(text: object, path: str) -> Text:
+    return Text(str(text), "rules.yaml", None, path)
+
+
+def _texts(texts: Sequence[object], path: str) -> tuple[Text, ...]:
+    return tuple(_text(text, f"{path}[{i}]") for i, text in enumerate(texts))
+
+
+def _rules(rules: Sequence[Mapping[str, Any]], section: str) -> tuple[RuleSource, ...]:
+    return tuple(_rule(rule, f"{section}[{i}]") for i, rule in enumerate(rules))
+
+
+def _rule(rule: Mapping[str, Any], path: str) -> RuleSource:
+    def optional(key: str) -> Text | None:
+        return _text(rule[key], f"{path}.{key}") if key in rule else None
+
+    resolvable = rule.get("resolvable", True)
+    return RuleSource(
+        _text(rule["expression"], f"{path}.expression"),
+        rule.get("message", ""),
+        optional("messageExpression"),
+        optional("reasons"),
+        resolvable if isinstance(resolvable, bool) else _text(resolvable, f"{path}.resolvable"),
+        rule.get("onError"),
+    )

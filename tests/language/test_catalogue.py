@@ -1,0 +1,55 @@
+"""Promises of the catalogue of problems: each code fails, almost fails, and says the same words."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from policy_sched.errors import Severity
+from policy_sched.language.checker import check_policy
+from policy_sched.language.codes import CODES, WARNINGS
+
+from .rule_files import documents, policy
+
+ENTRIES = documents("catalogue.yaml")
+#: The modules of the front end: what emits the codes that this catalogue shows.
+MODULES = (
+    *("checker", "checker_calls", "checker_definitions", "checker_expressions", "checker_names"),
+    *("checker_operators", "checker_sections", "macros", "parser", "scope", "slips", "strings"),
+    "tree_builder",
+)
+
+
+def title(entry: dict[str, Any]) -> str:
+    """Name a test after its entry."""
+    return f"{entry['code']} {entry['title']}"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=title)
+def test_the_failing_policy_gets_exactly_these_words(entry: dict[str, Any]) -> None:
+    """A mistake is one diagnostic, with place, caret, context and hint."""
+    checked, diagnostics = check_policy(policy(entry["fails"]))
+    assert "\n".join(d.render() for d in diagnostics) + "\n" == entry["says"]
+    assert {d.code for d in diagnostics} == {entry["code"]}
+    assert (checked is None) == any(d.severity is Severity.ERROR for d in diagnostics)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=title)
+def test_the_near_miss_passes_without_a_word(entry: dict[str, Any]) -> None:
+    """What almost makes the mistake is accepted in silence."""
+    checked, diagnostics = check_policy(policy(entry["passes"]))
+    assert [d.render() for d in diagnostics] == []
+    assert checked is not None
+
+
+def test_every_code_that_the_front_end_emits_is_shown() -> None:
+    """No code is emitted that the catalogue lacks, and none is undocumented."""
+    package = resources.files("policy_sched.language")
+    texts = [package.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in MODULES]
+    emitted = {code for text in texts for code in re.findall(r'"(PS\d{3})"', text)}
+    assert emitted == {entry["code"] for entry in ENTRIES}
+    assert emitted <= set(CODES)
+    assert set(WARNINGS) <= set(CODES)
