@@ -53,40 +53,24 @@ def make_pod(  # noqa: PLR0913  # a builder: every argument is a keyword that a 
     unknown = spec.keys() - _SPEC_NAMES.keys()
     if unknown:
         raise TypeError(f"PodSpec has no field {', '.join(sorted(unknown))}")
-    asked = dict(requests or {})
-    asked |= {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v is not None}
+    named = {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v is not None}
+    resources = {"requests": {**(requests or {}), **named}, "limits": dict(limits or {})}
     containers: list[dict[str, Any]] = [
         {"name": f"c{i}", "image": image} for i, image in enumerate(images or ("",))
     ]
-    containers[0]["resources"] = {"requests": asked, "limits": dict(limits or {})}
-    containers[0]["ports"] = [_port(port) for port in host_ports]
+    containers[0] |= {"resources": resources, "ports": [_port(port) for port in host_ports]}
     body = {
         "containers": containers,
         "tolerations": list(tolerations),
         "schedulingGates": [{"name": gate} for gate in gates],
         **{_SPEC_NAMES[field]: value for field, value in spec.items()},
     }
-    return _convert(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "uid": f"{namespace}/{name}" if uid is None else uid,
-                "labels": dict(labels or {}),
-                "annotations": dict(annotations or {}),
-                "creationTimestamp": created,
-            },
-            "spec": body,
-            "status": {
-                "startTime": started,
-                "nominatedNodeName": nominated_node_name,
-                "phase": phase,
-            },
-        },
-        Pod,
-    )
+    meta = _metadata(name, labels, annotations)
+    meta |= {"namespace": namespace, "creationTimestamp": created}
+    meta["uid"] = f"{namespace}/{name}" if uid is None else uid
+    status = {"startTime": started, "nominatedNodeName": nominated_node_name, "phase": phase}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body, "status": status}
+    return _convert(pod, Pod)
 
 
 def make_node(  # noqa: PLR0913  # a builder: every argument is a keyword that a test may leave out
@@ -114,12 +98,7 @@ def make_node(  # noqa: PLR0913  # a builder: every argument is a keyword that a
         {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {
-                "name": name,
-                "uid": name,
-                "labels": dict(labels or {}),
-                "annotations": dict(annotations or {}),
-            },
+            "metadata": _metadata(name, labels, annotations),
             "spec": {"taints": [_taint(t) for t in taints], "unschedulable": unschedulable},
             "status": {
                 "allocatable": allocatable,
@@ -132,6 +111,17 @@ def make_node(  # noqa: PLR0913  # a builder: every argument is a keyword that a
         },
         Node,
     )
+
+
+def _metadata(
+    name: str, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "uid": name,
+        "labels": dict(labels or {}),
+        "annotations": dict(annotations or {}),
+    }
 
 
 def _port(port: int | HostPort | Mapping[str, Any]) -> dict[str, Any]:

@@ -68,6 +68,15 @@ _PARTS: Final = re.compile(
 )
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)")
 
+_PLAIN: Final = re.compile(r"([0-9]{1,9})(m|k|M|G|Ki|Mi|Gi|)", re.ASCII)
+"""Amounts that need neither rounding nor capping."""
+
+_PLAIN_NANOS: Final[dict[str, int]] = {
+    **{suffix: 10 ** (9 + _DECIMAL[suffix]) for suffix in ("m", "", "k", "M", "G")},
+    **{suffix: NANO << _BINARY[suffix] for suffix in ("Ki", "Mi", "Gi")},
+}
+"""Nano-units that one of such a suffix stands for."""
+
 
 class Quantity(msgspec.Struct, frozen=True, gc=False):
     """An exact amount: ``nanos`` nano-units, the format, and the text if that is canonical."""
@@ -102,7 +111,9 @@ class Quantity(msgspec.Struct, frozen=True, gc=False):
 
 def _round_up(nanos: int, unit: int) -> int:
     rounded = -(-nanos // unit) if nanos >= 0 else nanos // unit
-    return min(max(rounded, MIN_INT64), MAX_INT64)
+    if MIN_INT64 <= rounded <= MAX_INT64:
+        return rounded
+    return MAX_INT64 if rounded > 0 else MIN_INT64
 
 
 def _canonical(nanos: int, written: Format) -> str:
@@ -179,6 +190,9 @@ def _written_canonically(whole: str, fraction: str, exponent: int, written: Form
 @lru_cache(maxsize=65_536)
 def nanos(amount: Amount) -> int:
     """Return an amount of a manifest in nano-units. Raises ValueError as `parse` does."""
+    plain = _PLAIN.fullmatch(amount) if isinstance(amount, str) else None
+    if plain is not None:  # nearly every amount there is
+        return int(plain[1]) * _PLAIN_NANOS[plain[2]]
     return quantity(amount).nanos
 
 

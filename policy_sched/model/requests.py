@@ -26,6 +26,7 @@ DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 """Bytes that a container without a memory request counts for in scoring (upstream's value)."""
 
 _DEFAULTS: Final = {"cpu": DEFAULT_MILLI_CPU * MICRO, "memory": DEFAULT_MEMORY * NANO}
+_DEFAULT_UNITS: Final = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
 _BASIC: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 Nanos = dict[str, int]
@@ -90,9 +91,11 @@ def totals(pod: Pod) -> Totals:
 @lru_cache(maxsize=16_384)
 def _simple_totals(requests: tuple[tuple[str, Amount], ...]) -> Totals:
     """Return the totals of a pod that is one container with these requests."""
-    amounts = {name: nanos(amount) for name, amount in requests}
-    non_zero = _in_units(_DEFAULTS | amounts)
-    return Totals(_in_units(amounts), non_zero, non_zero)
+    asked = _in_units({name: nanos(amount) for name, amount in requests})
+    if "cpu" in asked and "memory" in asked:
+        return Totals(asked, asked, asked)
+    non_zero = _DEFAULT_UNITS | asked
+    return Totals(asked, non_zero, non_zero)
 
 
 def _general_totals(pod: Pod) -> Totals:
