@@ -25,11 +25,10 @@ def call(node: CallExpr, scope: Scope) -> Core:
     if node.name in FUNCTIONS:
         args = [scope.infer(arg) for arg in node.args]
         return finish(FUNCTIONS[node.name], node.name, args, node.span, scope)
+    if node.name in OUTSIDE:
+        return _outside(node.name, node.name_span, scope)
     for arg in node.args:
         scope.infer(arg)
-    if node.name in OUTSIDE:
-        message = f"{OUTSIDE[node.name]} is CEL, but not part of rules"
-        return scope.wrong("PS014", node.name_span, message)
     message = f"no function is called `{node.name}`"
     if node.name in METHODS or node.name in macros.METHOD_MACROS:
         return scope.wrong("PS101", node.name_span, message, f"write `x.{node.name}(...)`")
@@ -53,20 +52,23 @@ def method(node: MethodExpr, scope: Scope) -> Core:
             return _dotted(target.name, node, scope)
     if macros.is_macro(node):
         return macros.expand(node, scope)
+    if node.name in OUTSIDE and node.name not in METHODS:
+        return _outside(node.name, node.name_span, scope)
     receiver = scope.infer(target)
     args = [receiver, *_arguments(node, scope)]
     if node.name in METHODS:
         return finish(METHODS[node.name], node.name, args, node.span, scope, node.name_span)
     if receiver.type == ERROR:
         return silent(node.span)
-    if node.name in OUTSIDE:
-        message = f"{OUTSIDE[node.name]} is CEL, but not part of rules"
-        return scope.wrong("PS014", node.name_span, message)
     message = f"{receiver.type} has no method `{node.name}`"
     if node.name in FUNCTIONS or node.name in scope.unit.definitions.declared_functions:
         return scope.wrong("PS101", node.name_span, message, f"write `{node.name}(x)`")
     message += did_you_mean(node.name, methods_of(receiver.type))
     return scope.wrong("PS101", node.name_span, message)
+
+
+def _outside(name: str, span: Span, scope: Scope) -> Core:
+    return scope.wrong("PS014", span, f"{OUTSIDE[name]} is CEL, but not part of rules")
 
 
 def methods_of(kind: Type) -> list[str]:
@@ -86,12 +88,11 @@ def _arguments(node: MethodExpr, scope: Scope) -> list[Core]:
 
 def _dotted(namespace: str, node: MethodExpr, scope: Scope) -> Core:
     name = f"{namespace}.{node.name}"
+    if name not in FUNCTIONS and node.name in OUTSIDE:
+        return _outside(node.name, node.name_span, scope)
     args = [scope.infer(arg) for arg in node.args]
     if name in FUNCTIONS:
         return finish(FUNCTIONS[name], name, args, node.span, scope)
-    if node.name in OUTSIDE:
-        message = f"{OUTSIDE[node.name]} is CEL, but not part of rules"
-        return scope.wrong("PS014", node.name_span, message)
     names = [full for full in FUNCTIONS if full.startswith(f"{namespace}.")]
     close = nearest(name, names)
     message = f"no function is called `{name}`" + (f"; did you mean '{close}'?" if close else "")

@@ -78,7 +78,7 @@ def _unknown_name(node: Ident, scope: Scope) -> Core:
         if not close:
             found = [f"`{v}.{name}`" for v in sorted(visible & {*VARIABLES}) if _has(v, name)]
             hint = f"visible here: {', '.join(sorted(visible))}"
-            hint = f"write {' or '.join(found)}" if found else hint
+            hint = f"write one of {', '.join(found)}" if found else hint
     return scope.wrong("PS101", node.span, message, hint)
 
 

@@ -243,9 +243,11 @@ def map_literal(node: MapExpr, scope: Scope) -> Core:
     if key is None or value is None:
         return silent(node.span)
     if key not in (STRING, INT, BOOL, UNKNOWN):
-        return scope.wrong(
-            "PS203", keys[0].span, f"a map's keys are string, int or bool, not {key}"
-        )
+        message = f"a map's keys are string, int or bool, not {key}"
+        return scope.wrong("PS203", keys[0].span, message)
+    twice = _repeated(keys)
+    if twice is not None:
+        return scope.wrong("PS111", twice.span, "the map has this key already")
     return MapLit(
         keys=keys,
         values=values,
@@ -253,6 +255,17 @@ def map_literal(node: MapExpr, scope: Scope) -> Core:
         type=map_of(key, value),
         span=node.span,
     )
+
+
+def _repeated(keys: Sequence[Core]) -> Core | None:
+    """Return the first literal key that stands in the map for the second time."""
+    seen = set()
+    for key in keys:
+        if isinstance(key, Const):
+            if key.value in seen:
+                return key
+            seen.add(key.value)
+    return None
 
 
 def is_empty_literal(tree: Core) -> bool:

@@ -91,6 +91,8 @@ CODES: Final[dict[str, str]] = {
     "PS704": "missing key",
     "PS705": "unknown policy or builtin",
     "PS706": "apiVersion",
+    "PS707": "value not allowed",
+    "PS708": "duplicate",
 }
 #: Codes that are not errors.
 WARNINGS: Final[dict[str, Severity]] = {

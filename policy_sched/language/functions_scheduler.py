@@ -52,7 +52,7 @@ selector.matches(map(string, string)) -> bool | | Whether the labels satisfy the
 resources.fitsIn(resources) -> bool | | Whether every amount above zero is within the other's.
 resources.fitsIn(resources, list(string)) -> bool | | As fitsIn, but these names are not looked at.
 resources.fitsIn(resources, list(string), list(string)) -> bool | | Nor names of these groups.
-resources.names() -> list(string) | | The names, in order.
+resources.names() -> list(string) | | cpu, memory, ephemeral-storage, then the others by name.
 isScalarResource(string) -> bool | | Whether it is extended, huge pages or an attachable volume.
 isExtendedResource(string) -> bool | | Whether it is a resource that a device plugin advertises.
 HostPort.conflicts(HostPort) -> bool | | Same protocol and port, on one address or on all.

@@ -198,6 +198,38 @@ class TestMistakes:
         source = PolicySource("test", filter=(RuleSource(text),))
         assert len(check_policy(source)[1]) == 100
 
+    @pytest.mark.parametrize(
+        ("text", "hint"),
+        [
+            ("limit > 1", "write `params.limit`"),
+            ("tier == 1", "write `variables.tier`"),
+            ("variables.limit > 1", "write `params.limit`"),
+            ("half + 1 > 2", "`half` is a function: call it"),
+            ("clamp", "`clamp` is a function: call it"),
+            (
+                "labels.size() > 1",
+                "write one of `namespaceObject.labels`, `node.labels`, `pod.labels`",
+            ),
+            ("namespaceObject.labels.contains('a')", "string.contains(string) -> bool"),
+            ("pod.tolerates", "`tolerates` is a method: write `.tolerates(...)`"),
+            ("tier.half()", "write `variables.tier`"),
+            ("node.name.half()", "write `half(x)`"),
+            ("half('a') > 1", ""),
+            ("half() > 1", "half(int)"),
+            ("variables.tir > 1", ""),
+        ],
+    )
+    def test_hints_say_what_to_write(self, text: str, hint: str) -> None:
+        """A name that stands elsewhere is pointed out, with what to write."""
+        spec = {
+            "params": {"limit": 1},
+            "functions": [{"name": "half", "params": {"n": "int"}, "expression": "n / 2"}],
+            "variables": [{"name": "tier", "expression": "1"}],
+            "filter": [{"expression": text}],
+        }
+        _, (problem,) = check_policy(policy(spec))
+        assert problem.hint == hint
+
     def test_places_come_from_the_file(self) -> None:
         """A text says where its characters stand in the file."""
         text = Text(
