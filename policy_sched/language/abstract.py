@@ -114,6 +114,8 @@ class Comprehension:
 
 Abstract: TypeAlias = Static | Val | Opt | NodeRecord | ImageRecord | NodeMap | Wide | Comprehension
 
+#: The years 1 to 9999 in ns since 1970: beyond int64, so arithmetic on them is never unchecked.
+_YEARS: Final = Interval(-62_135_596_800 * 10**9, 253_402_300_800 * 10**9 - 1)
 _REPS: Final = {BOOL: "b", INT: "i", DURATION: "i", TIMESTAMP: "i", DOUBLE: "f", STRING: "s"}
 
 
@@ -128,4 +130,6 @@ def range_of(kind: Type) -> Interval:
     """Return all that a value of a type can be, as far as it is a number."""
     if kind == BOOL:
         return BOOLS
+    if kind == TIMESTAMP:
+        return _YEARS
     return INT64 if rep_of(kind) == "i" else DOUBLES

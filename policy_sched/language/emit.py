@@ -18,7 +18,7 @@ from policy_sched.language.placement import Placement, Scope, Shapes
 from policy_sched.language.slots import Slots
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z|[0-9]+\Z")
-_SMALL = frozenset({"pod", "ctx", "row", "none"})
+_SMALL = frozenset({"pod", "ctx", "cluster", "row", "none", "score", "scores"})
 INDENT = "    "
 
 

@@ -11,10 +11,11 @@ from typing import Final
 
 VECTOR: Final[dict[str, str]] = {
     "row": "rt.row_numbers(rows)",
+    "score": "ctx.score",
     "column": "{d}.values[rows]",
     "column_of": "column(({d}, {0})).values[rows]",
     "fits": "fits_rows(rt, {d}, {0}, rows)",
-    "affinity": "affinity_rows(rt, {0}, rows)",
+    "affinity": "affinity_rows(rt, {0}, {1}, rows)",
     "preference": "preference_rows(rt, {0}, rows)",
     "and": "({0} & {1})",
     "or": "({0} | {1})",

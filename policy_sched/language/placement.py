@@ -117,7 +117,9 @@ class Shapes:
 
     def is_region(self, op: Op) -> bool:
         """Tell whether ``op``, asked for as an array, is the root of a region."""
-        return op.level is Level.NODE and (not self.has_array(op) or self.per_distinct(op))
+        if op.level is Level.SCALAR or op.kind in ("val", "err"):
+            return False
+        return not self.has_array(op) or self.per_distinct(op)
 
 
 @dataclass(eq=False, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.language.ranges import INT_MAX, INT_MIN
+from policy_sched.language.ranges import INT_MIN
 
 #: An array of any dtype, or a number: which of them only the rule and the table decide.
 Rows: TypeAlias = Any
@@ -131,7 +131,7 @@ def truncate_rows(numbers: Rows) -> Rows:
 def int_of_double_rows(numbers: Rows, site: int) -> tuple[Rows, Rows]:
     """Return (truncated, error): overflow's site, or not_finite's, which is 4 further."""
     numbers = np.asarray(numbers, dtype=np.float64)
-    right = (numbers >= -_HALF) & (numbers < _HALF)
+    right = (numbers > -_HALF) & (numbers < _HALF)
     errors = np.where(right, 0, np.where(np.isfinite(numbers), site, site + 4))
     return np.where(right, numbers, 0.0).astype(np.int64), errors
 

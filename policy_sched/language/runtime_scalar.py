@@ -69,7 +69,7 @@ def truncate(number: float) -> int:
 
 def int_of_double(number: float, site: int) -> tuple[int, int]:
     """Return (truncated, 0), or (0, error); ``site`` is overflow's, not_finite's is 4 further."""
-    if -(2.0**63) <= number < 2.0**63:
+    if -(2.0**63) < number < 2.0**63:
         return int(number), 0
     return 0, site if math.isfinite(number) else site + 4
 

@@ -1,0 +1,118 @@
+"""One expression by itself: compiled, bound to a table, evaluated for all rows and for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_table import PodTable
+from policy_sched.language.abstract import rep_of
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.generate import Functions, Program, generate
+from policy_sched.language.ir import KINDS, Level, Site
+from policy_sched.language.lower import make_lowering
+from policy_sched.language.ranges import Interval
+from policy_sched.language.reads import Reads, find_reads
+from policy_sched.language.runtime import Runtime
+from policy_sched.language.typed import Core, UserFunction
+from policy_sched.language.types import RecordType
+from policy_sched.model.pod_info import PodInfo
+
+#: The number of an error kind in the catalogue is this and its number in ir.KINDS (PS601..607).
+FIRST_ERROR = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression. ``range`` is None where the value is no number."""
+
+    program: Program
+    sites: tuple[Site, ...]
+    range: Interval | None
+    can_fail: bool
+    reads: Reads
+    by_row: bool
+
+    def bind(self, nodes: NodeTable, pods: PodTable | None = None) -> BoundExpression:
+        """Return the expression over one table."""
+        del pods
+        runtime = Runtime(nodes)
+        return BoundExpression(self, self.program.bind(runtime), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundExpression:
+    """An expression over a table."""
+
+    expression: Expression
+    functions: Functions
+    table: NodeTable
+
+    def vector(
+        self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp] | None = None
+    ) -> tuple[list[Any], list[int]]:
+        """Return a value and an error (0, or 601..607) per row; a value under an error is garbage."""
+        n = self.table.n if rows is None else len(rows)
+        chosen = slice(0, n) if rows is None else rows
+        with np.errstate(all="ignore"):
+            out = self.functions.vector(pod, cycle, chosen, n)
+        values = per_row(out[0], n, listed=self.expression.by_row)
+        errors = per_row(out[1], n) if self.expression.can_fail else [0] * n
+        return values, [self._kind(site) for site in errors]
+
+    def scalar(self, pod: PodInfo, cycle: Cycle, row: int) -> tuple[Any, int]:
+        """Return the value and the error of one row."""
+        out = self.functions.scalar(pod, cycle, row)
+        return out[0], self._kind(out[1]) if self.expression.can_fail else 0
+
+    def _kind(self, site: int) -> int:
+        kind = self.expression.sites[site].kind
+        return FIRST_ERROR + kind if kind else 0
+
+
+def per_row(values: Any, n: int, *, listed: bool = False) -> list[Any]:
+    """Return an array, or one value for all rows, as a list; ``listed``: a list has a row each."""
+    if isinstance(values, np.ndarray) and values.ndim:
+        found: list[Any] = values.tolist()
+        return found
+    if listed and isinstance(values, list):
+        return values
+    if isinstance(values, (np.ndarray, np.generic)):
+        return [values.item()] * n
+    return [values] * n
+
+
+def compile_expression(
+    core: Core,
+    params: Mapping[str, Any] | None = None,
+    params_type: RecordType | None = None,
+    functions: Mapping[str, UserFunction] | None = None,
+    variables: Sequence[tuple[str, Core]] = (),
+) -> Expression:
+    """Compile one checked expression. Raises lowering.Refusal where something has no kernel."""
+    low = make_lowering(params or {}, params_type or RecordType("record"), functions or {})
+    for name, body in variables:
+        low.globals[f"variables.{name}"] = low.thunk(body, {})
+    value = low.plain(low.lower(core, {}))
+    roots = [value.op] if value.err is None else [value.op, value.err]
+    number = rep_of(core.type) in "if"
+    return Expression(
+        program=generate(roots),
+        sites=tuple(low.build.sites),
+        range=low.range(value) if number else None,
+        can_fail=value.err is not None,
+        reads=find_reads(roots),
+        by_row=value.op.level is Level.NODE,
+    )
+
+
+def error_name(number: int) -> str:
+    """Return the kind of an error by its number in the catalogue, such as ``overflow``."""
+    return KINDS[number - FIRST_ERROR] if number else ""
+
+

@@ -1,0 +1,47 @@
+"""The table of kernels: for each overload, a function over plain Python values.
+
+A kernel gives the value, or raises `Fault`. It is what constants are folded with, what one row is
+computed with where no cheaper form exists, and so the meaning that every cheaper form must equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from policy_sched.language import (
+    kernels_lists,
+    kernels_numbers,
+    kernels_scheduler,
+    kernels_semver,
+    kernels_strings,
+    kernels_time,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function over plain values; ``fallible`` ones may raise Fault."""
+
+    function: Callable[..., Any]
+    fallible: bool
+
+
+_ROOMS: Final = (
+    kernels_numbers,
+    kernels_lists,
+    kernels_strings,
+    kernels_time,
+    kernels_semver,
+    kernels_scheduler,
+)
+KERNELS: Final[dict[str, Kernel]] = {
+    **{name: Kernel(f, False) for room in _ROOMS for name, f in room.TOTAL.items()},
+    **{name: Kernel(f, True) for room in _ROOMS for name, f in room.PARTIAL.items()},
+}
+#: The same over quantities that have no unit yet (exact amounts).
+FREE: Final[dict[str, Kernel]] = {
+    **{name: Kernel(f, False) for name, f in kernels_numbers.FREE_TOTAL.items()},
+    **{name: Kernel(f, True) for name, f in kernels_numbers.FREE_PARTIAL.items()},
+}

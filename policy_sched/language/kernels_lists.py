@@ -1,0 +1,214 @@
+"""Kernels over lists, maps and sets: what each overload computes for plain Python values."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from policy_sched.language.faults import Fault, Some
+from policy_sched.language.ir import NO_VALUE, OUT_OF_RANGE
+from policy_sched.language.kernels_numbers import quotient
+from policy_sched.language.runtime_scalar import deviation, int64, mean
+
+Function = Callable[..., Any]
+
+
+def equal(a: object, b: object) -> bool:
+    """Compare two values of one type; NaN is unequal to itself, also inside of a list."""
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
+    if isinstance(a, Some) and isinstance(b, Some):
+        return equal(a.value, b.value)
+    return not (isinstance(a, float) and math.isnan(a)) and bool(a == b)
+
+
+def contains(item: object, items: Sequence[object]) -> bool:
+    """Tell whether a list has an equal element."""
+    if isinstance(item, (str, int)):
+        return item in items
+    return any(equal(item, other) for other in items)
+
+
+def has_key(whole: Collection[object], key: object) -> bool:
+    """Tell whether a map has a key."""
+    return key in whole
+
+
+def value_at(whole: Mapping[object, object], key: object, default: object) -> object:
+    """Return a map's value, or ``default``."""
+    return whole.get(key, default)
+
+
+def amount(whole: Mapping[str, int], name: str) -> int:
+    """Return a resource's amount, 0 where it is not named."""
+    return whole.get(name, 0)
+
+
+def has_element(items: Sequence[object], position: int) -> bool:
+    """Tell whether a list has an element at a position."""
+    return 0 <= position < len(items)
+
+
+def element(items: Sequence[object], position: int, default: object) -> object:
+    """Return a list's element, or ``default``."""
+    return items[position] if 0 <= position < len(items) else default
+
+
+def sorted_keys(whole: Mapping[Any, object]) -> list[Any]:
+    """Return a map's keys in order: the order in which maps are iterated."""
+    return sorted(whole)
+
+
+def total(items: Sequence[Any]) -> Any:
+    """Return the sum of ints in index order; fault: overflow."""
+    found = 0
+    for item in items:
+        found = int64(found + item)
+    return found
+
+
+def double_total(items: Sequence[float]) -> float:
+    """Return the sum of doubles in index order, from the first on; 0.0 of nothing."""
+    found = 0.0
+    for item in items:
+        found += item
+    return found
+
+
+def _extreme(better: Callable[[Any, Any], bool]) -> Function:
+    def found(items: Sequence[Any]) -> Any:
+        if not items:
+            raise Fault(NO_VALUE)
+        best = items[0]
+        for item in items:
+            if better(item, best):
+                best = item
+        return best
+
+    return found
+
+
+def index_of(items: Sequence[object], item: object) -> int:
+    """Return the first position of an equal element, or -1."""
+    return next((i for i, other in enumerate(items) if equal(other, item)), -1)
+
+
+def last_index_of(items: Sequence[object], item: object) -> int:
+    """Return the last position of an equal element, or -1."""
+    found = [i for i, other in enumerate(items) if equal(other, item)]
+    return found[-1] if found else -1
+
+
+def distinct(items: Sequence[object]) -> list[object]:
+    """Return each value once, in order of first appearance."""
+    found: list[object] = []
+    for item in items:
+        if not contains(item, found):
+            found.append(item)
+    return found
+
+
+def ordered(items: Sequence[Any]) -> list[Any]:
+    """Return the elements in ascending order; equal ones keep theirs."""
+    result: list[Any] = []
+    for item in items:
+        at = len(result)
+        while at and item < result[at - 1]:
+            at -= 1
+        result.insert(at, item)
+    return result
+
+
+def is_sorted(items: Sequence[Any]) -> bool:
+    """Tell whether no element is less than the one before it."""
+    return not any(b < a for a, b in zip(items, items[1:], strict=False))
+
+
+def weighted_mean(values: Sequence[int], weights: Sequence[int]) -> int:
+    """Return sum(v*w) / sum(w), truncated; 0 where sum(w) is 0. Lists of one length."""
+    if len(values) != len(weights):
+        raise Fault(OUT_OF_RANGE)
+    whole = total(weights)
+    upper = 0
+    for value, weight in zip(values, weights, strict=True):
+        upper = int64(upper + int64(value * weight))
+    return quotient(upper, whole) if whole else 0
+
+
+def includes_map(whole: Mapping[Any, object], part: Mapping[Any, object]) -> bool:
+    """Tell whether all entries of ``part`` are in ``whole`` and equal."""
+    return all(key in whole and equal(whole[key], value) for key, value in part.items())
+
+
+def contains_all(items: Sequence[object], others: Sequence[object]) -> bool:
+    """Tell whether a list has every element of another."""
+    return all(contains(other, items) for other in others)
+
+
+def _first(items: Sequence[object]) -> Some | None:
+    return Some(items[0]) if items else None
+
+
+def _last(items: Sequence[object]) -> Some | None:
+    return Some(items[-1]) if items else None
+
+
+def _range(number: int) -> list[int]:
+    if number > 1_000_000:
+        raise Fault(OUT_OF_RANGE)
+    return list(range(number))
+
+
+def _doubles(items: Sequence[float]) -> list[float]:
+    return [float(item) for item in items]
+
+
+TOTAL: Final[dict[str, Function]] = {
+    "eq_any_any": equal,
+    "ne_any_any": lambda a, b: not equal(a, b),
+    "in_any_list": contains,
+    "in_any_map": lambda key, whole: key in whole,
+    "in_string_resources": lambda key, whole: key in whole,
+    "add_list_list": lambda a, b: [*a, *b],
+    "add_string_string": operator.add,
+    "size_string": len,
+    "size_list": len,
+    "size_map": len,
+    "isSorted_list": is_sorted,
+    "indexOf_list_any": index_of,
+    "lastIndexOf_list_any": last_index_of,
+    "distinct_list": distinct,
+    "sort_list": ordered,
+    "first_list": _first,
+    "last_list": _last,
+    "flatten_list": lambda lists: [item for items in lists for item in items],
+    "reverse_list": lambda items: [*reversed(items)],
+    "sets_contains_list_list": contains_all,
+    "sets_intersects_list_list": lambda a, b: any(contains(item, b) for item in a),
+    "sets_equivalent_list_list": lambda a, b: contains_all(a, b) and contains_all(b, a),
+    "mean_list": lambda items: mean(_doubles(items)),
+    "stddev_list": lambda items: deviation(_doubles(items)),
+    "includes_map_map": includes_map,
+    "includes_list_any": lambda items, item: contains(item, items),
+    "optional_of_any": Some,
+    "optional_none": lambda: None,
+    "optional_ofNonZeroValue_any": lambda value: Some(value) if value else None,
+    "optional_unwrap_list": lambda items: [item.value for item in items if item is not None],
+    "unwrapOpt_list": lambda items: [item.value for item in items if item is not None],
+    "hasValue_optional": lambda value: value is not None,
+    "join_list": "".join,
+    "join_list_string": lambda items, separator: separator.join(items),
+}
+PARTIAL: Final[dict[str, Function]] = {
+    "sum_list": total,
+    "min_list": _extreme(operator.lt),
+    "max_list": _extreme(operator.gt),
+    "math_least_list": _extreme(operator.lt),
+    "math_greatest_list": _extreme(operator.gt),
+    "weightedMean_list_list": weighted_mean,
+    "lists_range_int": _range,
+}

@@ -1,0 +1,143 @@
+"""Kernels over the scheduler's own values: tolerations, ports, resources, selectors, hashes.
+
+A method of the pod is given the part of the pod that it reads, so that what a rule reads shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from policy_sched.language.faults import Fault, Some
+from policy_sched.language.ir import CONVERSION
+from policy_sched.model.affinity import NodeAffinity
+from policy_sched.model.records import HostPort, Taint, Toleration
+from policy_sched.model.selectors import (
+    Requirement,
+    Selector,
+    node_matcher,
+    required_node_names,
+    requirement,
+)
+
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+_SET: Final = re.compile(r"\s*(\S+)\s+(in|notin)\s*\(([^()]*)\)\s*")
+_EQUALS: Final = re.compile(r"\s*([^\s=!<>]+)\s*(==|=|!=)\s*([^\s=!]*)\s*")
+_EXISTS: Final = re.compile(r"\s*(!?)\s*([^\s=!<>()]+)\s*")
+_COMPARES: Final = re.compile(r"\s*([^\s=!<>]+)\s*([<>])\s*(-?\d+)\s*")
+_PART: Final = re.compile(r"(?:[^,(]|\([^)]*\))+")
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """Tell whether one of the tolerations tolerates the taint."""
+    key, value, effect = taint.key, taint.value, taint.effect
+    for toleration in tolerations:
+        if toleration.tolerates(key, value, effect):
+            return True
+    return False
+
+
+def make_taint(key: str, value: str, effect: str) -> Taint:
+    """Return a taint."""
+    return Taint(key=key, value=value, effect=effect)
+
+
+def fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
+    """Tell whether every amount above zero is within the room."""
+    return all(n <= room.get(name, 0) for name, n in wanted.items() if n > 0)
+
+
+def without(
+    wanted: Mapping[str, int], names: Collection[str], groups: Collection[str] = ()
+) -> dict[str, int]:
+    """Return amounts without those of some names, and of some names' domains."""
+    return {
+        name: n
+        for name, n in wanted.items()
+        if name not in names and not ("/" in name and name.split("/", 1)[0] in groups)
+    }
+
+
+def is_extended_resource(name: str) -> bool:
+    """Tell whether a resource is one that a device plugin advertises (upstream's rule)."""
+    if "/" not in name or "kubernetes.io/" in name:
+        return False
+    return not name.startswith("requests.")
+
+
+def is_scalar_resource(name: str) -> bool:
+    """Tell whether a resource is extended, huge pages or an attachable volume."""
+    return name.startswith(("hugepages-", "attachable-volumes-")) or is_extended_resource(name)
+
+
+def _requirement(part: str) -> Requirement:
+    if found := _SET.fullmatch(part):
+        values = tuple(value.strip() for value in found[3].split(","))
+        return requirement(found[1], "In" if found[2] == "in" else "NotIn", values)
+    if found := _EQUALS.fullmatch(part):
+        return requirement(found[1], "NotIn" if found[2] == "!=" else "In", (found[3],))
+    if found := _COMPARES.fullmatch(part):
+        return requirement(found[1], "Gt" if found[2] == ">" else "Lt", (found[3],))
+    if found := _EXISTS.fullmatch(part):
+        return requirement(found[2], "DoesNotExist" if found[1] else "Exists", ())
+    raise Fault(CONVERSION)
+
+
+def selector(text: str) -> Selector:
+    """Read a label selector such as "a in (b, c), !d"; fault: conversion."""
+    try:
+        return Selector(tuple(_requirement(part) for part in _PART.findall(text)))
+    except ValueError:
+        raise Fault(CONVERSION) from None
+
+
+def stable_hash(text: str) -> int:
+    """Return FNV-1a of 64 bits of the text's UTF-8, without its sign bit."""
+    found = _FNV_OFFSET
+    for byte in text.encode():
+        found = (found ^ byte) * _FNV_PRIME % 2**64
+    return found & (2**63 - 1)
+
+
+def _bucket(text: str, buckets: int) -> int:
+    if buckets <= 0:
+        raise Fault(CONVERSION)
+    return stable_hash(text) % buckets
+
+
+def has_preferred(affinity: NodeAffinity | None) -> bool:
+    """Tell whether an affinity has preferred terms that can score."""
+    return bool(affinity and affinity.preferred)
+
+
+def has_required(affinity: NodeAffinity | None, node_selector: Mapping[str, str]) -> bool:
+    """Tell whether a pod requires anything of its node."""
+    return bool(node_selector) or node_matcher(affinity).has_required
+
+
+def required_names(affinity: NodeAffinity | None) -> Some | None:
+    """Return the only nodes that required terms allow, in order, or none."""
+    names = required_node_names(affinity)
+    return None if names is None else Some(sorted(names))
+
+
+TOTAL: Final[dict[str, Callable[..., Any]]] = {
+    "taint_string_string_string": make_taint,
+    "conflicts_hostport_hostport": HostPort.conflicts,
+    "fitsIn_resources_resources": fits,
+    "fitsIn_resources_resources_list": lambda a, b, names: fits(without(a, names), b),
+    "fitsIn_resources_resources_list_list": lambda a, b, names, groups: fits(
+        without(a, names, groups), b
+    ),
+    "names_resources": sorted,
+    "isScalarResource_string": is_scalar_resource,
+    "isExtendedResource_string": is_extended_resource,
+    "matches_selector_map": Selector.matches,
+    "stableHash_string": stable_hash,
+}
+PARTIAL: Final[dict[str, Callable[..., Any]]] = {
+    "selector_string": selector,
+    "stableHash_string_int": _bucket,
+}

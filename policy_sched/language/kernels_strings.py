@@ -1,0 +1,106 @@
+"""Kernels over strings: what each overload computes for plain Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from policy_sched.language.faults import Fault
+from policy_sched.language.ir import CONVERSION, OUT_OF_RANGE
+from policy_sched.language.kernels_format import quoted
+
+Function = Callable[..., Any]
+#: Unicode's White_Space, as Go's strings.TrimSpace has it.
+_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+    + "".join(chr(c) for c in range(0x2000, 0x200B))
+)
+_LOWER: Final = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
+_UPPER: Final = {c: c - 32 for c in range(ord("a"), ord("z") + 1)}
+
+
+@lru_cache(maxsize=1024)
+def _pattern(text: str) -> Any:
+    try:
+        return re2.compile(text)
+    except re2.error:
+        raise Fault(CONVERSION) from None
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return _pattern(pattern).search(text) is not None
+
+
+def _find(text: str, pattern: str) -> str:
+    found = _pattern(pattern).search(text)
+    return "" if found is None else str(found.group(0))
+
+
+def _within(text: str, position: int) -> int:
+    if not 0 <= position <= len(text):
+        raise Fault(OUT_OF_RANGE)
+    return position
+
+
+def _char_at(text: str, position: int) -> str:
+    return text[_within(text, position) : position + 1]
+
+
+def _index_from(text: str, part: str, start: int) -> int:
+    return text.find(part, _within(text, start))
+
+
+def _last_index_to(text: str, part: str, last: int) -> int:
+    return text.rfind(part, 0, _within(text, last) + len(part))
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if separator:
+        return text.split(separator, limit - 1 if limit > 0 else -1)
+    if limit < 0 or limit >= len(text):
+        return list(text)
+    return [*text[: limit - 1], text[limit - 1 :]]
+
+
+def _from(text: str, start: int) -> str:
+    return text[_within(text, start) :]
+
+
+def _between(text: str, start: int, end: int) -> str:
+    if _within(text, start) > _within(text, end):
+        raise Fault(OUT_OF_RANGE)
+    return text[start:end]
+
+
+TOTAL: Final[dict[str, Function]] = {
+    "contains_string_string": lambda text, part: part in text,
+    "startsWith_string_string": str.startswith,
+    "endsWith_string_string": str.endswith,
+    "indexOf_string_string": str.find,
+    "lastIndexOf_string_string": str.rfind,
+    "lowerAscii_string": lambda text: text.translate(_LOWER),
+    "upperAscii_string": lambda text: text.translate(_UPPER),
+    "replace_string_string_string": str.replace,
+    "replace_string_string_string_int": lambda text, old, new, limit: text.replace(
+        old, new, max(limit, -1)
+    ),
+    "split_string_string": _split,
+    "split_string_string_int": _split,
+    "trim_string": lambda text: text.strip(_SPACE),
+    "reverse_string": lambda text: text[::-1],
+    "strings_quote_string": quoted,
+}
+PARTIAL: Final[dict[str, Function]] = {
+    "matches_string_string": _matches,
+    "find_string_string": _find,
+    "charAt_string_int": _char_at,
+    "indexOf_string_string_int": _index_from,
+    "lastIndexOf_string_string_int": _last_index_to,
+    "substring_string_int": _from,
+    "substring_string_int_int": _between,
+}

@@ -1,0 +1,191 @@
+"""Lowers what makes one value of a list: size, sum, mean, deviation, weighted mean, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from policy_sched.language import ranges
+from policy_sched.language.abstract import (
+    Abstract,
+    Comprehension,
+    NodeMap,
+    Static,
+    Val,
+    Wide,
+    rep_of,
+)
+from policy_sched.language.ir import OVERFLOW, Op
+from policy_sched.language.kernels import KERNELS
+from policy_sched.language.kernels_lists import double_total
+from policy_sched.language.lower_lists import wide_count
+from policy_sched.language.lower_loops import MAX_LENGTH, count, run_loop
+from policy_sched.language.lower_numbers import extreme, whole
+from policy_sched.language.lowering import Lowering, Refusal, element_type
+from policy_sched.language.ranges import Interval
+from policy_sched.language.typed import Span
+from policy_sched.language.types import DOUBLE, INT, QuantityType, Type
+
+Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
+
+
+def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    (value,) = args
+    if isinstance(value, Wide):
+        return wide_count(low, value)
+    if isinstance(value, Comprehension):
+        return count(low, value)
+    if isinstance(value, NodeMap) and value.family == "image":
+        raise Refusal("PS510", "node.images.size() is not supported yet", span)
+    interval = Interval(0, MAX_LENGTH)
+    return low.call(len, [low.val(value)], result, span, interval=interval)
+
+
+def _where_masked(low: Lowering, mask: Val | None, item: Val, zero: Op) -> Val:
+    if mask is None:
+        return item
+    op = low.op("where", mask.op, item.op, zero, rep=item.op.rep)
+    found = ranges.hull(low.range(item), ranges.point(zero.data if zero.rep == "i" else 0.0))
+    return Val(op, None, item.type, found)
+
+
+def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    (value,) = args
+    kind = element_type(value.type)
+    rep = rep_of(kind)
+    if rep not in "if" or (isinstance(kind, QuantityType) and kind.dimension == "free"):
+        raise Refusal("PS510", f"the sum of a {value.type} is not supported yet", span)
+    if isinstance(value, Wide):
+        return _sum_of_wide(low, value, result, span, rep)
+    if isinstance(value, Comprehension):
+        inner = low.plain(value.value)
+        if rep == "f":
+            return run_loop(low, value, "sum_double", inner.op, result, "f")
+        one = low.range(inner)
+        total = ranges.mul(one, Interval(0, MAX_LENGTH))
+        site = 0 if ranges.fits(total) else low.build.site(OVERFLOW, "", span)
+        return run_loop(
+            low, value, "sum_int", inner.op, result, "i", site=site, interval=ranges.cut(total)
+        )
+    if rep == "f":
+        return low.call(double_total, [low.val(value)], result, span)
+    return low.call(KERNELS["sum_list"].function, [low.val(value)], result, span, fallible=True)
+
+
+def _sum_of_wide(low: Lowering, value: Wide, result: Type, span: Span, rep: str) -> Abstract:
+    zero = low.build.const(0 if rep == "i" else 0.0, rep)
+    start = Static(0 if rep == "i" else 0.0, result)
+    total = low.val(start)
+    for mask, item in value.items:
+        part = _where_masked(low, mask, low.plain(item), zero)
+        if rep == "f":
+            found = ranges.double_add(low.range(total), low.range(part))
+            total = Val(low.op("fadd", total.op, part.op, rep="f"), total.err, result, found)
+        elif total.op is zero:
+            total = Val(part.op, part.err, result, part.range)
+        else:
+            total = whole(low, "add", total, part, result, span)
+    return Val(total.op, low.first(value.err, total.err), result, total.range)
+
+
+def _flat(low: Lowering, value: Wide) -> tuple[list[Op], Interval]:
+    """Return (mask, value, mask, value, ...) and the range of the values."""
+    ops: list[Op] = []
+    found: Interval | None = None
+    for mask, item in value.items:
+        one = low.val(item)
+        with low.assuming((mask, True)):
+            interval = low.range(one)
+        if one.op.rep == "i":
+            interval = ranges.to_double(interval)
+        found = interval if found is None else ranges.hull(found, interval)
+        ops += [low.true() if mask is None else mask.op, one.op]
+    return ops, found or Interval(0.0, 0.0)
+
+
+def _statistic(name: str) -> Handler:
+    def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+        (value,) = args
+        if not isinstance(value, Wide):
+            kernel = KERNELS["mean_list" if name == "wide_mean" else "stddev_list"]
+            return low.call(kernel.function, [low.val(value)], result, span)
+        ops, found = _flat(low, value)
+        interval = (
+            ranges.mean(found)
+            if name == "wide_mean"
+            else ranges.deviation(found, len(value.items))
+        )
+        return Val(low.op(name, *ops, rep="f"), value.err, DOUBLE, interval)
+
+    return lower
+
+
+def _weighted_mean(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    values, weights = args
+    if isinstance(values, Static | Wide) and isinstance(weights, Static | Wide):
+        cheap = _wide_weighted(low, _as_wide(values), _as_wide(weights))
+        if cheap is not None:
+            return cheap
+    kernel = KERNELS["weightedMean_list_list"]
+    return low.call(
+        kernel.function, [low.val(values), low.val(weights)], result, span, fallible=True
+    )
+
+
+def _as_wide(value: Static | Wide) -> Wide:
+    if isinstance(value, Wide):
+        return value
+    return Wide(tuple((None, Static(x, INT)) for x in value.value), None, value.type)
+
+
+def _wide_weighted(low: Lowering, values: Wide, weights: Wide) -> Val | None:
+    """Return the weighted mean where masks agree and ranges exclude overflow and signs."""
+    if len(values.items) != len(weights.items):
+        return None
+    ops: list[Op] = []
+    top = total = 0.0
+    found = Interval(0, 0)
+    for (mask, item), (other, weight) in zip(values.items, weights.items, strict=True):
+        if (mask and mask.op) is not (other and other.op):
+            return None
+        one, by = low.val(item), low.val(weight)
+        with low.assuming((mask, True)):
+            value_range, weight_range = low.range(one), low.range(by)
+        if value_range.lo < 0 or weight_range.lo < 0:
+            return None
+        found = ranges.hull(found, value_range)
+        top += value_range.hi * weight_range.hi
+        total += weight_range.hi
+        ops += [low.true() if mask is None else mask.op, one.op, by.op]
+    if top > ranges.INT_MAX or total > ranges.INT_MAX:
+        return None
+    error = low.first(values.err, weights.err)
+    return Val(low.op("wide_weighted", *ops, rep="i"), error, INT, found)
+
+
+def _extreme(sign: int) -> Handler:
+    def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+        (value,) = args
+        if isinstance(value, Wide) and value.items and rep_of(element_type(value.type)) in "if":
+            masked = any(mask is not None for mask, _ in value.items)
+            if not masked:
+                best = low.val(value.items[0][1])
+                for _, item in value.items[1:]:
+                    best = extreme(low, best, low.val(item), sign)
+                return Val(best.op, low.first(value.err, best.err), best.type, best.range)
+        kernel = KERNELS["max_list" if sign > 0 else "min_list"]
+        return low.call(kernel.function, [low.val(value)], result, span, fallible=True)
+
+    return lower
+
+
+AGGREGATES: Final[dict[str, Handler]] = {
+    "size_list": _size,
+    "size_map": _size,
+    "sum_list": _sum,
+    "mean_list": _statistic("wide_mean"),
+    "stddev_list": _statistic("wide_deviation"),
+    "weightedMean_list_list": _weighted_mean,
+    **{name: _extreme(1) for name in ("max_list", "math_greatest_list")},
+    **{name: _extreme(-1) for name in ("min_list", "math_least_list")},
+}

@@ -1,0 +1,280 @@
+"""Lowers calls: constants are folded, what has a cheap form gets it, the rest calls its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from policy_sched.language.abstract import (
+    Abstract,
+    Comprehension,
+    Static,
+    Val,
+    Wide,
+    rep_of,
+)
+from policy_sched.language.kernels import FREE, KERNELS, Kernel
+from policy_sched.language.kernels_format import formatter
+from policy_sched.language.lower_aggregates import AGGREGATES
+from policy_sched.language.lower_logic import (
+    combine,
+    equality,
+    has_value,
+    non_zero,
+    opposite,
+    or_optional,
+    or_value,
+    some,
+    value_of,
+    with_error,
+)
+from policy_sched.language.lower_numbers import (
+    BINARY,
+    aligned,
+    double,
+    extreme,
+    in_units,
+    magnitude,
+    negated,
+    rounded,
+    sign_of,
+    to_double,
+    to_int,
+    whole,
+)
+from policy_sched.language.lower_quantities import QUANTITIES
+from policy_sched.language.lower_loops import MAX_LENGTH
+from policy_sched.language.lower_records import has
+from policy_sched.language.lower_scheduler import SCHEDULER
+from policy_sched.language.lowering import Env, Lowering, Refusal, element_type
+from policy_sched.language.ranges import Interval
+from policy_sched.language.typed import Call, Span
+from policy_sched.language.types import DOUBLE, QuantityType, Type
+
+Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
+
+
+def call(low: Lowering, core: Call, env: Env) -> Abstract:
+    """Lower a call of one overload."""
+    name, result, span = core.overload, core.type, core.span
+    if name in ("orValue_optional_any", "or_optional_optional"):
+        first = low.lower(core.args[0], env)
+        lower = or_value if name.startswith("orValue") else or_optional
+        return lower(low, first, core.args[1], env, result)
+    args = [low.lower(arg, env) for arg in core.args]
+    quantities = [a for a in args if isinstance(a.type, QuantityType)]
+    if quantities and all(_is_free(q) for q in quantities) and name in FREE:
+        return _apply(low, FREE[name], args, result, span)
+    handler = _HANDLERS.get(name) or QUANTITIES.get(name)
+    constant = all(isinstance(a, Static) for a in args) and not quantities
+    if handler is not None and not (constant and name in KERNELS):
+        return handler(low, args, result, span)
+    if name in BINARY and not (constant and name in KERNELS):
+        return _binary(low, name, args, result, span)
+    handler = AGGREGATES.get(name) or SCHEDULER.get(name)
+    if handler is not None and not (constant and name in KERNELS):
+        return handler(low, args, result, span)
+    kernel = KERNELS.get(name)
+    if kernel is None:
+        raise Refusal("PS510", f"{name.split('_')[0]} is not supported yet", span)
+    return _apply(low, kernel, args, result, span)
+
+
+def _is_free(value: Abstract) -> bool:
+    return isinstance(value.type, QuantityType) and value.type.dimension == "free"
+
+
+def _apply(
+    low: Lowering, kernel: Kernel, args: list[Abstract], result: Type, span: Span
+) -> Abstract:
+    values = [a.value for a in args if isinstance(a, Static)]
+    if len(values) == len(args):
+        return low.fold(kernel.function, values, result, span)
+    return low.call(
+        kernel.function, [low.val(a) for a in args], result, span, fallible=kernel.fallible
+    )
+
+
+def _binary(
+    low: Lowering, name: str, args: list[Abstract], result: Type, span: Span
+) -> Abstract:
+    left, right = args
+    kind = result
+    if isinstance(left.type, QuantityType) and isinstance(right.type, QuantityType):
+        a, b, common = aligned(low, left, right, span)
+        kind = common if isinstance(result, QuantityType) else result
+    else:
+        a, b = low.val(_settled(left)), low.val(_settled(right))
+        for one in (a, b):
+            if isinstance(result, QuantityType) and isinstance(one.type, QuantityType):
+                kind = one.type
+    if rep_of(a.type) == "o" or rep_of(b.type) == "o":
+        raise Refusal("PS510", "this arithmetic on quantity literals is not supported yet", span)
+    return BINARY[name](low, a, b, kind, span)
+
+
+def _settled(value: Abstract) -> Abstract:
+    return value
+
+
+def _string_order(name: str) -> Handler:
+    kernel = KERNELS[name]
+    return lambda low, args, result, span: _apply(low, kernel, args, result, span)
+
+
+def _equal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    return equality(low, args[0], args[1], span)
+
+
+def _unequal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    return opposite(low, equality(low, args[0], args[1], span))
+
+
+def _in_list(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    item, listed = args
+    if isinstance(listed, Comprehension):
+        listed = low.val(listed)
+    if isinstance(listed, Static) and rep_of(item.type) != "o" and len(listed.value) <= _FEW:
+        element = element_type(listed.type)
+        listed = Wide(tuple((None, Static(x, element)) for x in listed.value), None, listed.type)
+    if isinstance(listed, Wide):
+        parts = []
+        for mask, other in listed.items:
+            same = equality(low, item, other, span)
+            parts.append(same if mask is None else combine(low, [mask, same], every=True))
+        found = combine(low, [_bare(p) for p in parts], every=False)
+        return with_error(low, found, low.first(item.err, listed.err))
+    return _apply(low, KERNELS["in_any_list"], [item, listed], result, span)
+
+
+_FEW: Final = 8
+
+
+def _bare(value: Abstract) -> Abstract:
+    return Val(value.op, None, value.type, value.range) if isinstance(value, Val) else value
+
+
+def _in_map(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    return has(low, args[1], args[0], span)
+
+
+def _one(function: Callable[[Lowering, Val], Val]) -> Handler:
+    return lambda low, args, _result, _span: function(low, low.val(args[0]))
+
+
+def _truncated(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    return to_int(low, low.val(args[0]), span)
+
+
+def _negated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    one = low.val(args[0])
+    if one.op.rep == "f":
+        minus = low.val(Static(-1.0, DOUBLE))
+        return double(low, "fmul", one, minus)
+    return negated(low, one, one.type if isinstance(result, QuantityType) else result, span)
+
+
+def _extreme(sign: int) -> Handler:
+    def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+        values = _alike(low, args, span)
+        if values is None:
+            name = "max_any" if sign > 0 else "min_any"
+            return _apply(low, KERNELS[name], args, result, span)
+        best = values[0]
+        for value in values[1:]:
+            best = extreme(low, best, value, sign)
+        return best
+
+    return lower
+
+
+def _alike(low: Lowering, args: list[Abstract], span: Span) -> list[Val] | None:
+    """Return numbers of one unit as ops; None where they are no numbers."""
+    known = next((a for a in args if isinstance(a.type, QuantityType) and not _is_free(a)), None)
+    if known is not None and isinstance(known.type, QuantityType):
+        return [in_units(low, a, known.type.dimension, span) for a in args]
+    if rep_of(args[0].type) not in "ifb":
+        return None
+    return [low.val(a) for a in args]
+
+
+def _clamp(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    values = _alike(low, args, span)
+    if values is None:
+        return _apply(low, KERNELS["clamp_any_any_any"], args, result, span)
+    number, least, greatest = values
+    return extreme(low, extreme(low, number, least, 1), greatest, -1)
+
+
+def _magnitude(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    one = low.val(args[0])
+    if one.op.rep == "f":
+        return low.call(abs, [one], DOUBLE, span)
+    return magnitude(low, one, span)
+
+
+def _plus_int(sign: str) -> Handler:
+    def lower(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+        one, other = low.val(args[0]), low.val(args[1])
+        kind = one.type
+        scale = 1000 if isinstance(kind, QuantityType) and kind.dimension == "cpu" else 1
+        scaled = whole(low, "mul", other, low.val(low.int_const(scale)), kind, span)
+        return whole(low, sign, one, scaled, kind, span)
+
+    return lower
+
+
+def _formatted(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    kernel = Kernel(formatter(element_type(args[1].type)), True)
+    return _apply(low, kernel, args, result, span)
+
+
+def _string_size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    interval = Interval(0, MAX_LENGTH)
+    return low.call(len, [low.val(args[0])], result, span, interval=interval)
+
+
+def _optional_of(low: Lowering, args: list[Abstract], result: Type, _span: Span) -> Abstract:
+    del low
+    return some(args[0], result)
+
+
+def _none(_low: Lowering, _args: list[Abstract], result: Type, _span: Span) -> Abstract:
+    return Static(None, result)
+
+
+def _same(_low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
+    return args[0]
+
+
+_HANDLERS: Final[dict[str, Handler]] = {
+    "eq_any_any": _equal,
+    "ne_any_any": _unequal,
+    "not_bool": lambda low, args, _r, _s: opposite(low, args[0]),
+    "in_any_list": _in_list,
+    "includes_list_any": lambda low, args, r, s: _in_list(low, [args[1], args[0]], r, s),
+    "in_any_map": _in_map,
+    "in_string_resources": _in_map,
+    "double_int": _one(to_double),
+    "int_double": _truncated,
+    "math_round_double": _one(rounded),
+    "math_sign_int": _one(sign_of),
+    "neg_int": _negated,
+    "neg_double": _negated,
+    "neg_quantity": _negated,
+    "add_quantity_int": _plus_int("add"),
+    "sub_quantity_int": _plus_int("sub"),
+    **{name: _extreme(1) for name in ("max_any", "math_greatest_any")},
+    **{name: _extreme(-1) for name in ("min_any", "math_least_any")},
+    "clamp_any_any_any": _clamp,
+    **{f"{name}_{kind}": _magnitude for name in ("abs", "math_abs") for kind in ("int", "double")},
+    "abs_quantity": _magnitude,
+    "format_string_list": _formatted,
+    "optional_of_any": _optional_of,
+    "optional_none": _none,
+    "optional_ofNonZeroValue_any": lambda low, args, r, s: non_zero(low, args[0], r, s),
+    "hasValue_optional": lambda low, args, _r, _s: has_value(low, args[0]),
+    "value_optional": lambda low, args, r, s: value_of(low, args[0], r, s),
+    "size_string": _string_size,
+    **{f"{kind}_{kind}": _same for kind in ("int", "double", "string", "bool", "duration", "timestamp")},
+}

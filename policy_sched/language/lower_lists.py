@@ -1,0 +1,337 @@
+"""Lowers macros: over constant lists by unrolling them, over run-time lists as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from policy_sched.language.abstract import (
+    Abstract,
+    Comprehension,
+    NodeMap,
+    Opt,
+    Static,
+    Val,
+    Wide,
+)
+from policy_sched.language.faults import Some
+from policy_sched.language.ir import Op
+from policy_sched.language.kernels_lists import sorted_keys, value_at
+from policy_sched.language.lower_logic import combine, opposite, with_error
+from policy_sched.language.lower_loops import count, over, quantifier, run_loop
+from policy_sched.language.lowering import Env, Lowering, Refusal, element_type
+from policy_sched.language.nulls import default_of
+from policy_sched.language.ranges import BOOLS, Interval
+from policy_sched.language.typed import ListLit, Macro, MapLit, Span
+from policy_sched.language.types import (
+    BOOL,
+    INT,
+    MapType,
+    OptionalType,
+    Type,
+    list_of,
+)
+
+#: Constant lists up to this length are unrolled.
+MAX_UNROLLED = 256
+
+
+def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
+    """Lower [a, b, ?c]: a constant if all elements are, else a list of masked values."""
+    items: list[tuple[Val | None, Abstract]] = []
+    errors: list[Op | None] = []
+    for element, optional in zip(core.elements, core.optional, strict=True):
+        value = low.lower(element, env)
+        mask: Static | Val | None = None
+        if optional:
+            found = low.opt(value)
+            mask, value = found.present, found.value
+            errors.append(found.err)
+        errors.append(value.err)
+        if isinstance(mask, Static):
+            if not mask.value:
+                continue
+            mask = None
+        items.append((mask, _without_error(low, value)))
+    return wide(low, items, low.first(*errors), core.type)
+
+
+def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
+    """Lower {k: v}: only constant maps are supported."""
+    result: dict[object, object] = {}
+    for key_core, value_core, optional in zip(core.keys, core.values, core.optional, strict=True):
+        key, value = low.lower(key_core, env), low.lower(value_core, env)
+        if not isinstance(key, Static) or not isinstance(value, Static):
+            raise Refusal("PS510", "a map of values that are not constant is not supported yet",
+                          core.span)
+        if optional:
+            if value.value is None:
+                continue
+            assert isinstance(value.value, Some)
+            result[key.value] = value.value.value
+        else:
+            result[key.value] = value.value
+    return Static(result, core.type)
+
+
+def wide(
+    low: Lowering,
+    items: Sequence[tuple[Val | None, Abstract]],
+    err: Op | None,
+    kind: Type,
+) -> Abstract:
+    """Return a list of masked values; a constant if it is one."""
+    del low
+    if err is None and all(m is None and isinstance(v, Static) for m, v in items):
+        return Static([v.value for _, v in items if isinstance(v, Static)], kind)
+    return Wide(tuple(items), err, kind)
+
+
+def _without_error(low: Lowering, value: Abstract) -> Abstract:
+    """Return a value whose error has been taken account of elsewhere."""
+    match value:
+        case Val():
+            return Val(value.op, None, value.type, value.range)
+        case Opt():
+            return Opt(value.present, value.value, None, value.type)
+        case Wide():
+            return Wide(value.items, None, value.type)
+        case Comprehension() if value.err is not None or value.errors:
+            one = low.val(value)
+            return Val(one.op, None, one.type, one.range)
+    return value
+
+
+def as_list(low: Lowering, value: Abstract) -> Abstract:
+    """Return what a macro runs over: constants and masked values unrolled, else a loop."""
+    if isinstance(value.type, MapType):
+        return _keys(low, value)
+    if isinstance(value, Static) and len(value.value) <= MAX_UNROLLED:
+        element = element_type(value.type)
+        items = tuple((None, Static(item, element)) for item in value.value)
+        return Wide(items, None, value.type)
+    if isinstance(value, (Wide, Comprehension)):
+        return value
+    return over(low, low.val(value))
+
+
+def _keys(low: Lowering, value: Abstract) -> Abstract:
+    kind = value.type
+    assert isinstance(kind, MapType)
+    keys = list_of(kind.key)
+    if isinstance(value, Static):
+        return as_list(low, Static(sorted(value.value), keys))
+    if isinstance(value, NodeMap) and value.family == "image":
+        raise Refusal("PS510", "iterating over node.images is not supported yet",
+                      Span(0, 0))
+    return over(low, low.call(sorted_keys, [low.val(value)], keys, Span(0, 0)))
+
+
+def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
+    """Lower a macro."""
+    operand = low.lower(core.operand, env)
+    if core.kind in ("optMap", "optFlatMap"):
+        return _optional_map(low, core, operand, env)
+    if len(core.names) > 1:
+        return _two_variables(low, core, operand, env)
+    listed = as_list(low, operand)
+    if isinstance(listed, Wide):
+        return _unrolled(low, core, listed, [{core.names[0]: v} for _, v in listed.items], env)
+    assert isinstance(listed, Comprehension)
+    return _looped(low, core, listed, {core.names[0]: listed.value}, env)
+
+
+def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Abstract:
+    first, second = core.names
+    kind = operand.type
+    unrolled = isinstance(operand, Static) and core.kind != "transformMap"
+    if unrolled and isinstance(operand, Static) and len(operand.value) <= MAX_UNROLLED:
+        names: list[dict[str, Abstract]]
+        if isinstance(kind, MapType):
+            keys = sorted(operand.value)
+            names = [
+                {first: Static(k, kind.key), second: Static(operand.value[k], kind.value)}
+                for k in keys
+            ]
+        else:
+            element = element_type(kind)
+            names = [
+                {first: Static(i, INT), second: Static(v, element)}
+                for i, v in enumerate(operand.value)
+            ]
+        items: tuple[tuple[Val | None, Abstract], ...] = tuple((None, n[second]) for n in names)
+        return _unrolled(low, core, Wide(items, None, kind), names, env)
+    if isinstance(kind, MapType):
+        loop = _keys(low, operand)
+        assert isinstance(loop, Comprehension)
+        whole = low.val(operand)
+        key = low.val(loop.value)
+        default = Val(low.build.const(default_of(kind.value), "o"), None, kind.value)
+        value = low.call(value_at, [Val(whole.op, None, kind), key, default], kind.value, core.span)
+        return _looped(low, core, loop, {first: key, second: value}, env)
+    loop = over(low, low.val(operand), indexed=True)
+    assert loop.index is not None
+    index = Val(loop.index, None, INT, Interval(0, 2**31))
+    return _looped(low, core, loop, {first: index, second: loop.value}, env)
+
+
+# Over constant lists and lists of masked values.
+
+
+def _unrolled(
+    low: Lowering, core: Macro, listed: Wide, names: Sequence[dict[str, Abstract]], env: Env
+) -> Abstract:
+    tests: list[Abstract] = []
+    bodies: list[Abstract] = []
+    for (mask, item), bound in zip(listed.items, names, strict=True):
+        inner = {**env, **bound}
+        with ExitStack() as stack:
+            stack.enter_context(low.assuming((mask, True)))
+            test = Static(True, BOOL) if core.test is None else low.lower(core.test, inner)
+            tests.append(test)
+            if core.body is None:
+                bodies.append(item)
+            elif isinstance(test, Static) and not test.value:
+                bodies.append(Static(default_of(core.body.type), core.body.type))
+            else:
+                if isinstance(test, Val):
+                    stack.enter_context(low.assuming((test, True)))
+                bodies.append(low.lower(core.body, inner))
+    if core.kind in ("all", "exists"):
+        return _quantified(low, core.kind == "all", listed, tests)
+    return _kept(low, core, listed, tests, bodies)
+
+
+def _quantified(low: Lowering, every: bool, listed: Wide, tests: Sequence[Abstract]) -> Abstract:
+    parts = []
+    for (mask, _), test in zip(listed.items, tests, strict=True):
+        if mask is None:
+            parts.append(test)
+            continue
+        outside = opposite(low, mask) if every else mask
+        parts.append(combine(low, [outside, test], every=not every))
+    return with_error(low, combine(low, parts, every=every), listed.err)
+
+
+def _kept(
+    low: Lowering,
+    core: Macro,
+    listed: Wide,
+    tests: Sequence[Abstract],
+    bodies: Sequence[Abstract],
+) -> Abstract:
+    test_errors: list[Op | None] = []
+    body_errors: list[Op | None] = []
+    items: list[tuple[Val | None, Abstract]] = []
+    for (mask, _), test, body in zip(listed.items, tests, bodies, strict=True):
+        outer = None if mask is None else mask.op
+        test_errors.append(low.masked(outer, test.err))
+        kept = combine(low, [v for v in (mask, _without_error(low, test)) if v], every=True)
+        if isinstance(kept, Static):
+            if not kept.value:
+                continue
+            kept_mask = None
+        else:
+            kept_mask = low.val(kept)
+        body_errors.append(low.masked(None if kept_mask is None else kept_mask.op, body.err))
+        items.append((kept_mask, _without_error(low, body)))
+    err = low.first(listed.err, *_in_stages(core, test_errors, body_errors))
+    if core.kind == "existsOne":
+        return _exactly_one(low, Wide(tuple(items), err, list_of(BOOL)), err)
+    return wide(low, items, err, core.type)
+
+
+def _in_stages(
+    core: Macro, tests: Sequence[Op | None], bodies: Sequence[Op | None]
+) -> list[Op | None]:
+    """Return errors in the order in which they are met."""
+    if core.test is None or core.body is None or len(tests) != len(bodies):
+        return [*tests, *bodies]
+    return [error for pair in zip(tests, bodies, strict=True) for error in pair]
+
+
+def _exactly_one(low: Lowering, listed: Wide, err: Op | None) -> Abstract:
+    number = wide_count(low, listed)
+    one = comparison_equal(low, number, 1)
+    return with_error(low, one, err)
+
+
+def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
+    """Return whether an int is ``wanted``."""
+    if isinstance(number, Static):
+        return Static(number.value == wanted, BOOL)
+    one = low.val(number)
+    op = low.op("eq", one.op, low.build.const(wanted, "i"), rep="b")
+    return Val(op, one.err, BOOL, BOOLS)
+
+
+def wide_count(low: Lowering, listed: Wide) -> Abstract:
+    """Return how many values a list of masked values has."""
+    masks = [m.op for m, _ in listed.items if m is not None]
+    always = len(listed.items) - len(masks)
+    if not masks:
+        return with_error(low, Static(always, INT), listed.err) if listed.err else Static(always, INT)
+    masks += [low.true()] * always
+    op = low.op("wide_count", *masks, rep="i")
+    return Val(op, listed.err, INT, Interval(always, len(listed.items)))
+
+
+# Over run-time lists.
+
+
+def _looped(
+    low: Lowering, core: Macro, loop: Comprehension, names: dict[str, Abstract], env: Env
+) -> Abstract:
+    inner = {**env, **names}
+    mask, errors = loop.mask, loop.errors
+    with ExitStack() as stack:
+        stack.enter_context(low.assuming((mask, True)))
+        test = None if core.test is None else low.lower(core.test, inner)
+        if core.kind in ("all", "exists"):
+            assert test is not None
+            return quantifier(low, loop, test, every=core.kind == "all")
+        if test is not None:
+            own = low.masked(None if mask is None else mask.op, test.err)
+            parts = [v for v in (mask, _without_error(low, test)) if v is not None]
+            kept = combine(low, parts, every=True)
+            mask = None if isinstance(kept, Static) and kept.value else low.val(kept)
+            if own is not None:
+                errors = (*errors, own)
+            stack.enter_context(low.assuming((mask, True)))
+        value = loop.value if core.body is None else low.lower(core.body, inner)
+    failure = low.masked(None if mask is None else mask.op, value.err)
+    if failure is not None and core.body is not None:
+        errors = (*errors, failure)
+    value = _without_error(low, value)
+    made = Comprehension(
+        loop.source, loop.param, loop.index, errors, mask, value, loop.err, core.type
+    )
+    if core.kind == "existsOne":
+        return comparison_equal(low, count(low, made), 1)
+    if core.kind == "transformMap":
+        inside = low.plain(value)
+        return run_loop(low, made, "dict", inside.op, core.type, "o")
+    return made
+
+
+# Optionals.
+
+
+def _optional_map(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Abstract:
+    found = low.opt(operand)
+    result = core.type
+    assert core.body is not None
+    assert isinstance(result, OptionalType)
+    if isinstance(found.present, Static) and not found.present.value:
+        return with_error(low, Static(None, result), found.err)
+    test = found.present if isinstance(found.present, Val) else None
+    with low.assuming((test, True)):
+        body = low.lower(core.body, {**env, core.names[0]: found.value})
+    outer = None if test is None else test.op
+    err = low.first(found.err, low.masked(outer, body.err))
+    if core.kind == "optMap":
+        return Opt(found.present, _without_error(low, body), err, result)
+    inner = low.opt(_without_error(low, body))
+    present = combine(low, [found.present, inner.present], every=True)
+    assert isinstance(present, (Static, Val))
+    return Opt(present, inner.value, err, result)

@@ -1,0 +1,282 @@
+"""Lowers bools and choices: && and || that absorb errors, ?:, equality, and optionals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from policy_sched.language import ranges
+from policy_sched.language.abstract import Abstract, NodeRecord, Opt, Static, Val, rep_of
+from policy_sched.language.faults import Some
+from policy_sched.language.ir import NO_VALUE, Level, Op
+from policy_sched.language.kernels_lists import equal
+from policy_sched.language.lower_numbers import aligned
+from policy_sched.language.lowering import Env, Lowering
+from policy_sched.language.nulls import default_of
+from policy_sched.language.ranges import BOOLS
+from policy_sched.language.typed import Cond, Core, Span
+from policy_sched.language.types import BOOL, STRING, OptionalType, QuantityType, Type
+
+
+def junction(low: Lowering, args: Sequence[Core], env: Env, *, every: bool) -> Abstract:
+    """Lower && (``every``) or ||, each argument under what the ones before it say."""
+    found: list[Abstract] = []
+    with ExitStack() as stack:
+        for arg in args:
+            value = low.lower(arg, env)
+            if isinstance(value, Static) and value.value is not every:
+                return Static(not every, BOOL)
+            found.append(value)
+            if isinstance(value, Val) and value.err is None:
+                stack.enter_context(low.assuming((value, every)))
+    return combine(low, found, every=every)
+
+
+def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstract:
+    """Return the conjunction or disjunction of bools; an error is absorbed by what decides."""
+    kind, decided = ("and", False) if every else ("or", True)
+    parts: list[Op] = []
+    errors: list[Op | None] = []
+    for value in values:
+        if isinstance(value, Static):
+            if value.value is decided:
+                return Static(decided, BOOL)
+            continue
+        one = low.val(value)
+        errors.append(one.err)
+        parts.append(_undecided_where_wrong(low, one, every=every))
+    if not parts:
+        return Static(not decided, BOOL)
+    parts.sort(key=lambda op: op.level)  # what no row changes decides first, and may save the rows
+    total = parts[0]
+    for part in parts[1:]:
+        if part is not total:
+            total = low.op(kind, total, part, rep="b")
+    error = low.first(*errors)
+    if error is not None:
+        undecided = total if every else low.negation(total)
+        error = low.masked(undecided, error)
+    return Val(total, error, BOOL, BOOLS)
+
+
+def _undecided_where_wrong(low: Lowering, value: Val, *, every: bool) -> Op:
+    if value.err is None:
+        return value.op
+    if every:
+        return low.op("or", low.op("failed", value.err, rep="b"), value.op, rep="b")
+    return low.op("and", low.op("no_error", value.err, rep="b"), value.op, rep="b")
+
+
+def opposite(low: Lowering, value: Abstract) -> Abstract:
+    """Lower the sign !."""
+    if isinstance(value, Static):
+        return Static(not value.value, BOOL)
+    one = low.val(value)
+    return Val(low.negation(one.op), one.err, BOOL, BOOLS)
+
+
+def condition(low: Lowering, core: Cond, env: Env) -> Abstract:
+    """Lower ?:, each branch under what the test says there."""
+    test = low.lower(core.test, env)
+    if isinstance(test, Static):
+        return low.lower(core.then if test.value else core.otherwise, env)
+    one = low.val(test)
+    with low.assuming((one, True)):
+        then = low.lower(core.then, env)
+    with low.assuming((one, False)):
+        otherwise = low.lower(core.otherwise, env)
+    return choose(low, one, then, otherwise, core.type)
+
+
+def choose(
+    low: Lowering, test: Static | Val, then: Abstract, otherwise: Abstract, result: Type
+) -> Abstract:
+    """Return ``then`` where ``test`` holds, else ``otherwise``; the error of the one chosen."""
+    if isinstance(test, Static):
+        return then if test.value else otherwise
+    if isinstance(result, OptionalType) and (isinstance(then, Opt) or isinstance(otherwise, Opt)):
+        return _choose_optional(low, test, low.opt(then), low.opt(otherwise), result)
+    if isinstance(then, NodeRecord) and isinstance(otherwise, NodeRecord):
+        return then
+    if isinstance(result, QuantityType) and then.type != otherwise.type:
+        a, b, _ = aligned(low, then, otherwise, Span(0, 0))
+    else:
+        a, b = _one_form(low, low.val(then), low.val(otherwise))
+    error = _chosen_error(low, test, a.err, b.err)
+    op = a.op
+    if a.op is not b.op:
+        op = low.op("where", test.op, a.op, b.op, rep=a.op.rep)
+    found = ranges.hull(low.range(a), low.range(b))
+    return Val(op, low.first(test.err, error), a.type, found)
+
+
+def _chosen_error(low: Lowering, test: Val, a: Op | None, b: Op | None) -> Op | None:
+    if a is None and b is None:
+        return None
+    none = low.build.const(0, "e")
+    return low.op("where", test.op, a or none, b or none, rep="e")
+
+
+def _choose_optional(low: Lowering, test: Val, a: Opt, b: Opt, result: Type) -> Abstract:
+    present = choose(low, Val(test.op, None, BOOL, BOOLS), a.present, b.present, BOOL)
+    assert isinstance(present, (Static, Val))
+    value = choose(low, Val(test.op, None, BOOL, BOOLS), _inner(low, a), _inner(low, b), result)
+    return Opt(present, value, low.first(test.err, _chosen_error(low, test, a.err, b.err)), result)
+
+
+def _inner(low: Lowering, value: Opt) -> Abstract:
+    """Return the value of an optional, without regard to its type where it is never there."""
+    del low
+    return value.value
+
+
+def _one_form(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
+    """Return two values held alike: two strings both as codes where that is possible."""
+    if a.op.rep == b.op.rep:
+        return a, b
+    if "c" in (a.op.rep, b.op.rep):
+        if _codable(a) and _codable(b):
+            return _coded(low, a), _coded(low, b)
+        return low.plain(a), low.plain(b)
+    return a, b
+
+
+def _codable(value: Val) -> bool:
+    return value.op.rep == "c" or (value.op.rep == "s" and value.op.level is Level.SCALAR)
+
+
+def _coded(low: Lowering, value: Val) -> Val:
+    if value.op.rep == "c":
+        return value
+    return Val(low.op("code", value.op, rep="c"), value.err, value.type)
+
+
+def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
+    """Lower == of two values of one type."""
+    if isinstance(a, Static) and isinstance(b, Static) and not isinstance(a.type, QuantityType):
+        return Static(equal(a.value, b.value), BOOL)
+    if isinstance(a.type, OptionalType) and isinstance(b.type, OptionalType):
+        return _equal_optionals(low, low.opt(a), low.opt(b), span)
+    if isinstance(a.type, QuantityType) and isinstance(b.type, QuantityType):
+        left, right, _ = aligned(low, a, b, span)
+    else:
+        left, right = low.val(a), low.val(b)
+    if a.type == STRING or b.type == STRING:
+        left, right = _comparable(low, left, right)
+    error = low.first(left.err, right.err)
+    if rep_of(left.type) == "o":
+        found = low.call(equal, [left, right], BOOL, span)
+        return found
+    if left.op is right.op and left.op.rep != "f":
+        return Val(low.true(), error, BOOL, BOOLS) if error else Static(True, BOOL)
+    return Val(low.op("eq", left.op, right.op, rep="b"), error, BOOL, BOOLS)
+
+
+def _comparable(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
+    """Return two strings so that == of their forms is == of the strings."""
+    if a.op.rep == b.op.rep:
+        return a, b
+    if a.op.rep == "c" and b.op.level is Level.SCALAR:
+        return a, Val(low.op("find", b.op, rep="i"), b.err, b.type)
+    if b.op.rep == "c" and a.op.level is Level.SCALAR:
+        return Val(low.op("find", a.op, rep="i"), a.err, a.type), b
+    return low.plain(a), low.plain(b)
+
+
+def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:
+    both = combine(low, [a.present, b.present], every=True)
+    with low.assuming((a.present, True), (b.present, True)):
+        same = equality(low, a.value, b.value, span)
+    alike = combine(low, [both, same], every=True)
+    neither = combine(low, [opposite(low, a.present), opposite(low, b.present)], every=True)
+    result = combine(low, [alike, neither], every=False)
+    error = low.first(a.err, b.err)
+    if error is None:
+        return result
+    one = low.val(result)
+    return Val(one.op, low.first(error, one.err), BOOL, BOOLS)
+
+
+# Optionals.
+
+
+def some(value: Abstract, result: Type) -> Abstract:
+    """Lower optional.of."""
+    if isinstance(value, Static):
+        return Static(Some(value.value), result)
+    error = value.err
+    return Opt(Static(True, BOOL), value, error, result)
+
+
+def has_value(low: Lowering, value: Abstract) -> Abstract:
+    """Lower hasValue."""
+    found = low.opt(value)
+    if found.err is None:
+        return found.present
+    return Val(low.val(found.present).op, found.err, BOOL, BOOLS)
+
+
+def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
+    """Return ``value`` with an error that comes before its own."""
+    if error is None:
+        return value
+    match value:
+        case Opt():
+            return Opt(value.present, value.value, low.first(error, value.err), value.type)
+        case Val():
+            return Val(value.op, low.first(error, value.err), value.type, value.range)
+    one = low.val(value)
+    return Val(one.op, low.first(error, one.err), one.type, one.range)
+
+
+def value_of(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:
+    """Lower value(): an error where there is none."""
+    found = low.opt(value)
+    error = found.err
+    if isinstance(found.present, Static):
+        if not found.present.value:
+            return low.failing(NO_VALUE, "", span, result)
+    else:
+        site = low.build.site(NO_VALUE, "", span)
+        missing = low.negation(found.present.op)
+        error = low.first(error, low.error_if(missing, site))
+    return with_error(low, found.value, error)
+
+
+def or_value(low: Lowering, value: Abstract, core: Core, env: Env, result: Type) -> Abstract:
+    """Lower orValue: the argument counts only where there is no value."""
+    found = low.opt(value)
+    if isinstance(found.present, Static) and found.present.value:
+        return with_error(low, found.value, found.err)
+    with low.assuming((found.present, False)):
+        other = low.lower(core, env)
+    return with_error(low, choose(low, found.present, found.value, other, result), found.err)
+
+
+def or_optional(low: Lowering, value: Abstract, core: Core, env: Env, result: Type) -> Abstract:
+    """Lower or: the first optional that has a value."""
+    found = low.opt(value)
+    with low.assuming((found.present, False)):
+        other = low.opt(low.lower(core, env))
+    if isinstance(found.present, Static):
+        chosen: Abstract = found if found.present.value else other
+        return with_error(low, chosen, found.err)
+    test = Val(found.present.op, None, BOOL, BOOLS)
+    here = Opt(Static(True, BOOL), found.value, None, result)
+    return with_error(low, _choose_optional(low, test, here, other, result), found.err)
+
+
+def non_zero(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:
+    """Lower optional.ofNonZeroValue."""
+    if isinstance(value, Opt | NodeRecord):
+        return Opt(Static(True, BOOL), value, value.err, result)
+    zero = Static(default_of(value.type), value.type)
+    if rep_of(value.type) == "o":
+        present = low.call(bool, [low.val(value)], BOOL, span)
+        return Opt(Val(present.op, None, BOOL, BOOLS), value, present.err, result)
+    same = equality(low, value, zero, span)
+    present_of = opposite(low, same)
+    if isinstance(present_of, Static):
+        return Opt(present_of, value, None, result)
+    one = low.val(present_of)
+    return Opt(Val(one.op, None, BOOL, BOOLS), value, one.err, result)

@@ -1,0 +1,64 @@
+"""Lowers loops over run-time lists: from a comprehension to one op that runs it."""
+
+from __future__ import annotations
+
+from policy_sched.language.abstract import Abstract, Comprehension, Val, range_of, rep_of
+from policy_sched.language.ir import Loop, Op
+from policy_sched.language.lowering import Lowering, element_type
+from policy_sched.language.ranges import BOOLS, Interval
+from policy_sched.language.types import BOOL, INT, Type
+
+#: No list is longer than this.
+MAX_LENGTH = 2**31 - 1
+
+
+def over(low: Lowering, value: Val, *, indexed: bool = False) -> Comprehension:
+    """Return the comprehension that is a run-time list itself."""
+    element = element_type(value.type)
+    param = low.build.fresh("param", rep_of(element), value.op)
+    index = low.build.fresh("param", "i", value.op) if indexed else None
+    item = Val(param, None, element, range_of(element))
+    return Comprehension(value.op, param, index, (), None, item, value.err, value.type)
+
+
+def run_loop(
+    low: Lowering,
+    loop: Comprehension,
+    kind: str,
+    value: Op,
+    result: Type,
+    rep: str,
+    *,
+    own: Op | None = None,
+    site: int = 0,
+    interval: Interval | None = None,
+) -> Val:
+    """Return the op that runs a comprehension and makes ``kind`` of its values."""
+    masked = () if loop.mask is None else (loop.mask.op,)
+    errors = (value,) if own is None else (value, own)
+    data = Loop(
+        kind,
+        loop.param.serial,
+        None if loop.index is None else loop.index.serial,
+        len(loop.errors),
+        bool(masked),
+        site,
+    )
+    op = low.op("loop", loop.source, *loop.errors, *masked, *errors, rep=f"t{rep}", data=data)
+    found = low.op("val", op, rep=rep)
+    fails = bool(loop.errors) or own is not None or site != 0
+    error = low.op("err", op, rep="e") if fails else None
+    return Val(found, low.first(loop.err, error), result, interval or range_of(result))
+
+
+def count(low: Lowering, loop: Comprehension) -> Val:
+    """Return how many values a comprehension has."""
+    interval = Interval(0, MAX_LENGTH)
+    return run_loop(low, loop, "count", low.true(), INT, "i", interval=interval)
+
+
+def quantifier(low: Lowering, loop: Comprehension, test: Abstract, *, every: bool) -> Val:
+    """Return whether a test holds for every (or any) value, absorbing errors as CEL does."""
+    one = low.val(test)
+    kind = "all" if every else "exists"
+    return run_loop(low, loop, kind, one.op, BOOL, "b", own=one.err, interval=BOOLS)

@@ -1,0 +1,249 @@
+"""Lowers arithmetic: chooses for each operation the cheapest variant that its range allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from policy_sched.language import ranges
+from policy_sched.language.abstract import Abstract, Static, Val
+from policy_sched.language.ir import DIVIDE_BY_ZERO, OVERFLOW
+from policy_sched.language.kernels_numbers import units_of_fraction
+from policy_sched.language.lowering import Lowering, Refusal
+from policy_sched.language.ranges import BOOLS, INT_MIN, Interval
+from policy_sched.language.typed import Span
+from policy_sched.language.types import BOOL, DOUBLE, INT, QuantityType, Type
+
+_RANGES: Final = {"add": ranges.add, "sub": ranges.sub, "mul": ranges.mul}
+_DOUBLE_RANGES: Final = {
+    "fadd": ranges.double_add,
+    "fsub": ranges.double_sub,
+    "fmul": ranges.double_mul,
+    "fdiv": ranges.double_div,
+}
+
+
+def whole(low: Lowering, kind: str, a: Val, b: Val, result: Type, span: Span) -> Val:
+    """Lower ``add``, ``sub`` or ``mul`` of int64, checked where the range may leave it."""
+    found = _RANGES[kind](low.range(a), low.range(b))
+    error = low.first(a.err, b.err)
+    if ranges.fits(found):
+        return Val(low.op(kind, a.op, b.op, rep="i"), error, result, found)
+    site = low.build.site(OVERFLOW, "", span)
+    both = low.op(f"{kind}_checked", a.op, b.op, rep="ti", data=site)
+    value, own = low.pair(both, "i")
+    return Val(value, low.first(error, own), result, ranges.cut(found))
+
+
+def negated(low: Lowering, a: Val, result: Type, span: Span) -> Val:
+    """Lower the sign before an int64."""
+    return whole(low, "sub", low.val(Static(0, result)), a, result, span)
+
+
+def quotient(low: Lowering, a: Val, b: Val, result: Type, span: Span, *, rest: bool = False) -> Val:
+    """Lower the truncated int64 quotient, or the remainder."""
+    over, under = low.range(a), low.range(b)
+    error = low.first(a.err, b.err)
+    if under.has(0):
+        zero = low.op("eq", b.op, low.build.const(0, "i"), rep="b")
+        site = low.build.site(DIVIDE_BY_ZERO, "", span)
+        error = low.first(error, low.error_if(zero, site))
+    if over.has(INT_MIN) and under.has(-1):
+        least = low.op("eq", a.op, low.build.const(INT_MIN, "i"), rep="b")
+        minus = low.op("eq", b.op, low.build.const(-1, "i"), rep="b")
+        both = low.op("and", least, minus, rep="b")
+        error = low.first(error, low.error_if(both, low.build.site(OVERFLOW, "", span)))
+    if rest:
+        return Val(low.op("rem", a.op, b.op, rep="i"), error, result, ranges.remainder(over, under))
+    kind = "quot_nn" if over.lo >= 0 and under.lo >= 0 else "quot"
+    found = ranges.cut(ranges.quotient(over, under))
+    return Val(low.op(kind, a.op, b.op, rep="i"), error, result, found)
+
+
+def double(low: Lowering, kind: str, a: Val, b: Val) -> Val:
+    """Lower ``fadd``, ``fsub``, ``fmul`` or ``fdiv``."""
+    found = _DOUBLE_RANGES[kind](low.range(a), low.range(b))
+    return Val(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), DOUBLE, found)
+
+
+def to_double(low: Lowering, a: Val) -> Val:
+    """Lower the nearest double of an int."""
+    if a.op.rep == "f":
+        return a
+    found = ranges.to_double(low.range(a))
+    return Val(low.op("to_double", a.op, rep="f"), a.err, DOUBLE, found)
+
+
+def to_int(low: Lowering, a: Val, span: Span, result: Type = INT) -> Val:
+    """Lower the truncation of a double."""
+    found = low.range(a)
+    if found.within(-(2.0**62), 2.0**62):
+        op = low.op("truncate", a.op, rep="i")
+        return Val(op, a.err, result, ranges.to_int(found))
+    first = low.build.sites_of_call((), span)
+    op = low.op("to_int", a.op, rep="ti", data=first + OVERFLOW - 1)
+    value, own = low.pair(op, "i")
+    return Val(value, low.first(a.err, own), result, ranges.to_int(found))
+
+
+def rounded(low: Lowering, a: Val) -> Val:
+    """Lower math.round: halves away from zero."""
+    found = low.range(a)
+    if not found.nan and not math.isinf(found.lo) and not math.isinf(found.hi):
+        found = Interval(math.floor(found.lo - 0.5) * 1.0, math.ceil(found.hi + 0.5) * 1.0)
+    return Val(low.op("round", a.op, rep="f"), a.err, DOUBLE, found)
+
+
+def extreme(low: Lowering, a: Val, b: Val, sign: int) -> Val:
+    """Lower min (sign -1) or max (sign 1) of two numbers of one type."""
+    kind = "min2" if sign < 0 else "max2"
+    find = ranges.least if sign < 0 else ranges.greatest
+    found = find(low.range(a), low.range(b))
+    rep = "f" if "f" in (a.op.rep, b.op.rep) else "i"
+    return Val(low.op(kind, a.op, b.op, rep=rep), low.first(a.err, b.err), a.type, found)
+
+
+def magnitude(low: Lowering, a: Val, span: Span) -> Val:
+    """Lower abs."""
+    if a.op.rep == "f":
+        found = ranges.magnitude(low.range(a))
+        return Val(low.op("fabs", a.op, rep="f"), a.err, a.type, found)
+    return extreme(low, a, negated(low, a, a.type, span), 1)
+
+
+def sign_of(low: Lowering, a: Val) -> Val:
+    """Lower -1, 0 or 1 of an int."""
+    found = low.range(a)
+    low_end = -1 if found.lo < 0 else (0 if found.lo == 0 else 1)
+    high_end = 1 if found.hi > 0 else (0 if found.hi == 0 else -1)
+    return Val(low.op("sign", a.op, rep="i"), a.err, INT, Interval(low_end, high_end))
+
+
+def percent(low: Lowering, part: Val, total: Val, span: Span) -> Val:
+    """Lower percent of two numbers of one unit."""
+    found = low.range(part)
+    error = low.first(part.err, total.err)
+    if not ranges.fits(ranges.mul(found, ranges.point(100))):
+        site = low.build.site(OVERFLOW, "", span)
+        product = low.op(
+            "mul_checked", part.op, low.build.const(100, "i"), rep="ti", data=site
+        )
+        positive = low.op("gt", total.op, low.build.const(0, "i"), rep="b")
+        wrong = low.op("err", product, rep="e")
+        error = low.first(error, low.masked(positive, wrong))
+    return Val(low.op("percent", part.op, total.op, rep="i"), error, INT, Interval(0, 100))
+
+
+def comparison(low: Lowering, kind: str, a: Val, b: Val) -> Abstract:
+    """Lower ``lt``, ``le``, ``gt`` or ``ge`` of two numbers; ints and doubles compare exactly."""
+    left, right = low.range(a), low.range(b)
+    error = low.first(a.err, b.err)
+    known = _known_order(kind, left, right)
+    if known is not None and error is None:
+        return Static(known, BOOL)
+    mixed = a.op.rep != b.op.rep
+    if mixed and not (ranges.exact(left) or ranges.exact(right)):
+        kind += "_exact"
+    return Val(low.op(kind, a.op, b.op, rep="b"), error, BOOL, BOOLS)
+
+
+def _known_order(kind: str, left: Interval, right: Interval) -> bool | None:
+    if left.nan or right.nan:
+        return None
+    if kind in ("gt", "ge"):
+        left, right, kind = right, left, {"gt": "lt", "ge": "le"}[kind]
+    if kind == "lt":
+        return True if left.hi < right.lo else (False if left.lo >= right.hi else None)
+    return True if left.hi <= right.lo else (False if left.lo > right.hi else None)
+
+
+def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Val, Val, Type]:
+    """Return two quantities in one unit: a literal takes the unit of what it meets."""
+    left, right = _dimension(a), _dimension(b)
+    if left == "free" and right == "free":
+        raise Refusal("PS510", "arithmetic between two quantity literals is not supported yet", span)
+    result = b.type if left == "free" else a.type
+    other = right if left == "free" else left
+    return in_units(low, a, other, span), in_units(low, b, other, span), result
+
+
+def _dimension(value: Abstract) -> str:
+    return value.type.dimension if isinstance(value.type, QuantityType) else "any"
+
+
+def in_units(low: Lowering, value: Abstract, dimension: str, span: Span) -> Val:
+    """Return a quantity in scheduler units of a dimension."""
+    if _dimension(value) != "free":
+        return low.val(value)
+    kind = QuantityType(dimension=dimension)
+    scale = 1000 if dimension == "cpu" else 1
+    if dimension == "any":
+        raise Refusal(
+            "PS510",
+            "a quantity literal beside a resource whose name is only known at run time"
+            " is not supported yet",
+            span,
+            "compare with .units() instead",
+        )
+    if isinstance(value, Static):
+        assert isinstance(value.value, Fraction)
+        return low.val(Static(units_of_fraction(value.value, scale), kind))
+    scale_val = low.val(low.int_const(scale))
+    return low.call(units_of_fraction, [low.val(value), scale_val], kind, span)
+
+
+Binary = Callable[[Lowering, Val, Val, Type, Span], Abstract]
+
+
+def _whole(kind: str) -> Binary:
+    return lambda low, a, b, result, span: whole(low, kind, a, b, result, span)
+
+
+def _double(kind: str) -> Binary:
+    return lambda low, a, b, _result, _span: double(low, kind, a, b)
+
+
+def _order(kind: str) -> Binary:
+    return lambda low, a, b, _result, _span: comparison(low, kind, a, b)
+
+
+#: Binary operators on numbers by overload; quantities are brought to one unit before.
+BINARY: Final[dict[str, Binary]] = {
+    **{f"{kind}_int_int": _whole(kind) for kind in ("add", "sub", "mul")},
+    "add_quantity_quantity": _whole("add"),
+    "sub_quantity_quantity": _whole("sub"),
+    "mul_quantity_int": _whole("mul"),
+    "mul_int_quantity": _whole("mul"),
+    "div_int_int": quotient,
+    "div_quantity_int": quotient,
+    "mod_int_int": lambda low, a, b, r, s: quotient(low, a, b, r, s, rest=True),
+    "div_quantity_quantity": lambda low, a, b, _r, _s: double(
+        low, "fdiv", to_double(low, a), to_double(low, b)
+    ),
+    "add_double_double": _double("fadd"),
+    "sub_double_double": _double("fsub"),
+    "mul_double_double": _double("fmul"),
+    "div_double_double": _double("fdiv"),
+    **{
+        f"{kind}_{left}_{right}": _order(kind)
+        for kind in ("lt", "le", "gt", "ge")
+        for left, right in (
+            ("int", "int"),
+            ("int", "double"),
+            ("double", "int"),
+            ("double", "double"),
+            ("bool", "bool"),
+            ("duration", "duration"),
+            ("timestamp", "timestamp"),
+            ("quantity", "quantity"),
+        )
+    },
+    "isLessThan_quantity_quantity": _order("lt"),
+    "isGreaterThan_quantity_quantity": _order("gt"),
+    "percent_int_int": lambda low, a, b, _r, s: percent(low, a, b, s),
+    "percent_quantity_quantity": lambda low, a, b, _r, s: percent(low, a, b, s),
+}
+
+

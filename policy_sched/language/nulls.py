@@ -1,0 +1,55 @@
+"""The garbage of each type: what a value is where it is an error, so that nothing ever raises."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from policy_sched.language.types import (
+    BOOL,
+    DOUBLE,
+    DURATION,
+    INT,
+    RESOURCES,
+    STRING,
+    TIMESTAMP,
+    ListType,
+    MapType,
+    QuantityType,
+    RecordType,
+    Type,
+)
+from policy_sched.model.records import Condition, Container, HostPort, Taint, Toleration
+
+_SIMPLE: dict[Type, object] = {
+    BOOL: False,
+    INT: 0,
+    DURATION: 0,
+    TIMESTAMP: 0,
+    DOUBLE: 0.0,
+    STRING: "",
+    RESOURCES: {},
+}
+_RECORDS: dict[str, object] = {
+    "Taint": Taint(),
+    "Toleration": Toleration(),
+    "HostPort": HostPort("", "", 0),
+    "Condition": Condition(),
+    "Container": Container("", "", "", {}, {}),
+}
+
+
+def default_of(kind: Type) -> Any:
+    """Return a harmless value of a type; None for what is only touched where it is no garbage."""
+    match kind:
+        case QuantityType():
+            return Fraction(0) if kind.dimension == "free" else 0
+        case ListType():
+            return ()
+        case MapType():
+            return {}
+        case RecordType() if kind.fields:
+            return {name: default_of(of) for name, of in kind.fields}
+        case RecordType():
+            return _RECORDS.get(kind.name)
+    return _SIMPLE.get(kind)

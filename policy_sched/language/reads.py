@@ -1,0 +1,138 @@
+"""What an expression reads: the pod's fields, the node's, and how often its value can change.
+
+From this follow a pod's signature (equal fields, equal verdicts), the events that may change a
+verdict, and whether a changed row can be judged again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from policy_sched.language.ir import Call, Op
+from policy_sched.language.kernels_lists import has_key, value_at
+
+_POD_MAPS: Final = frozenset({"labels", "annotations", "node_selector"})
+_FAMILIES: Final = {
+    "label": "labels",
+    "annotation": "annotations",
+    "imageSize": "images",
+    "imagePresent": "images",
+    "allocatable?": "allocatable",
+}
+_DYNAMIC: Final = frozenset({"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"})
+
+
+class Scope(IntEnum):
+    """What a node's verdict depends on besides the pod, from narrow to wide."""
+
+    STATIC = 0
+    """The node object."""
+    NODE = 1
+    """The node object and the pods on the node."""
+    CLUSTER = 2
+    """Other nodes as well: a changed row may change the verdict of every row."""
+    VOLATILE = 3
+    """The time, or the attempt: nothing can be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What is read.
+
+    ``pod``: paths of PodInfo's attributes: ``("requests",)``, ``("labels", "app")`` for one key;
+    the pod's namespace object is ``("namespaceObject", ...)``, its queue entry ``("queue", ...)``,
+    its group ``("podGroup", ...)``. ``node``: names of the node's fields as the language has them,
+    ``domain`` for the domains of a label, ``cluster`` for totals.
+    """
+
+    pod: frozenset[tuple[str, ...]] = frozenset()
+    node: frozenset[str] = frozenset()
+    scope: Scope = Scope.STATIC
+
+    def __or__(self, other: Reads) -> Reads:
+        """Return what either reads."""
+        return Reads(self.pod | other.pod, self.node | other.node, max(self.scope, other.scope))
+
+
+def find_reads(roots: Iterable[Op]) -> Reads:
+    """Return what the ops that ``roots`` need read."""
+    pod: set[tuple[str, ...]] = set()
+    node: set[str] = set()
+    scope = Scope.STATIC
+    todo, seen = list(roots), set()
+    while todo:
+        op = todo.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        keyed = _keyed_read(op)
+        if keyed is not None:
+            pod.add(keyed)
+            todo.extend(op.args[1:])
+            continue
+        todo.extend(op.args)
+        found = _read_of_pod(op)
+        if found:
+            pod.add(found)
+        name = _read_of_node(op)
+        if name:
+            node.add(name)
+            scope = max(scope, _scope_of(op, name))
+        if op.kind == "ctx" or (op.kind == "of_ctx" and op.data == "now"):
+            scope = Scope.VOLATILE
+    return Reads(frozenset(pod), frozenset(node), scope)
+
+
+def _keyed_read(op: Op) -> tuple[str, ...] | None:
+    """Return the path of one key of a map of the pod's, if that is what ``op`` reads."""
+    if not isinstance(op.data, Call) or op.data.function not in (has_key, value_at):
+        return None
+    whole, key = op.args[0], op.args[1]
+    if op.data.guards or key.kind != "const" or not isinstance(key.data, str):
+        return None
+    if whole.kind == "field_of_pod" and whole.data in _POD_MAPS:
+        return (str(whole.data), key.data)
+    return None
+
+
+def _read_of_pod(op: Op) -> tuple[str, ...] | None:
+    if op.kind == "field_of_pod":
+        return (str(op.data),)
+    if op.kind == "runtime_of" and op.data == "namespace":
+        return ("namespaceObject",)
+    if op.kind == "of_ctx" and op.data in ("queued", "pod_group"):
+        return ("queue",) if op.data == "queued" else ("podGroup",)
+    return None
+
+
+def _read_of_node(op: Op) -> str | None:
+    match op.kind:
+        case "column":
+            assert isinstance(op.data, tuple)
+            family = op.data[0] if op.data[0] != "field" else op.data[1]
+            return _FAMILIES.get(family, family)
+        case "column_of" | "fits":
+            return _FAMILIES.get(str(op.data), str(op.data))
+        case "affinity" | "preference":
+            return "labels"
+        case "pods_at":
+            return "pods"
+        case "attr" if op.args[0].kind == "node_at":
+            path = str(op.data).rsplit(".", 1)[-1]
+            return "declaredFeatures" if path == "declared_features" else path
+        case "domain_index":
+            return "domain"
+        case "cluster":
+            return "cluster"
+        case "runtime_of" if op.data == "image_nodes":
+            return "images"
+    return None
+
+
+def _scope_of(op: Op, name: str) -> Scope:
+    if op.kind in ("domain_index", "cluster"):
+        return Scope.CLUSTER
+    return Scope.NODE if name in _DYNAMIC else Scope.STATIC

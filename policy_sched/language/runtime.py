@@ -1,0 +1,172 @@
+"""What generated functions ask of the node table: distinct values, loops over rows, pods, domains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.column import Column
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.language.runtime_domains import Amounts, Domains
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.node import Node
+from policy_sched.model.pod_info import PodInfo
+
+#: Which rows a vector function is asked for: all of them as a slice, or row numbers.
+RowSet = slice | npt.NDArray[np.intp]
+Function = Callable[..., Any]
+
+_DTYPES: Final = {
+    "b": np.bool_,
+    "i": np.int64,
+    "f": np.float64,
+    "c": np.int64,
+    "k": np.intp,
+    "e": np.int16,
+}
+_NO_NODE: Final = Node(metadata=ObjectMeta(name=""))
+
+
+def _array(rep: str, values: Sequence[Any]) -> Any:
+    """Return values in the array form of ``rep``; a list where it has none."""
+    dtype = _DTYPES.get(rep)
+    if dtype is None:
+        return list(values)
+    try:
+        return np.array(values, dtype=dtype)
+    except OverflowError:  # a timestamp outside of the years that int64 nanoseconds reach
+        return np.array(values, dtype=np.object_)
+
+
+class Runtime:
+    """One node table, as generated functions see it.
+
+    Distinct values of a static column are kept until the column's version changes.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self.table = table
+        self._distinct: dict[Column, tuple[int, int, Any, Any]] = {}
+
+    # Nodes and what runs on them.
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return self.table.live_count
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods are on all nodes."""
+        return self.table.pod_total
+
+    @property
+    def allocatable(self) -> Amounts:
+        """Totals of allocatable over all nodes."""
+        return Amounts(self.table.total_allocatable)
+
+    @property
+    def requested(self) -> Amounts:
+        """Totals of requested over all nodes."""
+        return Amounts(self.table.total_requested)
+
+    def node(self, row: int) -> Node:
+        """Return the node of a row; one without any content for a dead row."""
+        return self.table.nodes[row] or _NO_NODE
+
+    def pods_at(self, row: int) -> list[PodInfo]:
+        """Return the pods on a row."""
+        return list(self.table.pods_on(row).values())
+
+    def domains(self, key: str) -> Domains:
+        """Return the domains of a label."""
+        return Domains(self.table, key)
+
+    def image_nodes(self, name: str) -> int:
+        """Return how many nodes have an image."""
+        return self.table.image_nodes(name)
+
+    def namespace(self, name: str) -> Namespace:
+        """Return a namespace; one without labels if it is not known."""
+        found = self.table.namespaces.get(name)
+        return Namespace(metadata=ObjectMeta(name=name)) if found is None else found
+
+    # Rows.
+
+    def row_numbers(self, rows: RowSet) -> npt.NDArray[np.intp]:
+        """Return the rows as numbers."""
+        if isinstance(rows, slice):
+            return np.arange(self.table.n, dtype=np.intp)
+        return rows
+
+    def distinct_one(self, rep: str, function: Function, column: Column, rows: RowSet) -> Any:
+        """Call ``function`` once per distinct value of a column; return its result per row."""
+        values, positions = self._values(column, rows)
+        results = _array(rep, [function(value) for value in values])
+        if isinstance(results, list):
+            return [results[i] for i in positions.tolist()]
+        return results.take(positions)
+
+    def distinct_pair(
+        self, rep: str, function: Function, column: Column, rows: RowSet
+    ) -> tuple[Any, Any]:
+        """Do as `distinct_one` for a function that returns (value, error)."""
+        values, positions = self._values(column, rows)
+        pairs = [function(value) for value in values]
+        errors = np.array([e for _, e in pairs], dtype=np.int16).take(positions)
+        results = _array(rep, [v for v, _ in pairs])
+        if isinstance(results, list):
+            return [results[i] for i in positions.tolist()], errors
+        return results.take(positions), errors
+
+    def _values(self, column: Column, rows: RowSet) -> tuple[list[int], Any]:
+        """Return a column's distinct values, and for each row the position of its value."""
+        if not column.static:
+            return _distinct(column.values[rows])
+        n = self.table.n
+        known = self._distinct.get(column)
+        if known is None or known[0] != column.version or known[1] != n:
+            known = (column.version, n, *_distinct(column.values[:n]))
+            self._distinct[column] = known
+        return known[2], known[3] if isinstance(rows, slice) else known[3][rows]
+
+    def by_row_one(self, rep: str, function: Function, n: int, *inputs: Any) -> Any:
+        """Call ``function`` for each row with the row's inputs; return its results."""
+        return _array(rep, [function(*row) for row in _transposed(n, inputs)])
+
+    def by_row_pair(self, rep: str, function: Function, n: int, *inputs: Any) -> tuple[Any, Any]:
+        """Do as `by_row_one` for a function that returns (value, error)."""
+        pairs = [function(*row) for row in _transposed(n, inputs)]
+        errors = np.array([e for _, e in pairs], dtype=np.int16)
+        return _array(rep, [v for v, _ in pairs]), errors
+
+
+def _transposed(n: int, inputs: Sequence[Any]) -> Any:
+    if not inputs:
+        return [()] * n
+    return zip(*(_per_row(n, values) for values in inputs), strict=True)
+
+
+def _per_row(n: int, values: Any) -> list[Any]:
+    if isinstance(values, np.ndarray):
+        listed: list[Any] = values.tolist()
+        return listed if values.ndim else [listed] * n
+    return values if isinstance(values, list) else [values] * n
+
+
+def _distinct(values: npt.NDArray[Any]) -> tuple[list[int], npt.NDArray[np.intp]]:
+    """Return the distinct values in ascending order, and each element's position among them."""
+    top = int(values.max()) + 1 if len(values) else 0
+    if top > 8 * len(values) + 4096:
+        found, positions = np.unique(values, return_inverse=True)
+        return found.tolist(), positions
+    seen = np.zeros(top, dtype=np.bool_)
+    seen[values] = True
+    found = np.flatnonzero(seen)
+    position_of = np.empty(top, dtype=np.intp)
+    position_of[found] = np.arange(len(found))
+    return found.tolist(), position_of.take(values)
