@@ -158,7 +158,8 @@ class Emitter:
         result = inner.root(op)
         body = Scope()
         body.lines = [*inner.lines(), f"return {result}"]
-        arguments = [names[o] for o in region.by_row]
+        arguments = ["row"] if region.row else []
+        arguments += [names[o] for o in region.by_row]
         home.lines += [f"def {name}f({', '.join(arguments)}):", body]
         pair = op.rep[0] == "t"
         target = f"{name}v, {name}e" if pair else name
@@ -168,7 +169,8 @@ class Emitter:
             column = self.slots.data(region.by_row[0])
             call = f'rt.distinct_{how}("{rep}", {name}f, {column}, rows)'
         else:
-            inputs = "".join(f", {self.text(o, home)}" for o in region.by_row)
+            inputs = ", rt.row_numbers(rows)" if region.row else ""
+            inputs += "".join(f", {self.text(o, home)}" for o in region.by_row)
             call = f'rt.by_row_{how}("{rep}", {name}f, n{inputs})'
         home.lines.append(f"{target} = {call}")
 

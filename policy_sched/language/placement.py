@@ -21,7 +21,8 @@ from policy_sched.language.emit_scalar import LAZY
 from policy_sched.language.emit_vector import VECTOR, VECTOR_LOOPS
 from policy_sched.language.ir import MIXED, Level, Loop, Op
 
-Line = "str | Scope"
+#: Kinds whose text for one row reads the row's number.
+_BY_ROW_NUMBER = frozenset({"row", "column", "column_of", "fits", "affinity", "preference"})
 _ARRAYS = frozenset("bifcek")
 
 
@@ -124,11 +125,16 @@ class Shapes:
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """The function apart that computes ``root``; its inputs that vary by row, and the others."""
+    """The function apart that computes ``root``; its inputs that vary by row, and the others.
+
+    ``row`` tells whether it reads columns itself, by the row's number: those that are chosen by a
+    variable of one of its own loops.
+    """
 
     root: Op
     by_row: tuple[Op, ...]
     fixed: tuple[Op, ...]
+    row: bool
 
 
 def _descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
@@ -149,6 +155,7 @@ def _descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
 def find_region(root: Op, shapes: Shapes) -> Region:
     """Work out the region of ``root``."""
     keyed = root.key is not None and root.key is not MIXED
+    row = False
     inner: set[int] = set()
     by_row: list[Op] = []
     fixed: list[Op] = []
@@ -163,10 +170,11 @@ def find_region(root: Op, shapes: Shapes) -> Region:
             if op is root.key or (not keyed and shapes.starts_region(op)):
                 by_row.append(op)
                 continue
+        row = row or op.kind in _BY_ROW_NUMBER
         if isinstance(op.data, Loop):
             inner |= {n for n in (op.data.param, op.data.index) if n is not None}
         more.extend(op.args)
-    return Region(root, tuple(by_row), tuple(fixed))
+    return Region(root, tuple(by_row), tuple(fixed), row)
 
 
 class Placement:

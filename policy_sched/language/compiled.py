@@ -1,0 +1,88 @@
+"""A compiled policy: what each section became, still without a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from policy_sched.language.generate import Program
+from policy_sched.language.ir import KINDS, Site
+from policy_sched.language.ranges import Interval
+from policy_sched.language.reads import Reads
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a section's program has one expression's value, and its error (None: cannot fail)."""
+
+    value: int
+    error: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Some expressions that one program computes together."""
+
+    program: Program
+    roots: tuple[Root, ...]
+    reads: Reads
+    sites: tuple[Site, ...]
+    can_fail: bool
+
+    def words(self, site: int) -> str:
+        """Return an error for people, such as ``no such key 'zone'``."""
+        found = self.sites[site]
+        text = KINDS[found.kind].replace("_", " ")
+        return f"{text} '{found.detail}'" if found.detail else text
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRule:
+    """What a filter rule says of a node that it rejects.
+
+    ``explain`` computes, of those that are not constant, first ``resolvable``, then the message
+    (a string) or the reasons (a list of strings).
+    """
+
+    name: str
+    message: str
+    resolvable: bool | None
+    explain: Unit | None
+    listed: bool
+    on_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateRule:
+    """A preEnqueue rule: its constant message, or the one that the unit's second root gives."""
+
+    name: str
+    message: str
+    unit: Unit
+    on_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The score rule: its unit, its normaliser by name or by unit, and its proved range."""
+
+    unit: Unit
+    range: Interval
+    normalizer: str | None
+    expression: Unit | None
+    on_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The units of a policy, by section; what the policy has not is None or empty."""
+
+    match: Unit | None = None
+    score_match: Unit | None = None
+    pre_enqueue: tuple[GateRule, ...] = ()
+    queue_sort: Unit | None = None
+    descending: tuple[bool, ...] = ()
+    node_names: Unit | None = None
+    pre_filter_message: str = ""
+    filter: Unit | None = None
+    rules: tuple[FilterRule, ...] = field(default=())
+    score: Score | None = None

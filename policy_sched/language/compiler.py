@@ -1,0 +1,205 @@
+"""Compiles a checked policy: every section's expressions, proofs about the score, diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from policy_sched.errors import Diagnostic
+from policy_sched.language.abstract import Abstract, Opt, Val
+from policy_sched.language.checked import Checked, CheckedPolicy, CheckedRule, CheckedScore
+from policy_sched.language.checker import diagnostic
+from policy_sched.language.codes import Problem
+from policy_sched.language.compiled import (
+    FilterRule,
+    GateRule,
+    Root,
+    Score,
+    Sections,
+    Unit,
+)
+from policy_sched.language.generate import generate
+from policy_sched.language.ir import Op
+from policy_sched.language.lower import make_lowering
+from policy_sched.language.lower_numbers import to_int
+from policy_sched.language.lowering import Lowering, Refusal
+from policy_sched.language.normalizers import NORMALIZERS, NOT_NEGATIVE
+from policy_sched.language.ranges import Interval
+from policy_sched.language.reads import find_reads
+from policy_sched.language.types import DOUBLE
+
+_T = TypeVar("_T")
+
+
+class PolicyCompiler:
+    """Compiles the sections of one policy and collects what is wrong with them.
+
+    All sections share one lowering, so that what they have in common is lowered once.
+    """
+
+    def __init__(self, policy: CheckedPolicy) -> None:
+        self.policy = policy
+        self.diagnostics: list[Diagnostic] = []
+        self._low = make_lowering(policy.params, policy.params_type, policy.functions)
+        for name, variable in policy.variables:
+            self._low.globals[f"variables.{name}"] = self._low.thunk(variable.core, {})
+
+    def compile(self) -> Sections:
+        """Return the compiled sections; of no use where there are diagnostics."""
+        policy = self.policy
+        before = policy.pre_filter
+        names = before.node_names if before else None
+        return Sections(
+            match=self._unit(policy.match_conditions),
+            score_match=self._unit(policy.score.match_conditions if policy.score else ()),
+            pre_enqueue=tuple(
+                gate
+                for i, rule in enumerate(policy.pre_enqueue)
+                if (gate := self._gate(i, rule)) is not None
+            ),
+            queue_sort=self._unit([key.expression for key in policy.queue_sort]),
+            descending=tuple(key.order == "Descending" for key in policy.queue_sort),
+            node_names=self._unit([names] if names else ()),
+            pre_filter_message=before.message if before else "",
+            filter=self._unit([rule.expression for rule in policy.filter]),
+            rules=tuple(
+                rule
+                for i, checked in enumerate(policy.filter)
+                if (rule := self._filter_rule(i, checked)) is not None
+            ),
+            score=self._score(policy.score) if policy.score else None,
+        )
+
+    # Expressions.
+
+    def _refused(self, checked: Checked, refusal: Refusal) -> None:
+        span = refusal.span
+        problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
+        context = f"policy {self.policy.name}, {checked.text.path}"
+        self.diagnostics.append(diagnostic(problem, checked.text, context))
+
+    def _attempt(self, checked: Checked, step: Callable[[], _T]) -> _T | None:
+        """Run a step; what it refuses becomes a diagnostic."""
+        try:
+            return step()
+        except Refusal as refusal:
+            self._refused(checked, refusal)
+            return None
+
+    def _lowered(self, checked: Checked) -> Val | None:
+        return self._attempt(checked, lambda: self._value(self._low.lower(checked.core, {})))
+
+    def _value(self, value: Abstract) -> Val:
+        if isinstance(value, Opt):
+            return self._low.val(value)
+        return self._low.plain(value)
+
+    def _unit(self, checked: Sequence[Checked]) -> Unit | None:
+        values = [self._lowered(one) for one in checked]
+        found = [value for value in values if value is not None]
+        if not found or len(found) != len(values):
+            return None
+        return make_unit(self._low, found)
+
+    # Sections.
+
+    def _gate(self, number: int, rule: CheckedRule) -> GateRule | None:
+        parts = [rule.expression]
+        if rule.message_expression is not None:
+            parts.append(rule.message_expression)
+        unit = self._unit(parts)
+        if unit is None:
+            return None
+        name = f"{self.policy.name}.preEnqueue[{number}]"
+        return GateRule(name, rule.message, unit, rule.on_error or "Reject")
+
+    def _filter_rule(self, number: int, rule: CheckedRule) -> FilterRule | None:
+        parts: list[Checked] = []
+        constant: bool | None = None
+        if isinstance(rule.resolvable, bool):
+            constant = rule.resolvable
+        else:
+            parts.append(rule.resolvable)
+        words = rule.reasons or rule.message_expression
+        if words is not None:
+            parts.append(words)
+        explain = self._unit(parts)
+        if parts and explain is None:
+            return None
+        name = f"{self.policy.name}.filter[{number}]"
+        listed = rule.reasons is not None
+        error = rule.on_error or "Reject"
+        return FilterRule(name, rule.message, constant, explain, listed, error)
+
+    def _score(self, score: CheckedScore) -> Score | None:
+        value = self._attempt(score.expression, lambda: self._raw_score(score.expression))
+        if value is None:
+            return None
+        found = self._low.range(value)
+        normalizer = score.normalize
+        expression: Unit | None = None
+        name: str | None = None
+        if isinstance(normalizer, Checked):
+            expression = self._normalizer(normalizer)
+        elif normalizer in NORMALIZERS:
+            name = normalizer
+            if name in NOT_NEGATIVE and found.lo < 0:
+                message = f"the score's range is {found}, but {name} needs scores that are not"
+                self._problem(score.expression, "PS323", f"{message} negative")
+        else:
+            self._within(score.expression, found, "score")
+        unit = make_unit(self._low, [value])
+        return Score(unit, found, name, expression, score.on_error or "Zero")
+
+    def _raw_score(self, checked: Checked) -> Val:
+        value = self._low.val(self._low.lower(checked.core, {}))
+        if value.type == DOUBLE:
+            value = to_int(self._low, value, checked.core.span)
+        return value
+
+    def _normalizer(self, checked: Checked) -> Unit | None:
+        value = self._attempt(checked, lambda: self._raw_score(checked))
+        if value is None:
+            return None
+        self._within(checked, self._low.range(value), "normalized score")
+        unit = make_unit(self._low, [value])
+        if unit.reads.pod or unit.reads.node:
+            self._problem(
+                checked,
+                "PS510",
+                "a normalize expression that reads more than score and scores"
+                " is not supported yet",
+            )
+        return unit
+
+    def _within(self, checked: Checked, found: Interval, what: str) -> None:
+        if found.within(0, 100):
+            return
+        message = f"the {what}'s range is {found}, not within 0..100, and nothing normalizes it"
+        hint = "write clamp(..., 0, 100), or add normalize"
+        self._problem(checked, "PS321", message, hint)
+
+    def _problem(self, checked: Checked, code: str, message: str, hint: str = "") -> None:
+        self._refused(checked, Refusal(code, message, checked.core.span, hint))
+
+
+def make_unit(low: Lowering, values: Sequence[Val]) -> Unit:
+    """Return the unit that computes ``values``."""
+    ops: list[Op] = []
+    roots: list[Root] = []
+    for value in values:
+        ops.append(value.op)
+        error = None
+        if value.err is not None:
+            error = len(ops)
+            ops.append(value.err)
+        roots.append(Root(len(ops) - (1 if error is None else 2), error))
+    return Unit(
+        generate(ops),
+        tuple(roots),
+        find_reads(ops),
+        tuple(low.build.sites),
+        any(root.error is not None for root in roots),
+    )
+
+

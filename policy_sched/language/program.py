@@ -1,0 +1,151 @@
+"""The language's door: policies compiled, bound to a cluster's tables, and run.
+
+Theory of operation. `compile_policy` makes a `CompiledPolicy`, which knows no table and may be
+shared. `bind` opens the columns that it reads and gives a `BoundPolicy`, whose methods run at pod
+time. Questions about up to `FEW_ROWS` rows are answered row by row by the scalar function, others
+by the vector function; the answers are the same.
+"""
+
+from __future__ import annotations
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_table import PodTable
+from policy_sched.errors import Diagnostic
+from policy_sched.language.bound import FEW_ROWS, BoundPolicy, Explanation
+from policy_sched.language.checked import CheckedPolicy
+from policy_sched.language.compiled import Sections, Unit
+from policy_sched.language.compiler import PolicyCompiler
+from policy_sched.language.expression import (
+    BoundExpression,
+    Expression,
+    compile_expression,
+    error_name,
+)
+from policy_sched.language.ranges import Interval
+from policy_sched.language.reads import Reads, Scope
+
+__all__ = [
+    "FEW_ROWS",
+    "BoundExpression",
+    "BoundPolicy",
+    "CompiledPolicy",
+    "Explanation",
+    "Expression",
+    "compile_expression",
+    "compile_policy",
+    "error_name",
+]
+
+
+class CompiledPolicy:
+    """A policy whose rules are compiled; immutable, and independent of any table."""
+
+    def __init__(self, name: str, sections: Sections) -> None:
+        self.name = name
+        self.sections = sections
+        matching = _reads(sections.match)
+        self.filter_reads: Reads = _reads(sections.filter, *_explaining(sections)) | matching
+        self.score_reads: Reads = (
+            _reads(sections.score_match, sections.score.unit if sections.score else None) | matching
+        )
+        self.reads: Reads = self.filter_reads | self.score_reads | _reads(sections.node_names)
+        """What the rules that place a pod read: filter, score, and the conditions of both."""
+
+    @property
+    def filter_scope(self) -> Scope:
+        """What a filter verdict depends on besides the pod."""
+        return self.filter_reads.scope
+
+    @property
+    def score_scope(self) -> Scope:
+        """What a raw score depends on besides the pod."""
+        return self.score_reads.scope
+
+    @property
+    def has_filter(self) -> bool:
+        """Whether there are filter rules."""
+        return self.sections.filter is not None
+
+    @property
+    def has_score(self) -> bool:
+        """Whether there is a score rule."""
+        return self.sections.score is not None
+
+    @property
+    def has_pre_enqueue(self) -> bool:
+        """Whether there are preEnqueue rules."""
+        return bool(self.sections.pre_enqueue)
+
+    @property
+    def has_queue_sort(self) -> bool:
+        """Whether there are queueSort keys."""
+        return self.sections.queue_sort is not None
+
+    @property
+    def has_pre_filter(self) -> bool:
+        """Whether preFilter names nodes."""
+        return self.sections.node_names is not None
+
+    @property
+    def has_match(self) -> bool:
+        """Whether there are matchConditions of the whole policy."""
+        return self.sections.match is not None
+
+    @property
+    def has_score_match(self) -> bool:
+        """Whether there are matchConditions of the score alone."""
+        return self.sections.score_match is not None
+
+    @property
+    def has_normalize(self) -> bool:
+        """Whether raw scores are normalised over the feasible nodes, or may have failed."""
+        score = self.sections.score
+        return score is not None and (score.normalizer is not None or score.expression is not None)
+
+    @property
+    def pre_filter_message(self) -> str:
+        """The reason where preFilter names no node at all."""
+        return self.sections.pre_filter_message
+
+    @property
+    def score_range(self) -> Interval | None:
+        """The proved range of the raw score."""
+        return self.sections.score.range if self.sections.score else None
+
+    @property
+    def normalizer(self) -> str | None:
+        """The normaliser's name, ``expression``, or None."""
+        score = self.sections.score
+        if score is None:
+            return None
+        return "expression" if score.expression is not None else score.normalizer
+
+    def bind(self, nodes: NodeTable, pods: PodTable | None = None) -> BoundPolicy:
+        """Return the policy over a cluster's tables; opens the columns that the rules read."""
+        del pods
+        return BoundPolicy(self.sections, nodes)
+
+
+def _reads(*units: Unit | None) -> Reads:
+    found = Reads()
+    for unit in units:
+        if unit is not None:
+            found |= unit.reads
+    return found
+
+
+def _explaining(sections: Sections) -> list[Unit | None]:
+    return [rule.explain for rule in sections.rules]
+
+
+def compile_policy(checked: CheckedPolicy) -> tuple[CompiledPolicy | None, list[Diagnostic]]:
+    """Compile a checked policy.
+
+    Returns the policy, or None with diagnostics: a score whose range is not proved (PS321, PS323),
+    a resource name that differs from node to node (PS211), what has no kernel yet (PS510).
+    """
+    compiler = PolicyCompiler(checked)
+    sections = compiler.compile()
+    if compiler.diagnostics:
+        return None, sorted(set(compiler.diagnostics))
+    return CompiledPolicy(checked.name, sections), []
