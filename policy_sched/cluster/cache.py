@@ -13,8 +13,11 @@ before its node or outlive it, and then waits as a ghost (see NodeTable).
 from __future__ import annotations
 
 from policy_sched.cluster.consistency import differences
+from policy_sched.cluster.count_consistency import count_differences
 from policy_sched.cluster.interning import Strings
+from policy_sched.cluster.journal import STRUCTURE
 from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_counts import PodCounts
 from policy_sched.cluster.pod_states import PodEvent, PodState, PodStateError, next_state
 from policy_sched.cluster.pod_table import NO_NODE, PodTable
 from policy_sched.errors import ClusterError
@@ -42,6 +45,7 @@ class Cache:
         strings = Strings()
         self.nodes = NodeTable(strings)
         self.pods = PodTable(strings)
+        self.counts = PodCounts(self.nodes, self.pods)
         self.time_to_live = time_to_live
         self._records: dict[str, Record] = {}
         self._deadlines: dict[str, int] = {}
@@ -58,10 +62,13 @@ class Cache:
         row = nodes.row_of.get(node.metadata.name)
         if row is not None:
             nodes.update_node(row, node)
+            self.counts.nodes_changed()
             return
         row = nodes.add_node(node)
-        for uid in nodes.pods_on(row):
+        self.counts.nodes_changed()
+        for uid, info in nodes.pods_on(row).items():
             self.pods.move(self._records[uid].row, row)
+            self.counts.add(row, info)
 
     def update_node(self, node: Node) -> None:
         """Replace a node by its newer form; one that is not known is added."""
@@ -75,16 +82,28 @@ class Cache:
         row = self.nodes.row_of.get(node.metadata.name)
         if row is None:
             raise ClusterError(f"node {node.metadata.name} is not in the cache")
-        for uid in self.nodes.remove_node(row):
+        for uid, info in self.nodes.remove_node(row).items():
             self.pods.move(self._records[uid].row, NO_NODE)
+            self.counts.remove(row, info)
+        self.counts.nodes_changed()
 
     def set_namespace(self, namespace: Namespace) -> None:
         """Take a namespace in, or replace it by its newer form."""
-        self.nodes.namespaces[namespace.metadata.name] = namespace
+        name = namespace.metadata.name
+        old = self.nodes.namespaces.get(name)
+        self.nodes.namespaces[name] = namespace
+        if old is None or old.metadata.labels != namespace.metadata.labels:
+            self._namespaces_changed()
 
     def remove_namespace(self, name: str) -> None:
         """Drop a namespace if it is known."""
-        self.nodes.namespaces.pop(name, None)
+        if self.nodes.namespaces.pop(name, None) is not None:
+            self._namespaces_changed()
+
+    def _namespaces_changed(self) -> None:
+        """Tell everybody: no row is changed, but any answer may be."""
+        self.counts.namespaces_changed()
+        self.nodes.journal.append(0, STRUCTURE)
 
     # Pods: questions.
 
@@ -188,11 +207,11 @@ class Cache:
 
     def check(self) -> list[str]:
         """Work everything out anew from nodes and pods; return what differs, [] if nothing."""
-        return differences(
-            self.nodes,
-            self.pods,
-            {uid: (r.info, r.node_name, r.row) for uid, r in self._records.items()},
-        )
+        held = {uid: (r.info, r.node_name, r.row) for uid, r in self._records.items()}
+        return [
+            *differences(self.nodes, self.pods, held),
+            *count_differences(self.counts, self.nodes, held),
+        ]
 
     def _insert(self, info: PodInfo, node_name: str, state: PodState) -> None:
         if not node_name:
@@ -204,6 +223,7 @@ class Cache:
             nodes.ghosts.setdefault(node_name, {})[uid] = info
         else:
             nodes.add_pod(row, info)
+            self.counts.add(row, info)
         self._records[uid] = Record(info, node_name, state, self.pods.add(info, row))
 
     def _replace(self, record: Record, info: PodInfo) -> None:
@@ -213,6 +233,8 @@ class Cache:
             nodes.ghosts[record.node_name][info.uid] = info
         else:
             nodes.replace_pod(row, record.info, info)
+            self.counts.remove(row, record.info)
+            self.counts.add(row, info)
         self.pods.replace(record.row, info, row)
         record.info = info
 
@@ -226,6 +248,7 @@ class Cache:
                 del nodes.ghosts[record.node_name]
         else:
             nodes.remove_pod(row, record.info)
+            self.counts.remove(row, record.info)
         self.pods.remove(record.row)
         del self._records[uid]
         self._deadlines.pop(uid, None)

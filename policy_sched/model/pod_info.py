@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.meta import OwnerReference, nanoseconds
 from policy_sched.model.pod import ContainerSpec, Pod, PodSpec
+from policy_sched.model.pod_terms import PodTerms, pod_terms
 from policy_sched.model.qos import qos_class
 from policy_sched.model.records import ANY_ADDRESS, Container, HostPort, Toleration
 from policy_sched.model.requests import container_units, limits, totals
+from policy_sched.model.topology_spread import SpreadConstraints, spread_constraints
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 DEFAULT_NAMESPACE: Final = "default"
@@ -41,6 +43,7 @@ _EAGER: Final = (
     "uid",
 )
 _LAZY: Final = (
+    "affinity_terms",
     "annotations",
     "annotations_key",
     "containers",
@@ -53,6 +56,7 @@ _LAZY: Final = (
     "node_affinity",
     "node_selector_key",
     "non_zero_requests_key",
+    "owner_api_version",
     "owner_kind",
     "owner_name",
     "owner_uid",
@@ -67,6 +71,7 @@ _LAZY: Final = (
     "service_account_name",
     "start_time",
     "terminating",
+    "topology_spread",
 )
 
 
@@ -101,6 +106,7 @@ class PodInfo:
     qos_class: str
     service_account_name: str
     runtime_class_name: str
+    owner_api_version: str
     owner_kind: str
     owner_name: str
     owner_uid: str
@@ -117,6 +123,8 @@ class PodInfo:
     images: tuple[str, ...]
     host_ports: tuple[HostPort, ...]
     has_pod_affinity: bool
+    affinity_terms: PodTerms
+    topology_spread: SpreadConstraints
     scheduling_gates: tuple[str, ...]
     pvc_names: tuple[str, ...]
     requests: dict[str, int]
@@ -245,6 +253,7 @@ def _node_affinity(info: PodInfo) -> NodeAffinity | None:
 
 
 _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
+    "affinity_terms": lambda i: pod_terms(i.pod.spec.affinity, i.namespace),
     "annotations": lambda i: i.pod.metadata.annotations,
     "annotations_key": lambda i: tuple(sorted(i.annotations.items())),
     "containers": _containers,
@@ -257,6 +266,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "node_affinity": _node_affinity,
     "node_selector_key": lambda i: tuple(sorted(i.node_selector.items())),
     "non_zero_requests_key": lambda i: tuple(sorted(i.non_zero_requests.items())),
+    "owner_api_version": lambda i: _controller(i).api_version,
     "owner_kind": lambda i: _controller(i).kind,
     "owner_name": lambda i: _controller(i).name,
     "owner_uid": lambda i: _controller(i).uid,
@@ -271,6 +281,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "service_account_name": lambda i: i.pod.spec.service_account_name,
     "start_time": lambda i: nanoseconds(i.pod.status.start_time),
     "terminating": lambda i: i.pod.metadata.deletion_timestamp is not None,
+    "topology_spread": lambda i: spread_constraints(i.pod.spec.topology_spread_constraints),
 }
 
 FIELDS: Final = frozenset((*_EAGER, *_LAZY)) - {"pod", "key", "non_zero_added", "has_pod_affinity"}

@@ -13,9 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.columns import MAX_QUANTITY, Key, Kind
+from policy_sched.cluster.domains import ROW
 from policy_sched.cluster.pod_states import PodState
+from policy_sched.cluster.selector_counts import Part, PodMatch
+from policy_sched.model.meta import EPOCH, LabelSelector, LabelSelectorRequirement
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.selectors import EVERYTHING, NOTHING, label_selector
 from policy_sched.testing import make_node, make_pod
 
 TIME_TO_LIVE = 5
@@ -47,6 +51,45 @@ POD_KEYS: list[Key] = [
     ("startTime",),
     *((family, "cpu") for family in ("request", "nonZeroRequest", "limit")),
 ]
+SELECTORS = (
+    EVERYTHING,
+    NOTHING,
+    label_selector(LabelSelector(match_labels={"app": "web"})),
+    *(
+        label_selector(
+            LabelSelector(
+                match_expressions=(
+                    LabelSelectorRequirement(key="app", operator=operator, values=values),
+                )
+            )
+        )
+        for operator, values in {
+            "In": ("web", "db"),
+            "NotIn": ("web",),
+            "Exists": (),
+            "DoesNotExist": (),
+        }.items()
+    ),
+)
+PARTS = st.tuples(
+    st.sampled_from([None, frozenset({"team"}), frozenset({"default", "other"})]),
+    st.sampled_from(SELECTORS),
+)
+TERM = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
+PREFERRED = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 5, "podAffinityTerm": TERM},
+        {"weight": 7, "podAffinityTerm": TERM | {"namespaces": ["team"]}},
+    ]
+}
+AFFINITIES = (
+    None,
+    {"podAntiAffinity": {}},
+    {"nodeAffinity": {}},
+    {"podAntiAffinity": REQUIRED},
+    {"podAffinity": REQUIRED | PREFERRED, "podAntiAffinity": PREFERRED},
+)
 NODE_NAMES = st.sampled_from(["n0", "n1", "n2", "n3"])
 UIDS = st.sampled_from([f"p{i}" for i in range(6)])
 
@@ -73,21 +116,22 @@ def nodes(draw: st.DrawFn) -> Node:
 def pods(draw: st.DrawFn, node_name: str) -> PodInfo:
     """Draw a pod with one of six uids, in one of a few shapes; ``node_name`` "" is pending."""
     uid = draw(UIDS)
-    return PodInfo.of(
-        make_pod(
-            uid,
-            uid=uid,
-            namespace=draw(st.sampled_from(["", "team"])),
-            cpu=draw(st.sampled_from([None, "100m", "2"])),
-            memory=draw(st.sampled_from([None, "1Mi", "9007199254740993"])),
-            requests=draw(st.sampled_from([{}, {"x.y/z": 1}])),
-            labels=draw(st.sampled_from([{}, {"app": "web"}])),
-            host_ports=draw(st.sampled_from([(), (80,), (80, 443), (443, 443)])),
-            affinity=draw(st.sampled_from([None, {"podAntiAffinity": {}}, {"nodeAffinity": {}}])),
-            priority=draw(st.sampled_from([None, 7])),
-            node_name=node_name,
-        )
+    pod = make_pod(
+        uid,
+        uid=uid,
+        namespace=draw(st.sampled_from(["", "team"])),
+        cpu=draw(st.sampled_from([None, "100m", "2"])),
+        memory=draw(st.sampled_from([None, "1Mi", "9007199254740993"])),
+        requests=draw(st.sampled_from([{}, {"x.y/z": 1}])),
+        labels=draw(st.sampled_from([{}, {"app": "web"}, {"app": "db", "x": "y"}])),
+        host_ports=draw(st.sampled_from([(), (80,), (80, 443), (443, 443)])),
+        affinity=draw(st.sampled_from(AFFINITIES)),
+        priority=draw(st.sampled_from([None, 7])),
+        node_name=node_name,
     )
+    if draw(st.booleans()):
+        pod.metadata.deletion_timestamp = EPOCH
+    return PodInfo.of(pod)
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -122,6 +166,22 @@ class CacheMachine(RuleBasedStateMachine):
     def look_at_pods(self, key: Key) -> None:
         """A rule asks for a pod column."""
         self.cache.pods.column(key)
+
+    @rule(
+        parts=st.lists(PARTS, min_size=1, max_size=2),
+        terminating=st.booleans(),
+        key=st.sampled_from(["zone", "rack", ROW]),
+    )
+    def look_at_counts(self, parts: list[Part], terminating: bool, key: str) -> None:
+        """A plugin asks for the pods of a selector by domain."""
+        counts = self.cache.counts.selected.of(PodMatch(tuple(parts), terminating=terminating))
+        counts.by(self.cache.counts.domains.of(key))
+
+    @rule(key=st.sampled_from(["zone", "rack", ROW]))
+    def look_at_terms(self, key: str) -> None:
+        """A plugin asks for the carriers of every term by domain."""
+        for counts in self.cache.counts.all_counts():
+            counts.by(self.cache.counts.domains.of(key))
 
     @rule(node=nodes(), as_update=st.booleans())
     def add_or_update_node(self, node: Node, as_update: bool) -> None:
