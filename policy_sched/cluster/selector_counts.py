@@ -154,5 +154,5 @@ class SelectorCounts:
     def _among(
         self, key: tuple[str, ...], texts: frozenset[str] | tuple[str, ...]
     ) -> NDArray[np.bool_]:
-        codes = [self._pods.strings.find(text) for text in texts]
-        return np.isin(self._pods.column(key).values[: self._pods.n], codes)
+        values = self._pods.column(key).values[: self._pods.n]  # first: it may give new codes
+        return np.isin(values, [self._pods.strings.find(text) for text in texts])
