@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.checker import check_policy
-from policy_sched.language.sources import PolicySource
+from policy_sched.plugins.registry import plugin_points
 from policy_sched.profiles import models, models_policy
+from policy_sched.profiles.build import compile_profiles
+from policy_sched.profiles.compile import compiled
 from policy_sched.profiles.document import (
     Place,
     files_below,
@@ -63,14 +65,12 @@ class _Found:
         self.diagnostics += found
 
 
-def check_files(
-    paths: Sequence[str], plugin_points: Mapping[str, Collection[str]] | None = None
-) -> list[Diagnostic]:
+def check_files(paths: Sequence[str]) -> list[Diagnostic]:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
     Directories are read recursively. A configuration may name the policies found here, those of
-    the shipped default profile, and the Python plugins of ``plugin_points``. Documents of other
-    kinds are refused in a file that is named, and passed over in a directory.
+    the shipped default profile, and installed Python plugins. Documents of other kinds are
+    refused in a file that is named, and passed over in a directory.
     """
     found = _Found()
     for path in paths:
@@ -82,36 +82,31 @@ def check_files(
                 found.read(marked, named=file == root)
     found.diagnostics += duplicate_names(found.policies)
     for policy in found.policies:
-        if not policy.mended:
-            found.diagnostics += _language(policy_source(policy))
-    shipped = load_policies([str(default_policies())])[0] if found.configs else ()
-    for config in found.configs:
-        _check_config(config, (*shipped, *found.policies), plugin_points, found)
-    return sorted(_once(found.diagnostics))
-
-
-def _check_config(
-    config: LoadedConfig,
-    policies: Sequence[LoadedPolicy],
-    plugin_points: Mapping[str, Collection[str]] | None,
-    found: _Found,
-) -> None:
-    """Add what is wrong with the names and parameters of a configuration."""
+        found.diagnostics += _rules(policy)
     seen = {(d.file, d.line, d.column) for d in found.diagnostics}
-    plans, problems = resolve(config, policies, plugin_points)
-    found.diagnostics += [d for d in problems if (d.file, d.line, d.column) not in seen]
-    defaults = {policy.name: policy.model.spec.params for policy in policies}
-    for plan in plans:
-        for name, source in plan.policies.items():
-            if source.params != defaults[name]:
-                found.diagnostics += _language(source)
+    for config in found.configs:
+        problems = _resolved(config, found.policies)
+        found.diagnostics += [d for d in problems if (d.file, d.line, d.column) not in seen]
+    return sorted(dict.fromkeys(found.diagnostics))
 
 
-def _language(source: PolicySource) -> list[Diagnostic]:
-    """Return what the rule language says about a policy with its effective parameters."""
-    return check_policy(source)[1]
+def _rules(policy: LoadedPolicy) -> Sequence[Diagnostic]:
+    """Return what is wrong with a policy's rules, as far as the rest of it lets that be told.
+
+    Types are checked unless placeholders stand for rules; ranges only in a sound document, as a
+    misspelt ``normalize`` would be blamed on the rule.
+    """
+    if policy.sound:
+        return compiled(policy_source(policy))[1]
+    return () if policy.mended else check_policy(policy_source(policy))[1]
 
 
-def _once(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return the diagnostics without repetitions."""
-    return list(dict.fromkeys(diagnostics))
+def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
+    """Return what is wrong with a configuration's names and parameters.
+
+    Rules are compiled with a profile's parameters only if nothing else is wrong.
+    """
+    if config.sound and all(policy.sound for policy in policies):
+        return compile_profiles(config, policies)[1]
+    shipped, _ = load_policies([str(default_policies())])
+    return resolve(config, (*shipped, *policies), plugin_points())[1]

@@ -116,10 +116,20 @@ def _with_way_out(problem: Diagnostic) -> Diagnostic:
 
 
 def files_below(path: FilePath) -> list[FilePath]:
-    """Return the YAML and JSON files of a directory and of those in it, sorted; or ``path``."""
+    """Return the YAML and JSON files of a directory and of those in it, sorted; or ``path``.
+
+    Names that begin with a dot are passed over: a mounted ConfigMap keeps every file twice, in
+    directories called ``..data`` and ``..2026_01_01``.
+    """
     if not path.is_dir():
         return [path]
-    return sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+    return sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix in SUFFIXES
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        and file.is_file()
+    )
 
 
 def kind_of(value: object) -> tuple[str, str]:

@@ -47,11 +47,13 @@ class LoadedConfig:
 
     ``model`` has upstream's defaults: at least one profile, each with a name. ``args`` holds
     the arguments of in-tree plugins by (profile, plugin name), where the file gives any.
+    ``sound``: the document has no error.
     """
 
     model: KubeSchedulerConfiguration
     place: Place
     args: Mapping[tuple[int, str], PluginArgs] = field(default_factory=dict)
+    sound: bool = True
 
 
 def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
@@ -120,7 +122,8 @@ def load_config_document(
                     args[i, config.name] = read
     problems += [p for p in check_configuration(model) if not covered(p.path, problems)]
     diagnostics = place.diagnostics(without_followers(problems))
-    return LoadedConfig(_with_default_profile(model), place, args), diagnostics
+    sound = all(problem.warning for problem in problems)
+    return LoadedConfig(_with_default_profile(model), place, args, sound), diagnostics
 
 
 def _clean_args(profile: Any) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Final
 
-from policy_sched.errors import Diagnostic, Severity
+from policy_sched.errors import Diagnostic
 from policy_sched.profiles.document import (
     Place,
     covered,
@@ -50,11 +50,13 @@ _SECTIONS: Final = ("preEnqueue", "queueSort", "preFilter", "filter", "score")
 class LoadedPolicy:
     """One Policy document that could be read, with its place in its file.
 
-    ``mended``: placeholders stand where the file lacks a value, which may be a rule.
+    ``sound``: the document has no error. ``mended``: placeholders stand where the file lacks a
+    value, which may be a rule.
     """
 
     model: Policy
     place: Place
+    sound: bool = True
     mended: bool = False
 
     @property
@@ -99,8 +101,7 @@ def _policies_of(
         if named or kind_of(marked.value)[0].startswith(GROUP):
             loaded, found = load_policy_document(marked)
             problems += found
-            failed = any(d.severity is Severity.ERROR for d in found)
-            policies += [] if loaded is None or failed else [loaded]
+            policies += [loaded] if loaded is not None and loaded.sound else []
     return tuple(policies), tuple(problems)
 
 
@@ -120,7 +121,8 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
     if model is None:
         return None, place.diagnostics(without_followers(problems))
     problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
-    return LoadedPolicy(model, place, mended), place.diagnostics(without_followers(problems))
+    sound = all(problem.warning for problem in problems)
+    return LoadedPolicy(model, place, sound, mended), place.diagnostics(without_followers(problems))
 
 
 def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:

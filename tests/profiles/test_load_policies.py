@@ -38,6 +38,17 @@ def test_several_documents_and_directories(tmp_path: Path) -> None:
     assert [p.name for p in policies] == ["A", "B", "C"]
 
 
+def test_a_mounted_config_map_is_read_once(tmp_path: Path) -> None:
+    """The kubelet's double of every file, behind names with dots, is passed over."""
+    real = tmp_path / "..2026_01_01"
+    write(real / "policy.yaml", policy("A", "  score: {expression: 1}"))
+    (tmp_path / "..data").symlink_to(real)
+    (tmp_path / "policy.yaml").symlink_to(tmp_path / "..data" / "policy.yaml")
+    (only,), problems = load_policies([str(tmp_path)])
+    assert only.name == "A"
+    assert not problems
+
+
 def test_a_named_file_must_hold_policies(tmp_path: Path) -> None:
     """A file that is named is not passed over; a PolicyTest in it is."""
     path = write(tmp_path / "x.yaml", "kind: PolicyTest\n---\napiVersion: v1\nkind: Node\n")
