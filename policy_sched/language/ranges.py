@@ -130,17 +130,13 @@ def magnitude(a: Interval) -> Interval:
 
 
 def least(a: Interval, b: Interval) -> Interval:
-    """Return the range of min(a, b); a NaN on either side may be the result or be passed over."""
-    nan = a.nan or b.nan
-    hi = max(a.hi, b.hi) if nan else min(a.hi, b.hi)
-    return Interval(min(a.lo, b.lo), hi, nan)
+    """Return the range of ``b if b < a else a``: a NaN in b is passed over, one in a stays."""
+    return Interval(min(a.lo, b.lo), a.hi if b.nan else min(a.hi, b.hi), a.nan)
 
 
 def greatest(a: Interval, b: Interval) -> Interval:
-    """Return the range of max(a, b); a NaN on either side may be the result or be passed over."""
-    nan = a.nan or b.nan
-    lo = min(a.lo, b.lo) if nan else max(a.lo, b.lo)
-    return Interval(lo, max(a.hi, b.hi), nan)
+    """Return the range of ``b if b > a else a``: a NaN in b is passed over, one in a stays."""
+    return Interval(a.lo if b.nan else max(a.lo, b.lo), max(a.hi, b.hi), a.nan)
 
 
 def to_double(a: Interval) -> Interval:
@@ -178,16 +174,16 @@ def double_sub(a: Interval, b: Interval) -> Interval:
 
 def double_mul(a: Interval, b: Interval) -> Interval:
     """Return the range of a * b over doubles."""
-    if a.nan or b.nan or _infinite(a) or _infinite(b):
+    if _infinite(a) or _infinite(b):
         return DOUBLES
-    return _hull_of([x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)], nan=False)
+    return _hull_of([x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)], nan=a.nan or b.nan)
 
 
 def double_div(a: Interval, b: Interval) -> Interval:
     """Return the range of a / b over doubles; a divisor that may be zero gives anything."""
-    if a.nan or b.nan or b.has(0.0) or _infinite(a) or _infinite(b):
+    if b.has(0.0) or _infinite(a) or _infinite(b):
         return DOUBLES
-    return _hull_of([x / y for x in (a.lo, a.hi) for y in (b.lo, b.hi)], nan=False)
+    return _hull_of([x / y for x in (a.lo, a.hi) for y in (b.lo, b.hi)], nan=a.nan or b.nan)
 
 
 def mean(a: Interval) -> Interval:
