@@ -28,6 +28,12 @@ class ContainerPort(ApiValue, frozen=True, gc=False):
     protocol: str = ""
 
 
+class RestartRule(ApiStruct):
+    """What happens when a container exits; RestartAllContainers needs a feature of the node."""
+
+    action: str = ""
+
+
 class ContainerSpec(ApiStruct):
     """A container, or an init container; an init container that restarts Always is a sidecar."""
 
@@ -36,6 +42,7 @@ class ContainerSpec(ApiStruct):
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] = ()
 
 
 class NamedReference(ApiValue, frozen=True, gc=False):

@@ -28,6 +28,7 @@ UNBUILT: Final[Mapping[str, str]] = {
     "VolumeBinding": "volumes",
     "VolumeZone": "volumes",
     "DynamicResources": "resource claims",
+    "NodeDeclaredFeatures": "features that nodes declare",
 }
 
 #: Volume sources that a volume plugin has a say in.
@@ -69,6 +70,7 @@ class Refusals:
             "NodeVolumeLimits": _volumes,
             "VolumeZone": _volumes,
             "DynamicResources": _claims,
+            "NodeDeclaredFeatures": _features,
         }
         self._checks = [(name, checks[name]) for name in UNBUILT if name in names]
 
@@ -106,6 +108,14 @@ def _volumes(pod: PodInfo) -> str:
     for volume in pod.pod.spec.volumes:
         if any(getattr(volume, source) is not None for source in _SOURCES):
             return f"the pod has volume {volume.name!r}"
+    return ""
+
+
+def _features(pod: PodInfo) -> str:
+    spec = pod.pod.spec
+    for container in (*spec.init_containers, *spec.containers):
+        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
+            return f"container {container.name!r} restarts all containers when it exits"
     return ""
 
 
