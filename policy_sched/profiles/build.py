@@ -16,7 +16,8 @@ from policy_sched.plugins.unbuilt import UNBUILT
 from policy_sched.profiles.compile import compiled, content_hash
 from policy_sched.profiles.load_config import LoadedConfig
 from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
-from policy_sched.profiles.resolve import ProfilePlan, resolve
+from policy_sched.profiles.problems import UNKNOWN_PLUGIN, Problem
+from policy_sched.profiles.resolve import ProfilePlan, place_of, resolve
 from policy_sched.profiles.resources import default_policies
 
 
@@ -41,24 +42,30 @@ def compile_profiles(
     plans, found = resolve(config, (*shipped, *policies), plugin_points())
     problems += found
     results = []
-    for plan in plans:
+    for i, plan in enumerate(plans):
         ready: dict[str, CompiledPolicy] = {}
         for name, source in plan.policies.items():
             policy, more = compiled(source)
             problems += (d for d in more if d not in problems)
             if policy is not None:
                 ready[name] = policy
-        problems += _unsupported(config, plan)
+        problems += _unsupported(config, i, plan)
         results.append(CompiledPlan(plan, ready, content_hash([plan.points, plan.policies])))
     failed = any(d.severity is Severity.ERROR for d in problems)
     return () if failed else tuple(results), sorted(problems)
 
 
-def _unsupported(config: LoadedConfig, plan: ProfilePlan) -> list[Diagnostic]:
+def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
     """Refuse plugins that upstream knows and this version does not have at all."""
     known = factories().keys() | UNBUILT.keys() | plan.policies.keys()
     return [
-        Diagnostic(config.place.name, 1, 1, "PS705", f'plugin "{name}" is not supported yet')
+        config.place.diagnostic(
+            Problem(
+                place_of(config, index, name),
+                UNKNOWN_PLUGIN,
+                f'plugin "{name}" is not supported yet',
+            )
+        )
         for name in plan.plugins
         if name not in known
     ]
