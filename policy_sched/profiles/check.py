@@ -106,7 +106,10 @@ def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Di
 
     Rules are compiled with a profile's parameters only if nothing else is wrong.
     """
-    if config.sound and all(policy.sound for policy in policies):
-        return compile_profiles(config, policies)[1]
     shipped, _ = load_policies([str(default_policies())])
-    return resolve(config, (*shipped, *policies), plugin_points())[1]
+    plans, problems = resolve(config, (*shipped, *policies), plugin_points())
+    unsound = {policy.name for policy in policies if not policy.sound}
+    enabled = {name for plan in plans for name in plan.policies}
+    if not plans or not config.sound or enabled & unsound:
+        return problems
+    return compile_profiles(config, policies)[1]
