@@ -125,7 +125,8 @@ class Filtering:
             verdict = self._ask(
                 self.plugins[index], state, pod, touched if scope is Scope.NODE else None
             )
-            self._describes[index] = verdict.describe
+            if verdict.codes is not None:
+                self._describes[index] = verdict.describe
             if scope is Scope.NODE:
                 self._patch_codes(index, touched, verdict.codes)
             else:
