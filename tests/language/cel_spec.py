@@ -89,7 +89,7 @@ def _time(message: Message) -> Any:
     if name not in TIMES or not isinstance(value, dict):
         return Foreign
     return sum(
-        int(value.get(part, [0])[0]) * unit  # type: ignore[arg-type]
+        int(value.get(part, [0])[0]) * unit  # type: ignore[arg-type, misc]
         for part, unit in (("seconds", SECOND), ("nanos", 1))
     )
 

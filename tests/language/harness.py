@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import typed
 from policy_sched.language.checker import check_expression
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.faults import Some
+from policy_sched.language.lowering import Refusal
+from policy_sched.language.params import params_type
+from policy_sched.language.program import (
+    BoundExpression,
+    Expression,
+    compile_expression,
+    error_name,
+)
+from policy_sched.language.types import STRING
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_pod
 
+from .cel_spec import same
 from .oracle import Oracle
-from .oracle_values import OracleError
+from .oracle_values import Optional, OracleError
 from .oracle_world import ClusterRecord, NamespaceRecord, NodeRecord, World
+
+NOTHING: Final = World([], [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +40,11 @@ class Outcome:
 
     value: Any
     error: str = ""
+
+
+def agree(one: Outcome, other: Outcome) -> bool:
+    """Tell whether two outcomes are the same value or the same kind of error."""
+    return one.error == other.error and (bool(one.error) or same(one.value, other.value))
 
 
 def cache_of(world: World) -> Cache:
@@ -37,10 +59,9 @@ def cache_of(world: World) -> Cache:
     return cache
 
 
-def names_of(world: World, pod: PodInfo, row: int, params: Mapping[str, Any]) -> dict[str, object]:
-    """Return what the variables of an expression mean on one row."""
+def names_of(world: World, pod: PodInfo, row: int) -> dict[str, object]:
+    """Return what the variables of an expression mean on one row; parameters apart."""
     return {
-        "params": dict(params),
         "pod": pod,
         "node": NodeRecord(world, world.nodes[row]),
         "cluster": ClusterRecord(world),
@@ -72,3 +93,127 @@ def checked(
         assert problem.line >= 1
         assert problem.column >= 1
     return tree, problems
+
+
+def compiled(tree: typed.Core, params: Mapping[str, Any] | None = None) -> Expression | None:
+    """Compile a tree; None where the compiler refuses it, with a code and a place."""
+    given = params or {}
+    try:
+        return compile_expression(tree, given, params_type(given))
+    except Refusal as problem:
+        refusal = problem
+    assert refusal.code.startswith("PS")
+    assert 0 <= refusal.span.start < refusal.span.end
+    return None
+
+
+def compiles(text: str, section: str = "any", params: Mapping[str, Any] | None = None) -> bool:
+    """Tell whether checker and compiler take a text."""
+    tree, _ = checked(text, section, params)
+    return tree is not None and compiled(tree, params) is not None
+
+
+def plain(value: Any) -> Any:
+    """Return a compiled expression's value as the oracle has it."""
+    match value:
+        case Some():
+            return Optional(present=True, value=plain(value.value))
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+        case np.generic():
+            return value.item()
+    return value
+
+
+def simple(value: Any) -> Any:
+    """Return an oracle's value in plain data: quantities in their units, absent as None."""
+    match value:
+        case Optional():
+            return plain(Some(simple(value.value))) if value.present else None
+        case list():
+            return [simple(item) for item in value]
+        case dict():
+            return {key: simple(item) for key, item in value.items()}
+    return getattr(value, "units", value)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One expression over one world and pod, ready to be evaluated in each way."""
+
+    tree: typed.Core
+    expression: Expression
+    bound: BoundExpression
+    world: World
+    pod: PodInfo
+    params: Mapping[str, Any]
+
+    def _outcome(self, value: Any, number: int) -> Outcome:
+        if number:
+            return Outcome(None, error_name(number))
+        if self.tree.type == STRING and isinstance(value, int):
+            value = self.bound.table.strings.text(value)
+        return Outcome(plain(value))
+
+    def vector(self, rows: Sequence[int] | None = None) -> list[Outcome]:
+        """Evaluate all rows, or some, at once."""
+        chosen = None if rows is None else np.array(rows, dtype=np.intp)
+        cycle = Cycle(now=self.world.now)
+        values, numbers = self.bound.vector(self.pod, cycle, chosen)
+        return [self._outcome(*pair) for pair in zip(values, numbers, strict=True)]
+
+    def scalar(self, row: int) -> Outcome:
+        """Evaluate one row by itself."""
+        return self._outcome(*self.bound.scalar(self.pod, Cycle(now=self.world.now), row))
+
+    def oracle(self) -> list[Outcome]:
+        """Evaluate all rows by the oracle."""
+        found = []
+        for row in range(len(self.world.nodes)):
+            names = {**names_of(self.world, self.pod, row), "params": dict(self.params)}
+            outcome = oracle_outcome(self.tree, names)
+            found.append(Outcome(simple(outcome.value), outcome.error))
+        return found
+
+
+def evaluate(
+    text: str,
+    world: World,
+    pod: PodInfo,
+    section: str = "any",
+    params: Mapping[str, Any] | None = None,
+) -> Evaluation | None:
+    """Make an expression ready; None where checker or compiler refuses it."""
+    tree, _ = checked(text, section, params)
+    expression = None if tree is None else compiled(tree, params)
+    if tree is None or expression is None:
+        return None
+    bound = expression.bind(cache_of(world).nodes)
+    return Evaluation(tree, expression, bound, world, pod, params or {})
+
+
+def rows_of(
+    text: str, world: World, pod: PodInfo, params: Mapping[str, Any] | None = None
+) -> list[Outcome]:
+    """Evaluate a text that must compile on each row; the three ways must agree."""
+    result = evaluate(text, world, pod, params=params)
+    assert result is not None, text
+    expected = result.oracle()
+    vector = result.vector()
+    for row, outcome in enumerate(expected):
+        assert agree(vector[row], outcome), (text, row, "vector", vector[row], outcome)
+        scalar = result.scalar(row)
+        assert agree(scalar, outcome), (text, row, "scalar", scalar, outcome)
+    return expected
+
+
+def constant_outcome(tree: typed.Core) -> Outcome | None:
+    """Return what the compiler folds a tree to; None where it refuses it."""
+    expression = compiled(tree)
+    if expression is None:
+        return None
+    bound = expression.bind(cache_of(NOTHING).nodes)
+    value, number = bound.scalar(PodInfo.of(make_pod()), Cycle(), 0)
+    return Outcome(None, error_name(number)) if number else Outcome(plain(value))

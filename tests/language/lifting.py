@@ -1,4 +1,4 @@
-"""Turning the constants of an expression into labels, so that the same case runs at another level."""
+"""Turning constants of an expression into labels, so that a case runs at another level too."""
 
 from __future__ import annotations
 

@@ -29,7 +29,14 @@ from . import (
 )
 from .oracle_format import formatted
 from .oracle_time import in_duration
-from .oracle_values import ABSENT, Optional, OracleError, Quantity, some
+from .oracle_values import (
+    ABSENT,
+    Optional,
+    OracleError,
+    Quantity,
+    quantity_of_units,
+    some,
+)
 
 CALLS: Final[dict[str, Callable[..., Any]]] = {
     **oracle_numbers.CALLS,
@@ -157,7 +164,7 @@ class Oracle:
             case "domains_string":
                 world = self.names["cluster"].world  # type: ignore[attr-defined]
                 return oracle_world.domains(world, self.value(tree.args[0]))
-        return CALLS[tree.overload](*[self.value(a) for a in tree.args])
+        return settled(CALLS[tree.overload](*[self.value(a) for a in tree.args]), tree.type)
 
     def _macro(self, tree: typed.Macro) -> Any:
         operand = self.value(tree.operand)
@@ -185,6 +192,15 @@ class Oracle:
             case "transformMap":
                 return {item: self._with(names, _given(tree.body)) for item, names in chosen}
         raise AssertionError(tree.kind)
+
+
+def settled(value: Any, kind: Type) -> Any:
+    """Return a quantity literal in the unit that its place in the text gives it."""
+    if not isinstance(value, Quantity) or not isinstance(kind, QuantityType):
+        return value
+    if value.dimension != "free" or kind.dimension in {"free", "any"}:
+        return value
+    return quantity_of_units(Quantity(value.amount, kind.dimension).units, kind.dimension)
 
 
 def element_types(tree: typed.Core) -> Iterable[Type]:

@@ -32,6 +32,8 @@ def add(left: object, right: object) -> object:
     """Add two values of one type, with int64's and quantities' overflow."""
     if isinstance(left, Quantity) and isinstance(right, Quantity):
         first, second, dimension = aligned(left, right)
+        if dimension == "free":
+            return Quantity(left.amount + right.amount, dimension)
         return quantity_of_units(int64(first + second), dimension)
     if isinstance(left, int) and isinstance(right, int):
         return int64(left + right)
@@ -160,4 +162,6 @@ def interpolate(position: float, points: Sequence[Sequence[float]]) -> float:
                 rise = int64(int64(y - y0) * int64(position - x0))  # type: ignore[arg-type]
                 return int64(y0 + truncated_quotient(rise, int64(x - x0)))  # type: ignore[arg-type]
             return y0 + (y - y0) * (position - x0) / (x - x0)
+    if not points:
+        raise OracleError("conversion")
     return points[-1][1]

@@ -98,6 +98,8 @@ def quantity_sum(left: Quantity, right: Quantity | int, sign: int = 1) -> Quanti
 
 def quantity_product(quantity: Quantity, times: int) -> Quantity:
     """Multiply by an int; beyond int64 units is an overflow."""
+    if quantity.dimension == "free":
+        return Quantity(quantity.amount * times, "free")
     return quantity_of_units(quantity.units * times, quantity.dimension)
 
 

@@ -160,8 +160,8 @@ def stable_hash(text: str, buckets: int | None = None) -> int:
     word &= 2**63 - 1
     if buckets is None:
         return word
-    if buckets == 0:
-        raise OracleError("divide_by_zero")
+    if buckets <= 0:
+        raise OracleError("divide_by_zero" if buckets == 0 else "conversion")
     return word % buckets
 
 

@@ -116,7 +116,10 @@ def zone_of_text(text: str) -> tzinfo:
 def calendar_part(part: str, nanoseconds: int, zone: str = "UTC") -> int:
     """Return a part of a timestamp's date or time of day by its CEL method name."""
     seconds, rest = divmod(nanoseconds, SECOND)
-    moment = (EPOCH + timedelta(seconds=seconds)).astimezone(zone_of_text(zone))
+    try:
+        moment = (EPOCH + timedelta(seconds=seconds)).astimezone(zone_of_text(zone))
+    except OverflowError as error:
+        raise OracleError("overflow") from error
     return {
         "getFullYear": moment.year,
         "getMonth": moment.month - 1,

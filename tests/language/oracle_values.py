@@ -71,8 +71,13 @@ def quantity_of_units(units: int, dimension: str) -> Quantity:
 
 
 def aligned(left: Quantity, right: Quantity) -> tuple[int, int, str]:
-    """Return both in the unit of the one that has a dimension: a literal takes its unit."""
+    """Return both in the unit of the one that has a dimension: a literal takes its unit.
+
+    Two literals are in nano-units, the finest that a literal can have.
+    """
     dimension = right.dimension if left.dimension == "free" else left.dimension
+    if dimension == "free":
+        return int(left.amount * 10**9), int(right.amount * 10**9), dimension
     return (
         Quantity(left.amount, dimension).units,
         Quantity(right.amount, dimension).units,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from policy_sched.model.meta import nanoseconds
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
@@ -129,6 +130,8 @@ def node_field(record: NodeRecord, name: str) -> Any:
             return node.spec.provider_id
         case "conditions":
             return list(node.status.conditions)
+        case "creationTime":
+            return nanoseconds(meta.creation_timestamp)
         case "declaredFeatures":
             return list(node.status.declared_features)
         case "capacity" | "allocatable":

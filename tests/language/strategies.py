@@ -113,7 +113,7 @@ TEXTS: Final = st.sampled_from(
     ["", "a", "b", "c", "7", "-3", "0", "é😀", "9223372036854775807", "1.5", "A b"]
 )
 AMOUNTS: Final = st.sampled_from(["0", "1", "100m", "2500m", "4", "64"])
-SIZES: Final = st.sampled_from(["0", "1", "200Mi", "32Gi", "9007199254740992"])
+SIZES: Final = st.sampled_from(["0", "1", "200Mi", "32Gi", "1125899906842624"])
 EFFECTS: Final = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
 NAMESPACES: Final = st.sampled_from(["a", "b", "default"])
 

@@ -161,7 +161,7 @@ WORLD: Final = World(
 def test_recommended_spellings_mean_what_kubernetes_means(
     text: str, operator: str, values: tuple[str, ...]
 ) -> None:
-    """The total forms agree with a node selector requirement on every node, without the label too."""
+    """The total forms agree with a node selector requirement, also where the label is missing."""
     requirement = NodeSelectorRequirement("z", operator, values)
     expected = [Outcome(requirement_holds(requirement, n.metadata.labels)) for n in WORLD.nodes]
     assert rows_of(text, WORLD, PodInfo.of(make_pod())) == expected
