@@ -127,6 +127,11 @@ class Cache:
         record = self._records.get(uid)
         return "" if record is None else record.node_name
 
+    def pod_row(self, uid: str) -> int | None:
+        """Return the row of a pod in the pod table, None if the cache does not hold it."""
+        record = self._records.get(uid)
+        return None if record is None else record.row
+
     # Pods: events. Each raises PodStateError if the transition table has no such transition.
 
     def assume(self, info: PodInfo, node_name: str) -> None:

@@ -160,10 +160,15 @@ POD_COLUMNS: Final = _by_name(
     _time("startTime", "When the kubelet acknowledged the pod; 0 if it has not."),
     _flag("terminating", "Whether the pod is being deleted."),
     _flag("hostNetwork", "Whether the pod uses the host's network."),
+    _flag("hostPorts", "Whether the pod holds host ports."),
     _amount("request", Kind.STATIC, 0, "What the pod requests of a resource."),
     _amount(
         "nonZeroRequest", Kind.STATIC, 0,
         "The same with a default for each container that requests no cpu or memory.",
+    ),
+    _amount(
+        "nonZeroAdded", Kind.STATIC, 0,
+        "What the pod adds to its node's nonZeroRequested.",
     ),
     _amount("limit", Kind.STATIC, 0, "The pod's limit of a resource; 0 if it has none."),
 )  # fmt: skip

@@ -13,7 +13,7 @@ counted nowhere, and move to the row when the node comes: pods and nodes are wat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from policy_sched.cluster.column import Column, Rows
 from policy_sched.cluster.columns import MAX_QUANTITY, NODE_COLUMNS, Key, family_of
@@ -47,6 +47,8 @@ class NodeTable:
         self.ghosts: dict[str, dict[str, PodInfo]] = {}
         self.static_version = 0
         """Rises with every change of a node, whichever column it is in, and of row structure."""
+        self.hypothesis: Callable[[int], Mapping[str, PodInfo]] | None = None
+        """What ``pods_on`` answers while something is tried out; see WhatIfRows."""
         self._pods: list[dict[str, PodInfo]] = []
         self._rows = Rows()
         self._columns: dict[Key, Column] = {}
@@ -57,7 +59,7 @@ class NodeTable:
         self._totals_version = 0
         self.live = self._new_column(("live",))
         pod_count, ports = self._new_column(("podCount",)), self._new_column(("usedPorts",))
-        self._usage = Usage(pod_count, ports, self.port_sets)
+        self.usage = Usage(pod_count, ports, self.port_sets)
         self.column(("name",))
 
     # What the table says.
@@ -88,7 +90,16 @@ class NodeTable:
 
     def pods_on(self, row: int) -> Mapping[str, PodInfo]:
         """Return the pods on a row by uid, in order of arrival; the mapping stays current."""
-        return self._pods[row]
+        return self._pods[row] if self.hypothesis is None else self.hypothesis(row)
+
+    def swap_pods(self, row: int, pods: dict[str, PodInfo]) -> dict[str, PodInfo]:
+        """Put another mapping in the place of a row's pods and return the one that was there."""
+        before, self._pods[row] = self._pods[row], pods
+        return before
+
+    def forget_totals(self) -> None:
+        """Work totals out anew: something is tried out that is not in the journal."""
+        self._totals.clear()
 
     def image_nodes(self, name: str) -> int:
         """Return how many nodes have an image; a change of it is a STRUCTURE change from now on."""
@@ -135,7 +146,7 @@ class NodeTable:
         self.live.put(row, True)
         self.images.add(row, node)
         self._write_static(row, node)
-        self._usage.refill(row, pods.values())
+        self.usage.refill(row, pods.values())
         self._note(row, STRUCTURE)
         return row
 
@@ -148,7 +159,7 @@ class NodeTable:
             return
         shared = self.images.replace(row, old, node)
         self._write_static(row, node)
-        kind = STATIC | (DYNAMIC if self._usage.refresh_free(row) else 0)
+        kind = STATIC | (DYNAMIC if self.usage.refresh_free(row) else 0)
         self._note(row, kind | STRUCTURE if shared else kind)
 
     def remove_node(self, row: int) -> dict[str, PodInfo]:
@@ -161,7 +172,7 @@ class NodeTable:
                 column.put(row, 0)
             else:
                 column.view[row] = 0
-        self._usage.forget_row(row)
+        self.usage.forget_row(row)
         del self.row_of[name]
         self.names[row], self.nodes[row], self._pods[row] = "", None, {}
         if pods:
@@ -175,20 +186,20 @@ class NodeTable:
     def add_pod(self, row: int, info: PodInfo) -> None:
         """Put a pod on a live row."""
         self._pods[row][info.uid] = info
-        self._usage.add(row, info)
+        self.usage.add(row, info)
         self.journal.append(row, DYNAMIC)
 
     def replace_pod(self, row: int, old: PodInfo, info: PodInfo) -> None:
         """Put a newer form of a pod in its old one's place on a live row."""
         self._pods[row][info.uid] = info
-        self._usage.remove(row, old)
-        self._usage.add(row, info)
+        self.usage.remove(row, old)
+        self.usage.add(row, info)
         self.journal.append(row, DYNAMIC)
 
     def remove_pod(self, row: int, info: PodInfo) -> None:
         """Take a pod off a live row."""
         del self._pods[row][info.uid]
-        self._usage.remove(row, info)
+        self.usage.remove(row, info)
         self.journal.append(row, DYNAMIC)
 
     # Columns.
@@ -210,18 +221,18 @@ class NodeTable:
                 self._new_column(("free", argument)),
                 self._new_column(("requested", argument)),
             )
-            self._usage.amounts[argument] = (
+            self.usage.amounts[argument] = (
                 requested,
                 free,
                 self.column(("allocatable", argument)),
             )
-            self._usage.rewire()
-            self._usage.fill(argument, self._live_pods())
+            self.usage.rewire()
+            self.usage.fill(argument, self._live_pods())
             return self._columns[key]
         if name == "nonZeroRequested":
-            column = self._usage.non_zero[argument] = self._new_column(key)
-            self._usage.rewire()
-            self._usage.fill_non_zero(argument, self._live_pods())
+            column = self.usage.non_zero[argument] = self._new_column(key)
+            self.usage.rewire()
+            self.usage.fill_non_zero(argument, self._live_pods())
             return column
         if family.argument == "image name":
             return self._new_image_column(key)
@@ -261,4 +272,4 @@ class NodeTable:
         self._rows.capacity *= 2
         for column in self._columns.values():
             column.grow(self._rows.capacity)
-        self._usage.rewire()
+        self.usage.rewire()

@@ -40,6 +40,13 @@ _TEXT_ATTRIBUTES: Final = {
 }
 """Attribute of PodInfo by column name."""
 
+_FLAGS: Final[Mapping[str, Reader]] = {
+    "terminating": lambda info: info.terminating,
+    "hostNetwork": lambda info: info.host_network,
+    "hostPorts": lambda info: bool(info.host_ports),
+}
+"""How a bool column is read, by name."""
+
 
 class PodTable:
     """Columns over the pod rows ``[0, n)``; ``infos[row]`` is None on a free row.
@@ -146,6 +153,8 @@ def reader(key: Key, strings: Strings) -> Reader:
     if name in POD_TEXTS:
         text: Callable[[PodInfo], str] = attrgetter(_TEXT_ATTRIBUTES[name])
         return lambda info: code(text(info))
+    if name in _FLAGS:
+        return _FLAGS[name]
     match name:
         case "label":
             return lambda info: code(info.labels[argument]) if argument in info.labels else 0
@@ -159,14 +168,12 @@ def reader(key: Key, strings: Strings) -> Reader:
             return lambda info: min(max(info.creation_time, 0), MAX_TIME)
         case "startTime":
             return lambda info: min(max(info.start_time, 0), MAX_TIME)
-        case "terminating":
-            return lambda info: info.terminating
-        case "hostNetwork":
-            return lambda info: info.host_network
         case "request":
             return lambda info: clamped(info.requests.get(argument, 0))
         case "nonZeroRequest":
             return lambda info: clamped(info.non_zero_requests.get(argument, 0))
+        case "nonZeroAdded":
+            return lambda info: clamped(info.non_zero_added.get(argument, 0))
         case "limit":
             return lambda info: clamped(info.limits.get(argument, 0))
     raise KeyError(f"no pod column {key!r}")

@@ -116,6 +116,14 @@ class Usage:
         """Drop the port counts of a row whose node has gone."""
         self._ports.pop(row, None)
 
+    def port_counts(self, row: int) -> dict[int, int]:
+        """Return how many of a row's pods hold each port, by item id of ``port_sets``."""
+        return dict(self._ports.get(row, ()))
+
+    def port_set(self, counts: Mapping[int, int]) -> int:
+        """Return the set id of the ports that are counted, as the column holds it."""
+        return self.port_sets.set_of_ids(tuple(sorted(counts)))
+
     def _count_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
         counts = self._ports.setdefault(row, {})
         for port in ports:
@@ -123,7 +131,7 @@ class Usage:
             counts[number] = counts.get(number, 0) + by
             if not counts[number]:
                 del counts[number]
-        self.used_ports.view[row] = self.port_sets.set_of_ids(tuple(sorted(counts)))
+        self.used_ports.view[row] = self.port_set(counts)
         if not counts:
             del self._ports[row]
 

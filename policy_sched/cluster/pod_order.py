@@ -1,0 +1,78 @@
+"""The pods of every node in an order of importance, kept up to date row by row.
+
+Theory of operation: ``block`` has one column per row of the node table and in it the rows of the
+pod table, the most important pod first. The journal says on which nodes pods came, went or
+changed since; only their columns are sorted anew, all of them in one sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.cache import Cache
+
+Keys: TypeAlias = Callable[[NDArray[np.intp]], tuple[NDArray[np.int64], ...]]
+"""From rows of the pod table, shape (p,), to sort keys of the same shape, the deciding one first;
+smaller numbers come first. They may read nothing but the pods' own columns."""
+
+
+class PodOrder:
+    """Pods by node and importance. ``keys`` says what importance is."""
+
+    def __init__(self, cache: Cache, keys: Keys) -> None:
+        self._cache = cache
+        self._keys = keys
+        self._version = -1
+        self._block: NDArray[np.intp] = np.full((0, 0), -1, np.intp)
+
+    def of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the pods of live rows: rows of the pod table, shape (depth, rows), -1 below.
+
+        ``depth`` is the greatest number of pods that one of the rows has.
+        """
+        self._refresh()
+        chosen = self._block[:, rows]
+        depth = int((chosen >= 0).any(axis=1).sum())
+        return chosen[:depth]
+
+    def _refresh(self) -> None:
+        nodes, journal = self._cache.nodes, self._cache.nodes.journal
+        changes = journal.since(self._version) if self._version >= 0 else None
+        self._version = journal.version
+        dirty = np.zeros(nodes.n + 1, np.bool_)
+        if changes is None:
+            dirty[:-1] = True
+            self._block = np.full((0, nodes.n), -1, np.intp)
+        else:
+            if not changes.rows:
+                return
+            dirty[changes.rows] = True
+            self._grow(self._block.shape[0], nodes.n)
+        self._sort(dirty)
+
+    def _sort(self, dirty: NDArray[np.bool_]) -> None:
+        """Sort the pods of the dirty rows anew; the last flag stands for no node and is False."""
+        pods = self._cache.pods
+        node_of: NDArray[np.intp] = pods.node.values[: pods.n]
+        chosen = np.flatnonzero(dirty[node_of])
+        order = np.lexsort((*self._keys(chosen)[::-1], node_of[chosen]))
+        chosen = chosen[order]
+        node = node_of[chosen]
+        first = np.flatnonzero(np.diff(node, prepend=-1))
+        position = np.arange(node.size) - np.repeat(first, np.diff(first, append=node.size))
+        if node.size:
+            self._grow(int(position.max()) + 1, self._block.shape[1])
+        self._block[:, dirty[:-1]] = -1
+        self._block[position, node] = chosen
+
+    def _grow(self, depth: int, width: int) -> None:
+        had_depth, had_width = self._block.shape
+        if depth <= had_depth and width <= had_width:
+            return
+        block = np.full((max(depth, had_depth), max(width, had_width)), -1, np.intp)
+        block[:had_depth, :had_width] = self._block
+        self._block = block
