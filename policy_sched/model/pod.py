@@ -90,6 +90,7 @@ class DiskVolume(ApiValue, frozen=True, gc=False):
 
     pd_name: str = ""
     disk_name: str = ""
+    disk_uri: str = field(default="", name="diskURI")
     volume_id: str = field(default="", name="volumeID")
     read_only: bool = False
 
@@ -134,6 +135,7 @@ class Volume(ApiStruct):
     aws_elastic_block_store: DiskVolume | None = None
     azure_disk: DiskVolume | None = None
     cinder: DiskVolume | None = None
+    portworx_volume: DiskVolume | None = None
     iscsi: IscsiVolume | None = None
     rbd: RbdVolume | None = None
     image: ImageVolume | None = None

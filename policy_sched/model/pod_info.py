@@ -15,6 +15,7 @@ from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.meta import OwnerReference, nanoseconds
 from policy_sched.model.pod import ContainerSpec, Pod, PodSpec
 from policy_sched.model.pod_terms import PodTerms, pod_terms
+from policy_sched.model.pod_volumes import PodVolumes, pod_volumes
 from policy_sched.model.qos import qos_class
 from policy_sched.model.records import ANY_ADDRESS, Container, HostPort, Toleration
 from policy_sched.model.requests import container_units, limits, totals
@@ -72,6 +73,7 @@ _LAZY: Final = (
     "start_time",
     "terminating",
     "topology_spread",
+    "volumes",
 )
 
 
@@ -127,6 +129,7 @@ class PodInfo:
     topology_spread: SpreadConstraints
     scheduling_gates: tuple[str, ...]
     pvc_names: tuple[str, ...]
+    volumes: PodVolumes | None
     requests: dict[str, int]
     requests_key: tuple[tuple[str, int], ...]
     non_zero_requests: dict[str, int]
@@ -282,6 +285,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "start_time": lambda i: nanoseconds(i.pod.status.start_time),
     "terminating": lambda i: i.pod.metadata.deletion_timestamp is not None,
     "topology_spread": lambda i: spread_constraints(i.pod.spec.topology_spread_constraints),
+    "volumes": lambda i: pod_volumes(i.pod.spec.volumes, i.namespace, i.name, i.pod.metadata.uid),
 }
 
 FIELDS: Final = frozenset((*_EAGER, *_LAZY)) - {"pod", "key", "non_zero_added", "has_pod_affinity"}

@@ -7,7 +7,7 @@ from msgspec import field
 
 from policy_sched.model.affinity import NodeSelector
 from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, Int32, LabelSelector
-from policy_sched.model.pod import ClaimTemplateSpec, CsiVolume, DiskVolume
+from policy_sched.model.pod import ClaimTemplateSpec, DiskVolume
 from policy_sched.model.quantity import Amount
 
 
@@ -31,6 +31,13 @@ class LocalVolume(ApiValue, frozen=True, gc=False):
     path: str = ""
 
 
+class CsiSource(ApiValue, frozen=True, gc=False):
+    """A volume of a CSI driver, and the driver's own name for it."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
 class PersistentVolumeSpec(ApiStruct):
     """What a volume is and who may use it."""
 
@@ -40,10 +47,14 @@ class PersistentVolumeSpec(ApiStruct):
     storage_class_name: str = ""
     volume_mode: str | None = None
     node_affinity: VolumeNodeAffinity | None = None
-    csi: CsiVolume | None = None
+    volume_attributes_class_name: str | None = None
+    csi: CsiSource | None = None
     local: LocalVolume | None = None
     gce_persistent_disk: DiskVolume | None = None
     aws_elastic_block_store: DiskVolume | None = None
+    azure_disk: DiskVolume | None = None
+    cinder: DiskVolume | None = None
+    portworx_volume: DiskVolume | None = None
 
 
 class Phase(ApiValue, frozen=True, gc=False):
@@ -64,6 +75,7 @@ class PersistentVolumeClaimSpec(ClaimTemplateSpec):
 
     selector: LabelSelector | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaim(ApiObject):
