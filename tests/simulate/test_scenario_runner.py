@@ -1,0 +1,145 @@
+"""Running scenarios: what is observed of a decision, and what becomes of the cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from policy_sched.errors import PolicyError
+from policy_sched.simulate.comparison import Difference
+from policy_sched.simulate.scenario import load_scenarios
+from policy_sched.simulate.scenario_report import StepResult
+from policy_sched.simulate.scenario_runner import run_scenario
+
+TWO_NODES = """\
+name: two nodes
+objects:
+- {node: n1, cpu: 2}
+- {node: n2, cpu: 4}
+- {node: n3, taints: ["a=b:NoSchedule"]}
+pending:
+- {pod: a, cpu: 2}
+- {pod: b, cpu: 2}
+- {pod: c, cpu: 8}
+- {pod: gated, gates: [hold]}
+- {pod: elsewhere, schedulerName: other}
+expect:
+"""
+
+
+def run(folder: Path, text: str) -> list[StepResult]:
+    """Run the scenarios of a YAML text."""
+    file = folder / "tests.yaml"
+    file.write_text(text, encoding="utf-8")
+    return [result for scenario in load_scenarios(str(file)) for result in run_scenario(scenario)]
+
+
+def differences(folder: Path, expect: str) -> list[Difference]:
+    """Run the two nodes with an expectation; return all that differs."""
+    return [d for result in run(folder, TWO_NODES + expect) for d in result.differences]
+
+
+def test_what_happens_can_be_expected(tmp_path: Path) -> None:
+    """Placement, rejections, scores, messages, gates: all as this scenario says."""
+    results = run(
+        tmp_path,
+        TWO_NODES
+        + """\
+- pod: a
+  feasible: [n1, n2]
+  best: [n2]
+  rejected: {n3: node(s) had untolerated taint(s)}
+  scores: {n2: {plugins: {TaintToleration: 300}}}
+- {pod: b, chosen: n2, feasible: [n1, n2]}
+- pod: c
+  chosen: null
+  message: "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+  rejected:
+    n1: {code: UnschedulableAndUnresolvable, plugin: NodeResourcesFit, reasons: [Insufficient cpu]}
+- {pod: gated, preEnqueue: "waiting for scheduling gates: [hold]"}
+- {pod: elsewhere, message: no profile has schedulerName "other"}
+""",
+    )
+    assert [result.differences for result in results] == [()] * 5
+
+
+def test_the_pod_is_assumed_where_it_is_expected(tmp_path: Path) -> None:
+    """The next step sees the pod on the expected node, even if we would pick another."""
+    wrong = differences(tmp_path, "- {pod: a, chosen: n1}\n- {pod: b, feasible: [n2]}\n")
+    assert wrong == [Difference("chosen", "n1", ["n2"])]
+
+
+def test_a_wrong_expectation_is_shown_field_by_field(tmp_path: Path) -> None:
+    """Every field that differs, with what was expected and what was got."""
+    wrong = differences(
+        tmp_path, "- {pod: c, message: fits, rejected: {n1: full}, preEnqueue: gated}\n"
+    )
+    assert [(d.field, d.expected) for d in wrong] == [
+        ("preEnqueue", "gated"),
+        ("rejected.n1.reasons", ["full"]),
+        ("message", "fits"),
+    ]
+
+
+def test_a_record_that_was_changed_is_found(tmp_path: Path) -> None:
+    """One score in one step of a recorded scenario, off by one, is one difference."""
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    plugins = {"ImageLocality": 0, "NodeResourcesFit": 96, "TaintToleration": 300}
+    step = {
+        "pod": "default/a",
+        "feasible": ["n1"],
+        "scores": {"n1": {"total": 396, "plugins": plugins}},
+        "best": ["n1"],
+        "chosen": "n1",
+    }
+    record = {"name": "r", "objects": [node], "pending": [pod], "expect": [step]}
+    file = tmp_path / "a.jsonl"
+    found = []
+    for fit in (96, 97):
+        plugins["NodeResourcesFit"] = fit
+        file.write_text(json.dumps(record), encoding="utf-8")
+        (scenario,) = load_scenarios(str(file))
+        found += [d for result in run_scenario(scenario) for d in result.differences]
+    assert found == [Difference("scores.n1.plugins.NodeResourcesFit", 97, 96)]
+
+
+def test_a_policy_beside_the_test_takes_part(tmp_path: Path) -> None:
+    """Without a configuration a scenario's policies are enabled after the default plugins."""
+    (tmp_path / "policy.yaml").write_text(
+        "apiVersion: policysched.dev/v1alpha1\n"
+        "kind: Policy\n"
+        "metadata: {name: OddNodes}\n"
+        "spec:\n"
+        "  filter:\n"
+        "  - {expression: node.name != 'n1', message: even, resolvable: false}\n"
+        "  score: {expression: '7'}\n",
+        encoding="utf-8",
+    )
+    results = run(
+        tmp_path,
+        "{name: x, policies: [policy.yaml], objects: [{node: n1}, {node: n2}], pending: [a], "
+        "expect: [{pod: a, chosen: n2, rejected: {n1: {code: UnschedulableAndUnresolvable, "
+        "plugin: OddNodes, reasons: [even]}}, scores: {n2: {plugins: {OddNodes: 7}}}}]}",
+    )
+    assert [result.differences for result in results] == [()]
+
+
+def test_a_broken_policy_is_reported_with_its_place(tmp_path: Path) -> None:
+    """The scenario is not run, and nothing is guessed."""
+    (tmp_path / "policy.yaml").write_text("kind: Policy\n", encoding="utf-8")
+    with pytest.raises(PolicyError) as raised:
+        run(tmp_path, "{name: x, policies: [policy.yaml], pending: [a], expect: [{pod: a}]}")
+    assert raised.value.diagnostics[0].file == str(tmp_path / "policy.yaml")
