@@ -22,6 +22,8 @@ _FAMILIES: Final = {
     "imagePresent": "images",
     "allocatable?": "allocatable",
 }
+#: Totals that change only when a node comes, changes or goes: then everything is asked anew.
+_STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
 _DYNAMIC: Final = frozenset({"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"})
 
 
@@ -45,7 +47,8 @@ class Reads:
     ``pod``: paths of PodInfo's attributes: ``("requests",)``, ``("labels", "app")`` for one key;
     the pod's namespace object is ``("namespaceObject", ...)``, its queue entry ``("queue", ...)``,
     its group ``("podGroup", ...)``. ``node``: names of the node's fields as the language has them,
-    ``domain`` for the domains of a label, ``cluster`` for totals.
+    ``domain`` for the domains of a label, ``nodes`` for totals of the nodes alone, ``cluster`` for
+    totals that also move with pods.
     """
 
     pod: frozenset[tuple[str, ...]] = frozenset()
@@ -125,14 +128,14 @@ def _read_of_node(op: Op) -> str | None:
             return "declaredFeatures" if path == "declared_features" else path
         case "domain_index":
             return "domain"
-        case "cluster":
-            return "cluster"
+        case "attr" if op.args[0].kind == "cluster":
+            return "nodes" if op.data in _STATIC_TOTALS else "cluster"
         case "runtime_of" if op.data == "image_nodes":
             return "images"
     return None
 
 
 def _scope_of(op: Op, name: str) -> Scope:
-    if op.kind in ("domain_index", "cluster"):
+    if op.kind == "domain_index" or name == "cluster":
         return Scope.CLUSTER
     return Scope.NODE if name in _DYNAMIC else Scope.STATIC
