@@ -31,7 +31,7 @@ class SelectorIndex(Generic[T]):
             return
         for requirement in selector.requirements:
             if requirement.operator == "In":
-                for value in requirement.values:
+                for value in dict.fromkeys(requirement.values):
                     self._pairs.setdefault((requirement.key, value), []).append(item)
                 return
         for requirement in selector.requirements:

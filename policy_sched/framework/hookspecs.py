@@ -72,7 +72,7 @@ class SchedulerHooks:
 
     @hookspec
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
-        """Look at the pod once before scoring; Skip leaves this plugin's score out."""
+        """Look at the pod once before scoring (`state` has Feasible); Skip leaves the score out."""
         raise NotImplementedError
 
     @hookspec

@@ -69,6 +69,30 @@ class PermitResult:
     timeout: float = 0.0
 
 
+class Feasible:
+    """The rows on which the pod can run, as PreScore finds them in the state.
+
+    Made of the rows, or of the filters' answer by row (0 = feasible), which is then read when
+    the rows are first asked for.
+    """
+
+    __slots__ = ("_first", "_rows")
+
+    def __init__(
+        self, rows: NDArray[np.intp] | None = None, first: NDArray[np.int16] | None = None
+    ) -> None:
+        self._rows = rows
+        self._first = first
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The rows, ascending, shape (k,)."""
+        if self._rows is None:
+            assert self._first is not None, "made of rows or of answers"
+            self._rows = np.flatnonzero(self._first == 0)
+        return self._rows
+
+
 class Scope(IntEnum):
     """What a plugin's filter and score read besides the pod: how far a change can reach."""
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from policy_sched.errors import PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
-from policy_sched.framework.results import Rows, Scope, Scores
+from policy_sched.framework.results import Feasible, Rows, Scope, Scores
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
@@ -44,6 +44,7 @@ class Scoring:
     ) -> None:
         self._runner = runner
         self.n = n
+        state.write(Feasible(feasible))
         status, self._skipped = runner.pre_score(state, pod)
         if not status.ok:
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
@@ -53,6 +54,8 @@ class Scoring:
         signatures = runner.pipeline.signatures
         self._signed = [signatures.get(hook.plugin) for hook in self.plugins]
         self._scopes = [runner.pipeline.scope(hook.plugin) for hook in self.plugins]
+        self._moving = [j for j, scope in enumerate(self._scopes) if scope is Scope.NODE]
+        self._wide = bool(runner.wide["pre_score"]) or max(self._scopes, default=0) > Scope.NODE
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
         self._raw = [self._ask(hook, state, pod, rows) for hook in self.plugins]
         self.parts = [self._part(j, state, pod, raw, feasible) for j, raw in enumerate(self._raw)]
@@ -88,10 +91,15 @@ class Scoring:
         no other row's feasibility may have changed. Returns False if a PreScore plugin that
         reads the whole cluster no longer answers as it did: then score anew.
         """
-        if not self._still_scores_the_same(state, pod):
-            return False
         now = [value == 0 for value in first[touched].tolist()]
         flipped = list(before) != now
+        if self._wide:
+            state.write(Feasible(first=first))
+            if not self._still_scores_the_same(state, pod):
+                return False
+        elif not flipped:
+            self._patch_moving(state, pod, touched if all(now) else touched[now], first)
+            return True
         open_rows = touched[now]
         newly = touched[[is_open and not was for was, is_open in zip(before, now, strict=True)]]
         whole = False
@@ -112,10 +120,29 @@ class Scoring:
             self.total[row] = sum(part.item(row) for part in self.parts) if is_open else -1
         return True
 
+    def _patch_moving(
+        self, state: CycleState, pod: PodInfo, rows: NDArray[np.intp], first: NDArray[np.int16]
+    ) -> None:
+        """Ask again about feasible rows that stay feasible, the most frequent change of all."""
+        if not rows.size:
+            return
+        whole = False
+        for j in self._moving:
+            hook, raw = self.plugins[j], self._raw[j]
+            fresh = cast("Scores", self._runner.call("score", hook, state, pod, rows))
+            gain = fresh - raw[rows]
+            raw[rows] = fresh
+            if self._normalizers[j] is None:
+                gain *= hook.weight
+                self.parts[j][rows] += gain
+                self.total[rows] += gain
+            elif gain.any():
+                whole |= self._patch_part(j, state, pod, rows, first)
+        if whole:
+            self._sum(np.flatnonzero(first == 0))
+
     def _still_scores_the_same(self, state: CycleState, pod: PodInfo) -> bool:
-        for hook in self._runner.pipeline.at("pre_score"):
-            if self._runner.pipeline.scope(hook.plugin) <= Scope.NODE:
-                continue
+        for hook in self._runner.wide["pre_score"]:
             status = cast("Status", self._runner.call("pre_score", hook, state, pod))
             skips = status.code is Code.SKIP
             if not (skips or status.ok) or skips != (hook.plugin in self._skipped):

@@ -1,0 +1,157 @@
+"""Required pod affinity and anti-affinity: which nodes are near pods that must, or must not, be.
+
+A node passes if for every label of the required affinity its domain has a pod that all those
+terms mean (or no such pod exists and the pod means itself), if its domains have no pod that its
+anti-affinity means, and none whose anti-affinity means it (kube-scheduler's
+interpodaffinity/filtering.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.domains import Domain
+from policy_sched.cluster.pod_counts import PodCounts
+from policy_sched.framework.results import PASSES, Codes, Rows, Verdict
+from policy_sched.framework.status import Code, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.pod_affinity_terms import OwnTerms
+
+EXISTING: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
+AFFINITY: Final = "node(s) didn't match pod affinity rules"
+
+# A higher code is looked at first; the codes are numbers of the statuses.
+_EXISTING, _ANTI, _AFFINITY = 1, 2, 3
+_STATUSES: Final = (
+    Status(Code.UNSCHEDULABLE, (EXISTING,)),
+    Status(Code.UNSCHEDULABLE, (ANTI_AFFINITY,)),
+    Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (AFFINITY,)),
+)
+
+Totals: TypeAlias = dict[str, NDArray[np.int64]]
+"""By topology key how many there are in each domain, shape (domain.count + 1,); copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The pods that matter to the filter of this attempt.
+
+    ``existing``: carriers of anti-affinity that means the pod. ``anti_affinity`` and
+    ``affinity``: pods that the pod's own terms mean. ``alone``: the pod means itself.
+    """
+
+    own: OwnTerms
+    domains: dict[str, Domain]
+    existing: Totals
+    anti_affinity: Totals
+    affinity: Totals
+    alone: bool
+    tables: list[tuple[Domain, Codes]] = field(default_factory=list)
+    """Per topology key the code of each domain, worked out at the first filter."""
+
+
+def neighbours(counts: PodCounts, pod: PodInfo, own: OwnTerms | None) -> Neighbours | None:
+    """Count for a pod; None if nothing concerns it."""
+    existing: Totals = {}
+    domains: dict[str, Domain] = {}
+    if counts.carried.anti_affinity.live:
+        for carried in counts.carried.anti_affinity.meaning(pod):
+            if carried.counts.by_row:
+                key = carried.term.topology_key
+                domain = domains[key] = counts.domains.of(key)
+                _add(existing, key, carried.counts.by(domain))
+    if own is None or (own.affinity is None and not own.anti_affinity):
+        if not existing:
+            return None
+        return Neighbours(_NO_TERMS, domains, existing, {}, {}, alone=False)
+    anti_affinity: Totals = {}
+    for match, key in own.anti_affinity:
+        domain = domains[key] = counts.domains.of(key)
+        _add(anti_affinity, key, counts.selected.of(match).by(domain))
+    affinity: Totals = {}
+    alone = False
+    if own.affinity is not None:
+        found = counts.selected.of(own.affinity)
+        alone = own.affinity.selects(pod)
+        for key in own.affinity_keys:
+            domain = domains[key] = counts.domains.of(key)
+            affinity[key] = found.by(domain).copy()
+    return Neighbours(own, domains, existing, anti_affinity, affinity, alone)
+
+
+def verdict(state: Neighbours, rows: Rows) -> Verdict:
+    """Return the filter's answer for the rows."""
+    if not state.tables:
+        state.tables.extend(_tables(state))
+    codes: Codes | None = None
+    for domain, table in state.tables:
+        ids = domain.ids if rows is None else domain.ids[rows]
+        found: Codes = table.take(ids, mode="clip")
+        codes = found if codes is None else np.maximum(codes, found, out=codes)
+    if codes is None:
+        return PASSES
+    return Verdict.of(codes, *_STATUSES)
+
+
+def moved(
+    state: Neighbours, pod: PodInfo, other: PodInfo, place: tuple[int, int], means: Means
+) -> Neighbours:
+    """Return the state as if `other` had come to a row or left it; ``place``: row, 1 or -1.
+
+    ``means`` tells for which topology keys an anti-affinity term of one pod means another.
+    """
+    existing, anti_affinity = dict(state.existing), dict(state.anti_affinity)
+    affinity, domains = dict(state.affinity), dict(state.domains)
+    for domain in means(other, pod):
+        domains.setdefault(domain.key, domain)
+        _shift(existing, domain, place)
+    for match, key in state.own.anti_affinity:
+        if match.selects(other):
+            _shift(anti_affinity, domains[key], place)
+    if state.own.affinity is not None and state.own.affinity.selects(other):
+        for key in state.own.affinity_keys:
+            _shift(affinity, domains[key], place)
+    return Neighbours(state.own, domains, existing, anti_affinity, affinity, state.alone)
+
+
+Means: TypeAlias = Callable[[PodInfo, PodInfo], list[Domain]]
+
+_NO_TERMS: Final = OwnTerms(None, (), (), ())
+
+
+def _add(totals: Totals, key: str, more: NDArray[np.int64]) -> None:
+    """Add to the totals of a key, which are never the array that the counts go on changing."""
+    totals[key] = totals[key] + more if key in totals else more.copy()
+
+
+def _shift(totals: Totals, domain: Domain, place: tuple[int, int]) -> None:
+    row, by = place
+    known = totals.get(domain.key)
+    changed = np.zeros(domain.count + 1, np.int64) if known is None else known.copy()
+    changed[domain.ids[row]] += by
+    totals[domain.key] = changed
+
+
+def _tables(state: Neighbours) -> list[tuple[Domain, Codes]]:
+    """Return the code of each domain for each topology key; the last is of nodes without it."""
+    first = state.alone and not any(bool(t[:-1].any()) for t in state.affinity.values())
+    tables = []
+    for key, domain in state.domains.items():
+        table = np.zeros(domain.count + 1, np.int16)
+        if key in state.existing:
+            table[state.existing[key] > 0] = _EXISTING
+        if key in state.anti_affinity:
+            table[state.anti_affinity[key] > 0] = _ANTI
+        table[-1] = 0
+        if key in state.affinity:
+            if not first:
+                table[state.affinity[key] <= 0] = _AFFINITY
+            table[-1] = _AFFINITY
+        tables.append((domain, table))
+    return tables

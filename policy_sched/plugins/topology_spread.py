@@ -1,0 +1,141 @@
+"""PodTopologySpread: spreads pods over the values of node labels, as their constraints ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+)
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import (
+    PASSES,
+    Feasible,
+    PreFilterResult,
+    Rows,
+    Scope,
+    Scores,
+    Signature,
+    Verdict,
+)
+from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.topology_spread_constraints import ConstraintBook
+from policy_sched.plugins.topology_spread_counts import SpreadCounter
+from policy_sched.plugins.topology_spread_filter import HardSpread, hard_spread, moved, verdict
+from policy_sched.plugins.topology_spread_score import SoftSpread, normalized, score, soft_spread
+
+NAME: Final = "PodTopologySpread"
+
+_READS: Final = frozenset(
+    (field,)
+    for field in (
+        "topology_spread",
+        "namespace",
+        "labels",
+        "node_selector",
+        "node_affinity",
+        "tolerations",
+        "owner_api_version",
+        "owner_kind",
+        "owner_name",
+    )
+)
+_SKIP_FILTER: Final = PreFilterResult(SKIP)
+_ASK_FILTER: Final = PreFilterResult()
+
+
+class PodTopologySpread:
+    """Refuses nodes that break a hard constraint and prefers those that suit the soft ones."""
+
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
+        self._table = handle.nodes
+        self._book = ConstraintBook(args, handle.objects)
+        self._counter = SpreadCounter(handle.nodes, handle.cache.counts)
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Name what decides about constraints and about the nodes that count."""
+        return Signature(_READS, Scope.CLUSTER, proved=True)
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Pods that come, change labels or go; nodes that do, or change taints."""
+        pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
+        nodes = (
+            ActionType.ADD
+            | ActionType.DELETE
+            | ActionType.UPDATE_NODE_LABEL
+            | ActionType.UPDATE_NODE_TAINT
+        )
+        own = ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+        return (
+            ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods)),
+            ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes)),
+            ClusterEventWithHint(ClusterEvent(EventResource.UNSCHEDULABLE_POD, own)),
+        )
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Count pods for the hard constraints; skip without any."""
+        constraints = self._book.of(pod)
+        if constraints.error:
+            return PreFilterResult(Status(Code.ERROR, (constraints.error,)))
+        if not constraints.hard:
+            return _SKIP_FILTER
+        state.write(hard_spread(self._counter, pod, constraints.hard))
+        return _ASK_FILTER
+
+    @hookimpl
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
+        """Count `other` on the row, too."""
+        return _move(state, pod, other, row, 1)
+
+    @hookimpl
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
+        """Count `other` on the row no longer."""
+        return _move(state, pod, other, row, -1)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+        """Refuse nodes without a label, and those whose domain has too many pods already."""
+        hard = state.read(HardSpread)
+        return PASSES if hard is None else verdict(hard, pod, rows)
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+        """Count pods for the soft constraints; skip without any."""
+        constraints = self._book.of(pod)
+        if constraints.error:
+            return Status(Code.ERROR, (constraints.error,))
+        feasible = state.read(Feasible)
+        if not constraints.soft or feasible is None:
+            return SKIP
+        live = self._table.live_count
+        state.write(soft_spread(self._counter, pod, constraints, feasible.rows, live))
+        return SUCCESS
+
+    @hookimpl
+    def score(self, state: CycleState, rows: Rows) -> Scores:
+        """Return how many pods are where the node is, weighted: fewer is better."""
+        soft = state.read(SoftSpread)
+        assert soft is not None, "PreScore has counted"
+        return score(soft, rows)
+
+    @hookimpl
+    def normalize_score(self, scores: Scores) -> Scores:
+        """Turn the scores round, into 0..100."""
+        return normalized(scores)
+
+
+def _move(state: CycleState, pod: PodInfo, other: PodInfo, row: int, by: int) -> Status:
+    hard = state.read(HardSpread)
+    if hard is not None:
+        state.write(moved(hard, pod, other, row, by))
+    return SUCCESS
