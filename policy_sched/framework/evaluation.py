@@ -11,7 +11,8 @@ a property test compares.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from operator import attrgetter
 from typing import Final, cast
 
@@ -22,6 +23,7 @@ from policy_sched.cluster.journal import DYNAMIC
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.filtering import FEASIBLE, Filtering
+from policy_sched.framework.nominations import Nominations
 from policy_sched.framework.results import Scope
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.scoring import Scoring
@@ -65,6 +67,23 @@ class Evaluation:
         """Return the rows with the highest total, ascending; empty if no node is feasible."""
         return self.scoring.ties() if self.scoring else np.empty(0, np.intp)
 
+    def narrowed(self, row: int) -> Evaluation:
+        """Return the answer of somebody who looked at one feasible row first, and took it."""
+        assert self.scoring is not None, "a feasible row was scored"
+        twin = copy(self)
+        twin.filtering = self.filtering.narrowed(row)
+        twin.scoring = self.scoring.narrowed(row)
+        return twin
+
+    def beside(self, pod: PodInfo, rejections: Mapping[int, tuple[int, Status]]) -> Evaluation:
+        """Return the answer with more rows rejected; see `Filtering.beside`."""
+        twin = copy(self)
+        twin.state = self.state.clone()
+        twin.filtering = self.filtering.beside(rejections)
+        if (self.filtering.first[list(rejections)] == FEASIBLE).any():
+            twin._score(pod)
+        return twin
+
     def patch(self, pod: PodInfo, rows: list[int]) -> bool:
         """Bring everything up to date after pods came or went on `rows`.
 
@@ -92,10 +111,19 @@ class Evaluation:
 class Evaluator:
     """Evaluates pods against all nodes for one pipeline.
 
-    ``cached=False`` evaluates every pod from scratch.
+    ``cached=False`` evaluates every pod from scratch. ``nominations``: the promises that pods
+    must respect; without them there are none.
     """
 
-    def __init__(self, runner: Runner, table: NodeTable, *, cached: bool = True) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        table: NodeTable,
+        *,
+        cached: bool = True,
+        nominations: Nominations | None = None,
+    ) -> None:
+        self._nominations = nominations
         self._runner = runner
         self._table = table
         signature = runner.pipeline.signature() if cached else None
@@ -106,6 +134,27 @@ class Evaluator:
 
     def evaluate(self, pod: PodInfo) -> Evaluation:
         """Filter and score all nodes for `pod`. Raises PluginError if a plugin breaks."""
+        evaluation = self._evaluate(pod)
+        if not self._nominations or evaluation.rejection is not None:
+            return evaluation
+        return self._keep_promises(self._nominations, evaluation, pod)
+
+    def _keep_promises(
+        self, nominations: Nominations, evaluation: Evaluation, pod: PodInfo
+    ) -> Evaluation:
+        """Take the pod's own nominated node if it fits there; respect those of others."""
+        rivals = nominations.rivals(pod)
+        filtering = evaluation.filtering
+        rejections: dict[int, tuple[int, Status]] = {}
+        if rivals:
+            trial = filtering.trial()
+            rejections = nominations.rejections(trial, evaluation.state, pod, rivals)
+        own = nominations.row_of(pod)
+        if own is not None and filtering.first[own] == FEASIBLE and own not in rejections:
+            return evaluation.narrowed(own)
+        return evaluation.beside(pod, rejections) if rejections else evaluation
+
+    def _evaluate(self, pod: PodInfo) -> Evaluation:
         if self._key is None:
             return Evaluation(self._runner, self._table, pod)
         key = self._key(pod)

@@ -7,7 +7,8 @@ that read what runs on a node again, for the rows on which that changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Final, cast
 
 import numpy as np
@@ -20,12 +21,15 @@ from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.results import Codes, Describe, PreFilterResult, Rows, Scope, Verdict
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Code, Status
+from policy_sched.framework.trial import Trial
 from policy_sched.model.pod_info import PodInfo
 
 FEASIBLE: Final = 0
 NO_NODE: Final = -1
 OUTSIDE: Final = -2
-"""Values of `first`: the row is feasible, is no live node, or no PreFilter plugin named it.
+NOT_ASKED: Final = -3
+"""Values of `first`: the row is feasible, is no live node, no PreFilter plugin named it, or
+another node was taken before this one was looked at.
 
 Positive values are one more than the index of the filter plugin that rejected the row.
 """
@@ -43,11 +47,13 @@ class Filtering:
         self.n = table.n
         self._codes: list[Codes | None] = []
         self._describes: list[Describe] = []
+        self._beside: Mapping[int, tuple[int, Status]] = {}
         self._fixed = np.where(table.live.values[: self.n], FEASIBLE, NO_NODE).astype(np.int16)
         status, self._skipped, names, self._narrowing = runner.pre_filter(state, pod)
         self.rejection = None if status.ok else status
         self.plugins = runner.active("filter", self._skipped)
         self._scopes = [runner.pipeline.scope(hook.plugin) for hook in self.plugins]
+        self._moving = [i for i, scope in enumerate(self._scopes) if scope is not Scope.STATIC]
         if self.rejection is not None:
             self._fixed[self._fixed == FEASIBLE] = OUTSIDE
             self.first: Codes = self._fixed
@@ -78,8 +84,11 @@ class Filtering:
         Feasible rows and rows without a live node are left out.
         """
         wanted = np.arange(self.n) if rows is None else np.array(sorted(rows), np.intp)
-        firsts = self.first[wanted]
         answers: dict[int, Status] = {}
+        if self._beside:
+            answers = {r: self._beside[r][1] for r in wanted.tolist() if r in self._beside}
+            wanted = np.array([r for r in wanted.tolist() if r not in answers], np.intp)
+        firsts = self.first[wanted]
         for value in np.unique(firsts).tolist():
             group = wanted[firsts == value]
             if value == OUTSIDE:
@@ -94,6 +103,30 @@ class Filtering:
                 }
         return {row: answers[row] for row in sorted(answers)}
 
+    def trial(self) -> Trial:
+        """Return what asks the same plugins again while something is tried out."""
+        return Trial(self._runner, self.plugins, self._skipped)
+
+    def narrowed(self, row: int) -> Filtering:
+        """Return the answer of somebody who looked at one row first, and took it."""
+        twin = copy(self)
+        twin.first = np.where(self._fixed == NO_NODE, NO_NODE, NOT_ASKED).astype(np.int16)
+        twin.first[row] = FEASIBLE
+        return twin
+
+    def beside(self, rejections: Mapping[int, tuple[int, Status]]) -> Filtering:
+        """Return the answer with rows rejected as well, as `Trial.rejections` says it.
+
+        Rows that no PreFilter plugin named are rejected for that. The answer cannot be patched.
+        """
+        twin = copy(self)
+        asked = {row: found for row, found in rejections.items() if self._fixed[row] == FEASIBLE}
+        twin.first = self.first.copy()
+        for row, (number, _) in asked.items():
+            twin.first[row] = number
+        twin._beside = asked
+        return twin
+
     def still_asks_the_same(self, state: CycleState, pod: PodInfo) -> bool:
         """Run PreFilter again where it may look beyond the pod; False if its answer changed.
 
@@ -102,9 +135,7 @@ class Filtering:
         """
         if self.rejection is not None:
             return False
-        for hook in self._runner.pipeline.at("pre_filter"):
-            if self._runner.pipeline.scope(hook.plugin) <= Scope.NODE:
-                continue
+        for hook in self._runner.wide["pre_filter"]:
             result = cast("PreFilterResult", self._runner.call("pre_filter", hook, state, pod))
             skips = result.status.code is Code.SKIP
             if not (skips or result.status.ok) or skips != (hook.plugin in self._skipped):
@@ -119,9 +150,8 @@ class Filtering:
         Returns whether rows other than `touched` may have changed, too.
         """
         everywhere = False
-        for index, scope in enumerate(self._scopes):
-            if scope is Scope.STATIC:
-                continue
+        for index in self._moving:
+            scope = self._scopes[index]
             verdict = self._ask(
                 self.plugins[index], state, pod, touched if scope is Scope.NODE else None
             )
@@ -130,7 +160,7 @@ class Filtering:
             if scope is Scope.NODE:
                 self._patch_codes(index, touched, verdict.codes)
             else:
-                self._codes[index] = verdict.codes
+                self._codes[index] = self._spread(verdict.codes, None)
                 everywhere = True
         if everywhere:
             self._combine()
@@ -161,7 +191,7 @@ class Filtering:
     def _spread(self, codes: Codes | None, rows: Rows) -> Codes | None:
         """Return the codes of `rows` as codes of all rows."""
         if codes is None or rows is None:
-            return codes
+            return codes if codes is None else codes.copy()  # patched from now on
         full = np.zeros(self.n, np.int16)
         full[rows] = codes
         return full

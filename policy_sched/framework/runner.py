@@ -17,6 +17,7 @@ from policy_sched.framework.results import (
     PermitResult,
     PostFilterResult,
     PreFilterResult,
+    Scope,
 )
 from policy_sched.framework.status import SUCCESS, Code, Status
 
@@ -46,10 +47,16 @@ class Runner:
         self.pipeline = pipeline
         self._observer = observer
         self._timer = timer
+        self.wide = {
+            point: tuple(h for h in pipeline.at(point) if pipeline.scope(h.plugin) > Scope.NODE)
+            for point in ("pre_filter", "pre_score")
+        }
+        """The plugins whose answer before Filter and Score may depend on the whole cluster."""
 
     def call(self, point: str, hook: Hook, *args: object) -> object:
         """Call one plugin; PluginError if it raises."""
-        start = self._timer() if self._timer is not None else 0.0
+        if self._timer is not None:
+            return self._timed(self._timer, point, hook, *args)
         try:
             return hook.function(*args)
         except PluginError:
@@ -57,10 +64,19 @@ class Runner:
         except Exception as error:
             # A plugin is foreign code: whatever it raises ends this attempt, not the scheduler.
             raise PluginError(_broken(point, hook.plugin, error)) from error
+
+    def _timed(self, timer: Callable[[], float], point: str, hook: Hook, *args: object) -> object:
+        start = timer()
+        try:
+            return hook.function(*args)
+        except PluginError:
+            raise
+        except Exception as error:
+            # As in `call`: whatever a plugin raises ends this attempt only.
+            raise PluginError(_broken(point, hook.plugin, error)) from error
         finally:
-            if self._timer is not None and self._observer is not None:
-                seconds = self._timer() - start
-                self._observer.plugin(hook.plugin, POINTS[point].name, seconds)
+            if self._observer is not None:
+                self._observer.plugin(hook.plugin, POINTS[point].name, timer() - start)
 
     def first_rejection(self, point: str, *args: object) -> Status:
         """Ask in order until one plugin does not agree; its status, or Success."""

@@ -9,6 +9,7 @@ of them changes, or the set of feasible rows does, its normalisation runs again 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Final, cast
 
 import numpy as np
@@ -69,6 +70,13 @@ class Scoring:
     def ties(self) -> NDArray[np.intp]:
         """Return the rows with the highest total, ascending, shape (k,)."""
         return np.flatnonzero(self.total == self.total.max())
+
+    def narrowed(self, row: int) -> Scoring:
+        """Return the answer of somebody who looked at one row only; it cannot be patched."""
+        twin = copy(self)
+        twin.total = np.full(self.n, -1, np.int64)
+        twin.total[row] = self.total[row]
+        return twin
 
     def weighted(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
         """Return each plugin's normalised and weighted score of `rows`, by plugin."""
@@ -178,7 +186,7 @@ class Scoring:
     def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
         answer = cast("Scores", self._runner.call("score", hook, state, pod, rows))
         if rows is None:
-            return answer
+            return answer.copy()  # it is patched from now on, and may be the plugin's own
         full = np.zeros(self.n, np.int64)
         full[rows] = answer
         return full

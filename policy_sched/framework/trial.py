@@ -1,0 +1,108 @@
+"""Trial: the filters of an attempt asked again, while something else is tried out on the tables.
+
+Preemption asks whether the pod would fit without its victims, and a nomination whether it still
+fits beside the pods that the room was promised to. Both change the tables for a moment (see
+cluster/what_if) and ask the plugins that the attempt asked, with those left out that it skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.pipeline import Hook
+from policy_sched.framework.results import Scope, Verdict
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo
+
+
+class Trial:
+    """The filter plugins of one attempt; ``state`` is what its PreFilter plugins wrote.
+
+    ``node_by_node``: a plugin reads more than the row that it answers for, so what is tried out
+    on one node must not stand while another is asked about.
+    """
+
+    def __init__(self, runner: Runner, filters: Sequence[Hook], skipped: frozenset[str]) -> None:
+        self._runner = runner
+        self._filters = tuple(filters)
+        scopes = [runner.pipeline.scope(hook.plugin) for hook in filters]
+        self._moving = tuple(
+            hook for hook, scope in zip(filters, scopes, strict=True) if scope is not Scope.STATIC
+        )
+        self._add = runner.active("add_pod", skipped)
+        self._remove = runner.active("remove_pod", skipped)
+        self.node_by_node = any(scope > Scope.NODE for scope in scopes)
+
+    def fits(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        rows: NDArray[np.intp],
+        *,
+        whole: bool = False,
+        moved: bool = False,
+    ) -> NDArray[np.bool_]:
+        """Return on which of the rows every filter passes, shape (k,).
+
+        ``whole``: the rows are all rows of the table. ``moved``: they were asked about before,
+        and since then only pods came or went: filters that do not look at pods are left out.
+        """
+        found = np.ones(rows.size, np.bool_)
+        for hook in self._moving if moved else self._filters:
+            codes = self._ask(hook, state, pod, None if whole else rows).codes
+            if codes is not None:
+                found &= codes == 0
+        return found
+
+    def rejections(
+        self, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]
+    ) -> dict[int, tuple[int, Status]]:
+        """Return, by row, the number of the first filter that rejects it, and its status.
+
+        The first filter of the profile has number 1.
+        """
+        answers: dict[int, tuple[int, Status]] = {}
+        for number, hook in enumerate(self._filters, start=1):
+            if not rows.size:
+                break
+            verdict = self._ask(hook, state, pod, rows)
+            if verdict.codes is None or not verdict.codes.any():
+                continue
+            bad = verdict.codes != 0
+            statuses = verdict.describe(rows[bad], verdict.codes[bad])
+            for row, status in zip(rows[bad].tolist(), statuses, strict=True):
+                answers[row] = number, status.by(hook.plugin)
+            rows = rows[~bad]
+        return answers
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
+        """Tell the plugins' state that `other` came to the row. PluginError if one cannot."""
+        for hook in self._add:
+            self._tell("add_pod", "AddPod", hook, state, pod, other, row)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
+        """Tell the plugins' state that `other` left the row. PluginError if one cannot."""
+        for hook in self._remove:
+            self._tell("remove_pod", "RemovePod", hook, state, pod, other, row)
+
+    def _ask(
+        self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp] | None
+    ) -> Verdict:
+        verdict = cast("Verdict", self._runner.call("filter", hook, state, pod, rows))
+        if verdict.error is not None:
+            raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
+        return verdict
+
+    def _tell(self, point: str, name: str, hook: Hook, *args: object) -> None:
+        status = cast("Status", self._runner.call(point, hook, *args))
+        if not status.ok:
+            raise PluginError(
+                f'running {name} on PreFilter plugin "{hook.plugin}": {status.message()}'
+            )
