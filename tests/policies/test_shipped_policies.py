@@ -10,7 +10,9 @@ import yaml
 
 from policy_sched.model.manifests import load
 from policy_sched.profiles.load_policies import load_policies
-from policy_sched.scheduler.wiring import read
+from policy_sched.scheduler.wiring import build, read
+from policy_sched.simulate.cluster_load import load_cluster
+from policy_sched.simulate.cluster_run import run_cluster
 from policy_sched.simulate.scenario import load_scenarios
 from policy_sched.simulate.scenario_runner import run_scenario
 
@@ -85,3 +87,23 @@ def test_example_cluster_loads() -> None:
     assert not found.diagnostics
     names = [type(one).__name__ for one in found.objects]
     assert (names.count("Node"), names.count("Pod")) == (6, 13)
+
+
+def placements(config: str | None, policies: list[str]) -> dict[str, str | None]:
+    """Return where the example cluster's pending pods go."""
+    scheduler = build(config, policies)
+    pending = load_cluster(scheduler.cache, load([str(EXAMPLE / "manifests")], None).objects)
+    run = run_cluster(scheduler, pending, lambda _: None)
+    return {placement.pod: placement.node for placement in run.placements}
+
+
+def test_example_cluster_shows_what_packing_is_for() -> None:
+    """Spread, the small training job takes the large one's node; packed, both run."""
+    spread = placements(None, [])
+    packing = str(POLICIES / "gpu-bin-packing")
+    packed = placements(str(EXAMPLE / "config.yaml"), [packing])
+    small, large = "research/train-small", "research/train-large"
+    assert (spread[small], spread[large]) == ("gpu-2", None)
+    assert (packed[small], packed[large]) == ("gpu-1", "gpu-2")
+    assert packed["shop/ingress-1"] == "general-2"
+    assert [pod for pod, node in packed.items() if node is None] == ["shop/report"]
