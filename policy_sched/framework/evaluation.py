@@ -51,7 +51,7 @@ class Evaluation:
         self.n = table.n
         self.filtering = Filtering(runner, table, self.state, pod)
         self.scoring: Scoring | None = None
-        self._score(pod)
+        self.score_anew(pod)
 
     @property
     def rejection(self) -> Status | None:
@@ -81,7 +81,7 @@ class Evaluation:
         twin.state = self.state.clone()
         twin.filtering = self.filtering.beside(rejections)
         if (self.filtering.first[list(rejections)] == FEASIBLE).any():
-            twin._score(pod)
+            twin.score_anew(pod)
         return twin
 
     def patch(self, pod: PodInfo, rows: list[int]) -> bool:
@@ -96,12 +96,13 @@ class Evaluation:
         before = [value == FEASIBLE for value in filtering.first[touched].tolist()]
         everywhere = filtering.patch(self.state, pod, touched)
         if everywhere or self.scoring is None or not filtering.any_feasible():
-            self._score(pod)
+            self.score_anew(pod)
         else:
             return self.scoring.patch(self.state, pod, touched, before, filtering.first)
         return True
 
-    def _score(self, pod: PodInfo) -> None:
+    def score_anew(self, pod: PodInfo) -> None:
+        """Score the feasible rows, all of them."""
         self.scoring = None
         if self.filtering.any_feasible():
             feasible = self.filtering.feasible_rows()

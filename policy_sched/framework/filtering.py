@@ -47,7 +47,7 @@ class Filtering:
         self.n = table.n
         self._codes: list[Codes | None] = []
         self._describes: list[Describe] = []
-        self._beside: Mapping[int, tuple[int, Status]] = {}
+        self.promised: Mapping[int, tuple[int, Status]] = {}
         self._fixed = np.where(table.live.values[: self.n], FEASIBLE, NO_NODE).astype(np.int16)
         status, self._skipped, names, self._narrowing = runner.pre_filter(state, pod)
         self.rejection = None if status.ok else status
@@ -85,8 +85,8 @@ class Filtering:
         """
         wanted = np.arange(self.n) if rows is None else np.array(sorted(rows), np.intp)
         answers: dict[int, Status] = {}
-        if self._beside:
-            answers = {r: self._beside[r][1] for r in wanted.tolist() if r in self._beside}
+        if self.promised:
+            answers = {r: self.promised[r][1] for r in wanted.tolist() if r in self.promised}
             wanted = np.array([r for r in wanted.tolist() if r not in answers], np.intp)
         firsts = self.first[wanted]
         for value in np.unique(firsts).tolist():
@@ -124,7 +124,7 @@ class Filtering:
         twin.first = self.first.copy()
         for row, (number, _) in asked.items():
             twin.first[row] = number
-        twin._beside = asked
+        twin.promised = asked
         return twin
 
     def still_asks_the_same(self, state: CycleState, pod: PodInfo) -> bool:

@@ -12,6 +12,9 @@ class Nominator:
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, PodInfo]] = {}
 
+    def __len__(self) -> int:
+        return len(self._node_of)
+
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Nominate `pod` to `node`, instead of where it was nominated before."""
         self.clear(pod.uid)
