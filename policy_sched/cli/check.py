@@ -8,7 +8,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from policy_sched.cli.render import Format, exit_code, write_diagnostics
-from policy_sched.plugins.registry import plugin_points
 from policy_sched.profiles.check import check_files
 
 
@@ -27,7 +26,7 @@ def check(
     output
         text: position, line and caret; json; github: annotations for a pull request.
     """
-    diagnostics = check_files(paths, plugin_points())
+    diagnostics = check_files(paths)
     write_diagnostics(diagnostics, sys.stdout, output)
     if output == "text" and not diagnostics:
         print("no problems found")

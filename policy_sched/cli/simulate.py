@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from policy_sched.cli.render import FAILED, OK, exit_code, write_diagnostics
-from policy_sched.errors import PolicyError
+from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.model.manifests import STDIN, load
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate import report
@@ -19,11 +19,22 @@ from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
 from policy_sched.simulate.report import Run
 
+
+def _no_option(_type: object, paths: Sequence[str]) -> None:
+    """Let "-" through, for standard input, and no misspelt option."""
+    for path in paths:
+        if path.startswith("-") and path != STDIN:
+            raise PolicySchedError(f'Unknown option: "{path}".')
+
+
 Output = Literal["table", "wide", "json", "jsonl", "yaml"]
 
 
 def simulate(
-    paths: Annotated[tuple[str, ...], Parameter(name="PATH", negative="")],
+    paths: Annotated[
+        tuple[str, ...],
+        Parameter(name="PATH", negative="", allow_leading_hyphen=True, validator=_no_option),
+    ],
     /,
     *,
     config: str | None = None,

@@ -1,0 +1,160 @@
+"""The verb `simulate`, as a person and as a program use it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = str(ROOT / "policies" / "example-cluster" / "manifests")
+
+CLUSTER = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "1", memory: 1Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: fits}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 600m}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: does-not}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 600m}}}]}
+"""
+SECRET = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Nowhere}
+spec:
+  filter:
+  - {expression: node.name == "", message: node(s) were not wanted}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    """Return the path of a cluster with one node and two pods of which one fits."""
+    return written(tmp_path / "cluster.yaml", CLUSTER)
+
+
+def written(file: Path, text: str) -> str:
+    """Write a file and return its path."""
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def lines_of(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    """Return the JSON lines of standard output."""
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_jsonl_is_one_line_per_pending_pod(
+    cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pod, node or null, and kube-scheduler's message."""
+    assert run(["simulate", cluster, "-o", "jsonl"]) == 0
+    fits, does_not = lines_of(capsys)
+    assert fits == {"pod": "default/fits", "node": "n1", "message": ""}
+    assert does_not["node"] is None
+    assert str(does_not["message"]).startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
+def test_an_unschedulable_pod_fails_only_on_request(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1 with --fail-on unschedulable and an unschedulable pod, else 0."""
+    only_node = written(tmp_path / "node.yaml", CLUSTER.partition("---")[0])
+    assert run(["simulate", cluster]) == 0
+    assert run(["simulate", cluster, "--fail-on", "unschedulable"]) == 1
+    assert run(["simulate", only_node, "--fail-on", "unschedulable"]) == 0
+    assert "1 of 2 pods placed on 1 nodes" in capsys.readouterr().out
+
+
+def test_standard_input_is_a_manifest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-` reads manifests from standard input."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(CLUSTER))
+    assert run(["simulate", "-", "-o", "jsonl"]) == 0
+    assert [line["node"] for line in lines_of(capsys)] == ["n1", None]
+
+
+def test_objects_that_scheduling_does_not_read_are_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A directory of a real deployment has more than pods and nodes."""
+    written(tmp_path / "a.yaml", CLUSTER)
+    written(tmp_path / "b.yaml", SECRET)
+    assert run(["simulate", str(tmp_path), "-o", "jsonl"]) == 0
+    assert len(lines_of(capsys)) == 2
+
+
+def test_a_policy_takes_part_without_a_configuration(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--policies alone enables them after the default plugins."""
+    policy = written(tmp_path / "policy.yaml", POLICY)
+    assert run(["simulate", cluster, "--policies", policy, "-o", "jsonl"]) == 0
+    messages = [str(line["message"]) for line in lines_of(capsys)]
+    assert messages[0].startswith("0/1 nodes are available: 1 node(s) were not wanted.")
+
+
+def test_with_a_configuration_only_what_it_enables_takes_part(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy that is merely there does nothing."""
+    policy = written(tmp_path / "policy.yaml", POLICY)
+    config = written(
+        tmp_path / "config.yaml",
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n",
+    )
+    arguments = ["simulate", cluster, "--policies", policy, "--config", config, "-o", "jsonl"]
+    assert run(arguments) == 0
+    assert lines_of(capsys)[0]["node"] == "n1"
+
+
+def test_a_broken_policy_stops_everything(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is decided with half a policy: the place of the mistake, and exit code 1."""
+    policy = written(tmp_path / "policy.yaml", POLICY.replace("node.name", "node.nane"))
+    assert run(["simulate", cluster, "--policies", policy]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"{policy}:6:" in captured.err
+    assert "name" in captured.err
+
+
+@pytest.mark.parametrize("output", ["json", "jsonl", "yaml"])
+def test_machine_formats_are_the_same_bytes_every_time(output: str) -> None:
+    """Neither hash seeds nor time leave a trace."""
+    command = [sys.executable, "-m", "policy_sched", "simulate", MANIFESTS, "-o", output]
+    runs = [
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        )
+        for seed in ("1", "2")
+    ]
+    assert runs[0].stdout
+    assert runs[0].stdout == runs[1].stdout
+
+
+def test_times_are_for_people(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Decisions per second are on standard error, whatever the format."""
+    for output in ("table", "wide", "json", "jsonl", "yaml"):
+        run(["simulate", cluster, "-o", output])
+        captured = capsys.readouterr()
+        assert "decisions/s" in captured.err
+        assert "decisions/s" not in captured.out
