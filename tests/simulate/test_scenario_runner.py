@@ -97,23 +97,23 @@ def test_a_record_that_was_changed_is_found(tmp_path: Path) -> None:
         "metadata": {"name": "a", "namespace": "default"},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
-    plugins = {"ImageLocality": 0, "NodeResourcesFit": 96, "TaintToleration": 300}
+    plugins = {"ImageLocality": 0, "NodeResourcesFit": 97, "TaintToleration": 300}
     step = {
         "pod": "default/a",
         "feasible": ["n1"],
-        "scores": {"n1": {"total": 396, "plugins": plugins}},
+        "scores": {"n1": {"total": 397, "plugins": plugins}},
         "best": ["n1"],
         "chosen": "n1",
     }
     record = {"name": "r", "objects": [node], "pending": [pod], "expect": [step]}
     file = tmp_path / "a.jsonl"
     found = []
-    for fit in (96, 97):
+    for fit in (97, 98):
         plugins["NodeResourcesFit"] = fit
         file.write_text(json.dumps(record), encoding="utf-8")
         (scenario,) = load_scenarios(str(file))
         found += [d for result in run_scenario(scenario) for d in result.differences]
-    assert found == [Difference("scores.n1.plugins.NodeResourcesFit", 97, 96)]
+    assert found == [Difference("scores.n1.plugins.NodeResourcesFit", 98, 97)]
 
 
 def test_a_policy_beside_the_test_takes_part(tmp_path: Path) -> None:
