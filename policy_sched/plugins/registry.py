@@ -17,10 +17,14 @@ from policy_sched.framework.pipeline import ENTRY_POINT_GROUP, points_of
 from policy_sched.framework.points import CONFIGURED
 from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.default_preemption import DefaultPreemption
+from policy_sched.plugins.pod_affinity import InterPodAffinity
+from policy_sched.plugins.topology_spread import PodTopologySpread
 
 Factory = Callable[[Mapping[str, object], Handle], object]
 
 HOUSE: Final[Mapping[str, Factory]] = {
+    "PodTopologySpread": PodTopologySpread,
+    "InterPodAffinity": InterPodAffinity,
     "DefaultPreemption": DefaultPreemption,
     "DefaultBinder": DefaultBinder,
 }

@@ -113,7 +113,7 @@ def assemble(
             runner.pipeline,
             runner,
             Evaluator(runner, handle.nodes, cached=cached),
-            Refusals(handle, plan.plan.plugins, objects),
+            Refusals(plan.plan.plugins),
         )
     first = next(iter(profiles.values())).runner
 

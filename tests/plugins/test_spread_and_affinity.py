@@ -15,7 +15,8 @@ import pytest
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.evaluation import Evaluation, Evaluator
+from policy_sched.framework.answers import Answers
+from policy_sched.framework.evaluation import Evaluation
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager
@@ -94,7 +95,7 @@ class Replay:
             for node, answer in expected.get("rejected", {}).items()
             if answer.get("plugin") not in OURS
         ]
-        return Evaluation(self.runner, self.cache.nodes, pod)
+        return Evaluation(self.runner, pod, Answers(self.runner, self.cache.nodes, kept=False))
 
 
 def decode(one: Mapping[str, Any]) -> object:

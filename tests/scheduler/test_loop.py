@@ -113,10 +113,8 @@ def scheduler_of(*plugins: object, nodes: int = 1, client: MemoryClient | None =
         for field, point in CONFIGURED.items()
     }
     runner = Runner(freeze("default-scheduler", plugin_manager(named), order))
-    names = ["PodTopologySpread", "InterPodAffinity", "VolumeBinding", "DynamicResources"]
-    profile = Profile(
-        runner.pipeline, runner, Evaluator(runner, cache.nodes), Refusals(handle, names, ())
-    )
+    refusals = Refusals(["VolumeBinding", "DynamicResources"])
+    profile = Profile(runner.pipeline, runner, Evaluator(runner, cache.nodes), refusals)
     sort = named["Sort"]
     queue = SchedulingQueue(sort.queue_sort)
     return Scheduler(handle, queue, {"default-scheduler": profile}, Random(1))
@@ -209,11 +207,6 @@ def test_without_nodes_there_is_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("pod", "words"),
     [
-        (
-            {"topology_spread_constraints": [{"maxSkew": 1, "topologyKey": "zone"}]},
-            "PodTopologySpread",
-        ),
-        ({"affinity": {"podAffinity": {}}}, "InterPodAffinity"),
         (
             {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
             "VolumeBinding",
