@@ -91,7 +91,8 @@ def table_lines(run: Run, *, wide: bool) -> Iterator[str]:
 def summary_lines(run: Run) -> Iterator[str]:
     """Yield the summary for people, with the decisions per second."""
     total = len(run.placements)
-    yield f"{run.placed} of {total} pods placed on {run.nodes} nodes"
+    nodes = "1 node" if run.nodes == 1 else f"{run.nodes} nodes"
+    yield f"{run.placed} of {total} pods placed on {nodes}"
     if run.unschedulable_by:
         yield ""
         yield "Unschedulable pods by reason:"

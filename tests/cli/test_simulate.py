@@ -79,7 +79,7 @@ def test_an_unschedulable_pod_fails_only_on_request(
     assert run(["simulate", cluster]) == 0
     assert run(["simulate", cluster, "--fail-on", "unschedulable"]) == 1
     assert run(["simulate", only_node, "--fail-on", "unschedulable"]) == 0
-    assert "1 of 2 pods placed on 1 nodes" in capsys.readouterr().out
+    assert "1 of 2 pods placed on 1 node" in capsys.readouterr().out
 
 
 def test_standard_input_is_a_manifest(

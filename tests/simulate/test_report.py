@@ -58,7 +58,7 @@ def test_the_wide_table_adds_what_the_decision_saw() -> None:
 def test_the_summary_counts_and_adds_up() -> None:
     """Placed pods, unschedulable pods by reason (most frequent first), allocation."""
     assert list(summary_lines(RUN)) == [
-        "1 of 2 pods placed on 1 nodes",
+        "1 of 2 pods placed on 1 node",
         "",
         "Unschedulable pods by reason:",
         '  12  didn\'t match "é"',
