@@ -22,6 +22,7 @@ from policy_sched.language.lower_loops import count, over, quantifier, run_loop
 from policy_sched.language.lowering import Env, Lowering, Refusal, element_type
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS, Interval
+from policy_sched.language.renaming import renamed
 from policy_sched.language.typed import ListLit, Macro, MapLit, Span
 from policy_sched.language.types import (
     BOOL,
@@ -138,6 +139,9 @@ def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
     if isinstance(listed, Wide):
         return _unrolled(low, core, listed, [{core.names[0]: v} for _, v in listed.items], env)
     assert isinstance(listed, Comprehension)
+    if listed.param in low.bound:
+        listed, _ = renamed(low.build, listed)
+    low.bound.add(listed.param)
     return _looped(low, core, listed, {core.names[0]: listed.value}, env)
 
 

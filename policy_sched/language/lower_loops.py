@@ -6,6 +6,7 @@ from policy_sched.language.abstract import Abstract, Comprehension, Val, range_o
 from policy_sched.language.ir import Loop, Op
 from policy_sched.language.lowering import Lowering, element_type
 from policy_sched.language.ranges import BOOLS, Interval
+from policy_sched.language.renaming import renamed
 from policy_sched.language.types import BOOL, INT, Type
 
 #: No list is longer than this.
@@ -33,7 +34,15 @@ def run_loop(
     site: int = 0,
     interval: Interval | None = None,
 ) -> Val:
-    """Return the op that runs a comprehension and makes ``kind`` of its values."""
+    """Return the op that runs a comprehension and makes ``kind`` of its values.
+
+    ``value`` and ``own``, its error, are ops over the comprehension's variables.
+    """
+    if loop.param in low.run:
+        loop, (new_value, own) = renamed(low.build, loop, value, own)
+        assert new_value is not None
+        value = new_value
+    low.run.add(loop.param)
     masked = () if loop.mask is None else (loop.mask.op,)
     errors = (value,) if own is None else (value, own)
     data = Loop(

@@ -80,6 +80,10 @@ class Lowering:
         self.build = Builder()
         self.facts = Facts()
         self.globals: dict[str, Thunk | Abstract] = {}
+        self.bound: set[Op] = set()
+        """Loop variables that a macro has given a name to: another macro needs others."""
+        self.run: set[Op] = set()
+        """Loop variables of the loops that exist: another loop needs others."""
 
     # Names.
 

@@ -54,8 +54,8 @@ def _meeting(a: Scope, b: Scope) -> Scope:
 def _hoisted(scope: Scope, op: Op) -> Scope:
     """Return the scope outside of all loops around ``scope`` that ``op`` does not depend on."""
     best, at = scope, scope
-    while at.parent is not None:
-        if at.variables and not (at.variables & op.params):
+    while at.parent is not None and not at.variables & op.params:
+        if at.variables:
             best = at.parent
         at = at.parent
     return best

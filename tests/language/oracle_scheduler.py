@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from policy_sched.model.affinity import NodeSelectorRequirement, NodeSelectorTerm
+import msgspec
+
+from policy_sched.model.affinity import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import HostPort, Taint, Toleration
 
@@ -102,6 +104,22 @@ def required_node_names(pod: PodInfo) -> Optional:
     return some(sorted(names)) if affinity.required.node_selector_terms else ABSENT
 
 
+def affinity_of(raw: Mapping[str, Any]) -> NodeAffinity:
+    """Read a node affinity as it stands in params; an empty one has no terms."""
+    return msgspec.convert(raw or {}, NodeAffinity)
+
+
+def matches_affinity(record: NodeRecord, raw: Mapping[str, Any]) -> bool:
+    """Tell whether one of the required terms of an affinity holds; none asked is met."""
+    required = affinity_of(raw).required
+    return required is None or any(term_holds(t, record) for t in required.node_selector_terms)
+
+
+def affinity_preference(record: NodeRecord, raw: Mapping[str, Any]) -> int:
+    """Add the weights of an affinity's preferred terms that hold."""
+    return sum(p.weight for p in affinity_of(raw).preferred if term_holds(p.preference, record))
+
+
 def selector(text: str) -> tuple[NodeSelectorRequirement, ...]:
     """Read a label selector: ``a in (b,c),!d,e,f=g,h!=i``."""
     requirements = []
@@ -173,6 +191,9 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "hasRequiredNodeAffinity_pod": has_required_node_affinity,
     "hasPreferredNodeAffinity_pod": lambda p: bool(p.node_affinity and p.node_affinity.preferred),
     "requiredNodeNames_pod": required_node_names,
+    "matchesAffinity_node_raw": matches_affinity,
+    "affinityPreference_node_raw": affinity_preference,
+    "hasPreferredTerms_raw": lambda raw: bool(affinity_of(raw).preferred),
     "selector_string": selector,
     "matches_selector_map": lambda s, labels: all(requirement_holds(r, labels) for r in s),
     "fitsIn_resources_resources": fits_in,

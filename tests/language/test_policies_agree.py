@@ -1,0 +1,92 @@
+"""Promises about whole policies: the specification's and the shipped ones, against the oracle."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+
+from policy_sched.language.checked import CheckedPolicy
+from policy_sched.language.checker import check_policy
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.normalizers import FAILED
+from policy_sched.language.program import CompiledPolicy, compile_policy
+from policy_sched.model.pod_info import PodInfo
+
+from .harness import cache_of, names_of
+from .oracle_policy import PolicyOracle, normalized
+from .oracle_world import World
+from .rule_files import documents, policy
+from .strategies import worlds
+
+SHIPPED: Final = Path(__file__).parents[2] / "policies"
+
+
+def shipped() -> list[dict[str, Any]]:
+    """Return the shipped policies in the form of the specification's list."""
+    found = []
+    for path in sorted(SHIPPED.glob("*/policy.yaml")):
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            name = f"{path.parent.name}/{document['metadata']['name']}"
+            found.append({**document["spec"], "name": name})
+    return found
+
+
+@functools.cache
+def policies() -> Mapping[str, tuple[CheckedPolicy, CompiledPolicy]]:
+    """Return the policies that place pods by rules and compile, by name."""
+    found = {}
+    for spec in [*documents("specification.yaml"), *shipped()]:
+        checked, problems = check_policy(policy(spec))
+        assert checked is not None, problems
+        compiled, _ = compile_policy(checked)
+        if compiled is not None and (compiled.has_filter or compiled.has_score):
+            found[str(spec["name"])] = (checked, compiled)
+    return found
+
+
+def oracles(checked: CheckedPolicy, world: World, pod: PodInfo) -> list[PolicyOracle]:
+    """Return the oracle of each row."""
+    rows = range(len(world.nodes))
+    return [PolicyOracle(checked, names_of(world, pod, row)) for row in rows]
+
+
+def test_the_specifications_policies_compile() -> None:
+    """All but the policies of sections that are not built compile, with their proofs."""
+    assert len(policies()) >= 30, sorted(policies())
+
+
+@pytest.mark.parametrize("name", sorted(policies()))
+@settings(max_examples=40)
+@given(situation=worlds())
+def test_verdicts_and_scores(name: str, situation: tuple[World, PodInfo]) -> None:
+    """Conditions, verdicts and raw and final scores are the oracle's, for all rows and for few."""
+    checked, compiled = policies()[name]
+    world, pod = situation
+    bound = compiled.bind(cache_of(world).nodes)
+    cycle = Cycle(now=world.now)
+    judges = oracles(checked, world, pod)
+    rows = np.arange(len(world.nodes), dtype=np.intp)
+    assert bound.matches(pod, cycle) is judges[0].matches(checked.match_conditions)
+    if compiled.has_filter:
+        expected = [judge.verdict() for judge in judges]
+        for codes in (bound.filter(pod, cycle), bound.filter(pod, cycle, rows)):
+            assert (codes.tolist() if codes is not None else [0] * len(rows)) == expected
+    if checked.score is not None:
+        scores = [judge.score() for judge in judges]
+        missing = FAILED if compiled.has_normalize else 0
+        raw = [missing if s is None else s for s in scores]
+        assert bound.score(pod, cycle).tolist() == raw
+        assert bound.score(pod, cycle, rows).tolist() == raw
+        if isinstance(checked.score.normalize, str):
+            final = normalized(checked.score.normalize, scores)
+            assert bound.normalize(np.array(raw, dtype=np.int64)).tolist() == final
+            assert all(0 <= s <= 100 for s in final)
+        elif checked.score.normalize is None:
+            assert all(0 <= s <= 100 for s in raw)
