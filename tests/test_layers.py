@@ -17,6 +17,7 @@ LAYERS = (
     {"scheduler"},
     {"profiles"},
     {"plugins"},
+    {"preemption"},
     {"framework", "language"},
     {"queue", "cluster", "client"},
     {"model"},
