@@ -51,6 +51,11 @@ class Journal:
         """How many changes there ever were."""
         return self._dropped + len(self._log)
 
+    @property
+    def static_version(self) -> int:
+        """The version just after the last change that was more than pods coming and going."""
+        return self._last_other
+
     def append(self, row: int, kind: int) -> None:
         """Note that something of ``kind`` changed on ``row``."""
         log = self._log

@@ -11,31 +11,30 @@ a property test compares.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
-from operator import attrgetter
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.journal import DYNAMIC
 from policy_sched.cluster.node_table import NodeTable
+from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.filtering import FEASIBLE, Filtering
 from policy_sched.framework.nominations import Nominations
 from policy_sched.framework.results import Scope
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.scoring import Scoring
+from policy_sched.framework.signing import Key, key_getter
 from policy_sched.framework.status import Status
-from policy_sched.model.pod_info import PodInfo, field_key
+from policy_sched.model.pod_info import PodInfo
 
 #: Beyond this many changed rows a fresh vector pass is cheaper than asking row by row.
 REPLAY_LIMIT: Final = 256
 #: Bytes that the kept evaluations of one profile may take together.
 CACHE_BYTES: Final = 256 * 1024 * 1024
-
-Key = tuple[object, ...]
 
 
 class Evaluation:
@@ -44,12 +43,14 @@ class Evaluation:
     ``scoring`` is None where no node is feasible.
     """
 
-    def __init__(self, runner: Runner, table: NodeTable, pod: PodInfo) -> None:
+    def __init__(self, runner: Runner, pod: PodInfo, answers: Answers) -> None:
         self._runner = runner
+        self._answers = answers
+        table = answers.table
         self.state = CycleState()
         self.version = table.journal.version
         self.n = table.n
-        self.filtering = Filtering(runner, table, self.state, pod)
+        self.filtering = Filtering(runner, self.state, pod, answers)
         self.scoring: Scoring | None = None
         self.score_anew(pod)
 
@@ -106,7 +107,7 @@ class Evaluation:
         self.scoring = None
         if self.filtering.any_feasible():
             feasible = self.filtering.feasible_rows()
-            self.scoring = Scoring(self._runner, self.state, pod, self.n, feasible)
+            self.scoring = Scoring(self._runner, self.state, pod, feasible, self._answers)
 
 
 class Evaluator:
@@ -127,6 +128,7 @@ class Evaluator:
         self._nominations = nominations
         self._runner = runner
         self._table = table
+        self._answers = Answers(runner, table, kept=cached)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None
@@ -157,13 +159,13 @@ class Evaluator:
 
     def _evaluate(self, pod: PodInfo) -> Evaluation:
         if self._key is None:
-            return Evaluation(self._runner, self._table, pod)
+            return Evaluation(self._runner, pod, self._answers)
         key = self._key(pod)
         kept = self._kept.get(key)
         if kept is not None and self._refresh(kept, pod):
             self._kept.move_to_end(key)
             return kept
-        fresh = Evaluation(self._runner, self._table, pod)
+        fresh = Evaluation(self._runner, pod, self._answers)
         self._keep(key, fresh)
         return fresh
 
@@ -186,39 +188,3 @@ class Evaluator:
         limit = max(4, CACHE_BYTES // max(1, evaluation.nbytes))
         while len(self._kept) > limit:
             self._kept.popitem(last=False)
-
-
-def key_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:
-    """Return the function from a pod to the values of ``fields``, hashable and in fixed order."""
-    whole = sorted({_attribute(path) for path in fields if len(path) == 1 or _of_namespace(path)})
-    parts = sorted((p[0], p[1]) for p in fields if len(p) > 1 and not _of_namespace(p))
-    getter = attrgetter(*whole) if whole else None
-
-    def single(pod: PodInfo) -> Key:
-        return (cast("attrgetter[object]", getter)(pod),)
-
-    def nothing(_pod: PodInfo) -> Key:
-        return ()
-
-    if getter is None:
-        first: Callable[[PodInfo], Key] = nothing
-    elif len(whole) == 1:
-        first = single
-    else:
-        first = cast("Callable[[PodInfo], Key]", getter)
-    if not parts:
-        return first
-
-    def with_parts(pod: PodInfo) -> Key:
-        return first(pod) + tuple(getattr(pod, name).get(key) for name, key in parts)
-
-    return with_parts
-
-
-def _of_namespace(path: tuple[str, ...]) -> bool:
-    return path[0] == "namespaceObject"
-
-
-def _attribute(path: tuple[str, ...]) -> str:
-    # A namespace's labels are those of its name until the journal says that they changed.
-    return "namespace" if _of_namespace(path) else field_key(path[0])

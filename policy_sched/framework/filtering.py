@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
+from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.results import Codes, Describe, PreFilterResult, Rows, Scope, Verdict
@@ -42,8 +43,16 @@ class Filtering:
     was looked at, or None.
     """
 
-    def __init__(self, runner: Runner, table: NodeTable, state: CycleState, pod: PodInfo) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        state: CycleState,
+        pod: PodInfo,
+        answers: Answers,
+    ) -> None:
         self._runner = runner
+        self._answers = answers
+        table = answers.table
         self.n = table.n
         self._codes: list[Codes | None] = []
         self._describes: list[Describe] = []
@@ -183,7 +192,12 @@ class Filtering:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
     def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
-        verdict = cast("Verdict", self._runner.call("filter", hook, state, pod, rows))
+        answer = (
+            self._answers.ask("filter", hook, state, pod)
+            if rows is None
+            else self._runner.call("filter", hook, state, pod, rows)
+        )
+        verdict = cast("Verdict", answer)
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.errors import PluginError
+from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.results import Feasible, Rows, Scope, Scores
@@ -40,11 +41,12 @@ class Scoring:
         runner: Runner,
         state: CycleState,
         pod: PodInfo,
-        n: int,
         feasible: NDArray[np.intp],
+        answers: Answers,
     ) -> None:
         self._runner = runner
-        self.n = n
+        self._answers = answers
+        self.n = n = answers.table.n
         state.write(Feasible(feasible))
         status, self._skipped = runner.pre_score(state, pod)
         if not status.ok:
@@ -184,9 +186,10 @@ class Scoring:
         return False
 
     def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
-        answer = cast("Scores", self._runner.call("score", hook, state, pod, rows))
         if rows is None:
-            return answer.copy()  # it is patched from now on, and may be the plugin's own
+            shared = cast("Scores", self._answers.ask("score", hook, state, pod))
+            return shared.copy()  # it is patched from now on
+        answer = cast("Scores", self._runner.call("score", hook, state, pod, rows))
         full = np.zeros(self.n, np.int64)
         full[rows] = answer
         return full

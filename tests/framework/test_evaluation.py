@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.evaluation import Evaluation, Evaluator, key_getter
+from policy_sched.framework.answers import Answers
+from policy_sched.framework.evaluation import Evaluation, Evaluator
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
 from policy_sched.framework.points import CONFIGURED
 from policy_sched.framework.runner import Runner
+from policy_sched.framework.signing import key_getter
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
@@ -99,7 +101,7 @@ def test_shared_evaluation_equals_a_fresh_one(
         else:
             labels = {"tier": "x"} if index else {}
             pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
-            fresh = Evaluation(runner, cache.nodes, pod)
+            fresh = Evaluation(runner, pod, Answers(runner, cache.nodes, kept=False))
             assert_equal(evaluator.evaluate(pod), fresh)
 
 

@@ -1,0 +1,59 @@
+"""Answers of plugins that read nothing but the pod and nodes' own fields, kept per pod's fields.
+
+Two pods that differ in their requests may still agree in all that ImageLocality reads. Such a
+plugin's answer over all rows is kept under the values of its fields, until a node, the set of
+nodes or a namespace changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.pipeline import Hook
+from policy_sched.framework.results import Scope
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.signing import Key, key_getter
+from policy_sched.model.pod_info import PodInfo
+
+#: Answers kept of one plugin at one point: arrays of one element per node.
+LIMIT: Final = 64
+
+
+class Answers:
+    """Asks filters and scores over all rows of ``table``, and remembers what does not move."""
+
+    def __init__(self, runner: Runner, table: NodeTable, *, kept: bool) -> None:
+        self._runner = runner
+        self.table = table
+        self._version = -1
+        self._keys: dict[str, Callable[[PodInfo], Key]] = {}
+        if kept:
+            self._keys = {
+                plugin: key_getter(signature.fields)
+                for plugin, signature in runner.pipeline.signatures.items()
+                if signature.scope is Scope.STATIC
+            }
+        self._kept: dict[tuple[str, str], OrderedDict[Key, object]] = {}
+
+    def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo) -> object:
+        """Return the answer for all rows; it may be shared, so do not change its arrays."""
+        key_of = self._keys.get(hook.plugin)
+        if key_of is None:
+            return self._runner.call(point, hook, state, pod, None)
+        version = self.table.journal.static_version
+        if self._version != version:
+            self._kept.clear()
+            self._version = version
+        kept = self._kept.setdefault((point, hook.plugin), OrderedDict())
+        key = key_of(pod)
+        if key in kept:
+            kept.move_to_end(key)
+            return kept[key]
+        answer = kept[key] = self._runner.call(point, hook, state, pod, None)
+        if len(kept) > LIMIT:
+            kept.popitem(last=False)
+        return answer
