@@ -52,7 +52,7 @@ class Renaming:
                 index=self.variable(index, source).serial if index else data.index,
             )
         args = [self.op(a) for a in op.args]
-        return self._build.op(op.kind, *args, rep=op.rep, data=data, level=op.level)  # type: ignore[arg-type]  # data came from an op
+        return self._build.op(op.kind, *args, rep=op.rep, data=data, level=op.level)
 
     def value(self, value: _T) -> _T:
         """Return an abstract value, or a tuple of them, over the new variables."""
