@@ -26,6 +26,9 @@ from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Span
 from policy_sched.language.types import DOUBLE, INT, QuantityType, Type
 
+#: Lists of the pod to the attribute that holds their length.
+_COUNTED: Final = {"containers": "container_count"}
+
 Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
 
@@ -38,7 +41,12 @@ def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
     if isinstance(value, NodeMap) and value.family == "image":
         raise Refusal("PS510", "node.images.size() is not supported yet", span)
     interval = Interval(0, MAX_LENGTH)
-    return low.call(len, [low.val(value)], result, span, interval=interval)
+    found = low.val(value)
+    if found.op.kind == "field_of_pod" and found.op.data in _COUNTED:
+        # Pods whose lists differ are alike to a rule that reads only how long they are.
+        data = _COUNTED[found.op.data]
+        return Val(low.op("field_of_pod", *found.op.args, rep="i", data=data), None, INT, interval)
+    return low.call(len, [found], result, span, interval=interval)
 
 
 def _where_masked(low: Lowering, mask: Val | None, item: Val, zero: Op) -> Val:

@@ -47,6 +47,7 @@ _LAZY: Final = (
     "affinity_terms",
     "annotations",
     "annotations_key",
+    "container_count",
     "containers",
     "creation_time",
     "host_network",
@@ -121,6 +122,7 @@ class PodInfo:
     node_selector_key: tuple[tuple[str, str], ...]
     node_affinity: NodeAffinity | None
     tolerations: tuple[Toleration, ...]
+    container_count: int
     containers: tuple[Container, ...]
     images: tuple[str, ...]
     host_ports: tuple[HostPort, ...]
@@ -259,6 +261,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "affinity_terms": lambda i: pod_terms(i.pod.spec.affinity, i.namespace),
     "annotations": lambda i: i.pod.metadata.annotations,
     "annotations_key": lambda i: tuple(sorted(i.annotations.items())),
+    "container_count": lambda i: len(i.pod.spec.init_containers) + len(i.pod.spec.containers),
     "containers": _containers,
     "creation_time": lambda i: nanoseconds(i.pod.metadata.creation_timestamp),
     "host_network": lambda i: i.pod.spec.host_network,
