@@ -9,7 +9,7 @@ interpodaffinity/filtering.go).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -38,7 +38,7 @@ Totals: TypeAlias = dict[str, NDArray[np.int64]]
 """By topology key how many there are in each domain, shape (domain.count + 1,); copies."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Neighbours:
     """The pods that matter to the filter of this attempt.
 
@@ -52,7 +52,7 @@ class Neighbours:
     anti_affinity: Totals
     affinity: Totals
     alone: bool
-    tables: list[tuple[Domain, Codes]] = field(default_factory=list)
+    tables: tuple[tuple[Domain, Codes], ...] | None = None
     """Per topology key the code of each domain, worked out at the first filter."""
 
 
@@ -87,8 +87,8 @@ def neighbours(counts: PodCounts, pod: PodInfo, own: OwnTerms | None) -> Neighbo
 
 def verdict(state: Neighbours, rows: Rows) -> Verdict:
     """Return the filter's answer for the rows."""
-    if not state.tables:
-        state.tables.extend(_tables(state))
+    if state.tables is None:
+        state.tables = _tables(state)
     codes: Codes | None = None
     for domain, table in state.tables:
         ids = domain.ids if rows is None else domain.ids[rows]
@@ -138,20 +138,23 @@ def _shift(totals: Totals, domain: Domain, place: tuple[int, int]) -> None:
     totals[domain.key] = changed
 
 
-def _tables(state: Neighbours) -> list[tuple[Domain, Codes]]:
-    """Return the code of each domain for each topology key; the last is of nodes without it."""
+def _tables(state: Neighbours) -> tuple[tuple[Domain, Codes], ...]:
+    """Return the code of each domain for each topology key; the last is of nodes without it.
+
+    Keys by which no node is refused are left out.
+    """
     first = state.alone and not any(bool(t[:-1].any()) for t in state.affinity.values())
     tables = []
     for key, domain in state.domains.items():
         table = np.zeros(domain.count + 1, np.int16)
-        if key in state.existing:
-            table[state.existing[key] > 0] = _EXISTING
-        if key in state.anti_affinity:
-            table[state.anti_affinity[key] > 0] = _ANTI
+        for totals, code in ((state.existing, _EXISTING), (state.anti_affinity, _ANTI)):
+            if key in totals:
+                np.maximum(table, (totals[key] > 0) * np.int16(code), out=table)
         table[-1] = 0
         if key in state.affinity:
             if not first:
                 table[state.affinity[key] <= 0] = _AFFINITY
             table[-1] = _AFFINITY
-        tables.append((domain, table))
-    return tables
+        if table[:-1].any() or (table[-1] and not domain.complete):
+            tables.append((domain, table))
+    return tuple(tables)

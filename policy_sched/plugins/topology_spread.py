@@ -103,10 +103,10 @@ class PodTopologySpread:
         return _move(state, pod, other, row, -1)
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, rows: Rows) -> Verdict:
         """Refuse nodes without a label, and those whose domain has too many pods already."""
         hard = state.read(HardSpread)
-        return PASSES if hard is None else verdict(hard, pod, rows)
+        return PASSES if hard is None else verdict(hard, rows)
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:

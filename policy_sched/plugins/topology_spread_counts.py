@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,67 +17,114 @@ from policy_sched.plugins.topology_spread_constraints import Constraint
 
 
 @dataclass(frozen=True, slots=True)
+class Included:
+    """The rows that count for a constraint where not all do, and their domains.
+
+    ``mask``: bool, shape (n,). ``rows``: the same as numbers; ``ids``: the domain of each.
+    ``exists``: bool, shape (domain.count,): which domains have a row that counts.
+    """
+
+    mask: Mask
+    rows: NDArray[np.intp]
+    ids: NDArray[np.intp]
+    exists: Mask
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
     """How the pods of one constraint are spread now.
 
     ``totals``: int64, shape (domain.count + 1,), pods by domain, a copy; the last is of nodes
-    without the label. ``mask``: the rows that count, None for all.
+    without the label. ``included``: the rows that count, None for all.
     """
 
     domain: Domain
     totals: NDArray[np.int64]
-    mask: Mask | None
+    included: Included | None
 
-    def domains(self) -> Mask | None:
-        """Return which domains have a node that counts, shape (count,); None: all of them."""
-        if self.mask is None:
-            return None
-        found = np.zeros(self.domain.count + 1, np.bool_)
-        found[self.domain.ids[self.mask]] = True
-        return found[:-1]
+
+#: How many different sets of rows are kept.
+KEPT: Final = 512
 
 
 class SpreadCounter:
-    """Counts for the pods of one cluster."""
+    """Counts for the pods of one cluster; sets of rows are kept until a node changes."""
 
     def __init__(self, table: NodeTable, counts: PodCounts) -> None:
+        self._table = table
         self._counts = counts
         self._nodes = NodeInclusion(table)
+        self._version = -1
+        self._labelled: dict[tuple[str, ...], Mask | None] = {}
+        self._included: dict[tuple[object, ...], Included | None] = {}
 
     def domain(self, key: str) -> Domain:
         """Return the domains of a label as they are now."""
         return self._counts.domains.of(key)
 
-    def labelled(self, constraints: Sequence[Constraint]) -> Mask | None:
-        """Return the rows that have the labels of all constraints; None if every node has them."""
-        mask: Mask | None = None
-        for constraint in constraints:
-            domain = self._counts.domains.of(constraint.spread.topology_key)
-            if not domain.complete:
-                mask = domain.present if mask is None else mask & domain.present
-        return mask
+    def labelled(self, keys: tuple[str, ...]) -> Mask | None:
+        """Return the rows that have all of the labels; None if every node has them."""
+        self._renew()
+        if keys not in self._labelled:
+            mask: Mask | None = None
+            for key in keys:
+                domain = self._counts.domains.of(key)
+                if not domain.complete:
+                    mask = domain.present if mask is None else mask & domain.present
+            self._labelled[keys] = mask
+        return self._labelled[keys]
 
-    def spread(self, pod: PodInfo, constraint: Constraint, labelled: Mask | None) -> Spread:
-        """Count by domain over the rows of `labelled` that the constraint's policies leave."""
+    def spread(self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...]) -> Spread:
+        """Count by domain over the rows with all labels `keys` that the policies leave."""
         domain = self._counts.domains.of(constraint.spread.topology_key)
         counts = self._counts.selected.of(constraint.match)
-        mask = labelled
-        if constraint.spread.honor_affinity:
-            mask = _both(mask, self._nodes.affinity(pod))
-        if constraint.spread.honor_taints:
-            mask = _both(mask, self._nodes.taints(pod))
-        if mask is None:
+        included = self._rows(pod, constraint, keys, domain)
+        if included is None:
             return Spread(domain, counts.by(domain).copy(), None)
-        rows = np.flatnonzero(mask)
-        by_row = counts.by(self._counts.domains.of(ROW))
-        totals = np.bincount(
-            domain.ids[rows], weights=by_row[rows], minlength=domain.count + 1
-        ).astype(np.int64)
-        return Spread(domain, totals, mask)
+        by_row = counts.by(self._counts.domains.of(ROW))[included.rows]
+        totals = np.bincount(included.ids, weights=by_row, minlength=domain.count + 1)
+        return Spread(domain, totals.astype(np.int64), included)
 
     def by_row(self, constraint: Constraint) -> NDArray[np.int64]:
         """Return the pods that count on each row itself, shape (n,)."""
         return self._counts.selected.of(constraint.match).by(self._counts.domains.of(ROW))[:-1]
+
+    def _rows(
+        self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...], domain: Domain
+    ) -> Included | None:
+        self._renew()
+        spread = constraint.spread
+        by_affinity = spread.honor_affinity and (pod.node_selector or pod.node_affinity is not None)
+        key = (
+            domain.key,
+            keys,
+            (pod.node_selector_key, pod.node_affinity) if by_affinity else None,
+            pod.tolerations if spread.honor_taints else None,
+        )
+        if key not in self._included:
+            if len(self._included) >= KEPT:
+                self._included.clear()
+            mask = self.labelled(keys)
+            if by_affinity:
+                mask = _both(mask, self._nodes.affinity(pod))
+            if spread.honor_taints:
+                mask = _both(mask, self._nodes.taints(pod))
+            self._included[key] = None if mask is None else _included(mask, domain)
+        return self._included[key]
+
+    def _renew(self) -> None:
+        if self._version != self._table.static_version:
+            self._version = self._table.static_version
+            self._labelled.clear()
+            self._included.clear()
+
+
+def _included(mask: Mask, domain: Domain) -> Included:
+    rows = np.flatnonzero(mask)
+    ids = domain.ids[rows]
+    exists = np.zeros(domain.count + 1, np.bool_)
+    exists[ids] = True
+    return Included(mask, rows, ids, exists[:-1])
 
 
 def _both(one: Mask | None, other: Mask | None) -> Mask | None:

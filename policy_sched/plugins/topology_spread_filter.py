@@ -6,12 +6,14 @@ every constraint in order (kube-scheduler's podtopologyspread/filtering.go).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.domains import Domain
 from policy_sched.framework.results import PASSES, Codes, Rows, Verdict
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
@@ -35,36 +37,33 @@ _NO_MINIMUM: Final = 2**31 - 1
 class HardSpread:
     """The pod's hard constraints and how their pods are spread, for the filter of this attempt.
 
-    ``labelled``: rows that have every constraint's label, None for all.
+    ``labelled``: rows that have every constraint's label, None for all. ``tables``: for each
+    constraint that some node breaks, in order, its domains and the code of each.
     """
 
     constraints: tuple[Constraint, ...]
     spreads: tuple[Spread, ...]
     labelled: NDArray[np.bool_] | None
-    tables: list[Codes] = field(default_factory=list)
-    """Per constraint the code of each domain, worked out at the first filter."""
+    tables: tuple[tuple[Domain, Codes], ...]
 
 
 def hard_spread(
     counter: SpreadCounter, pod: PodInfo, constraints: tuple[Constraint, ...]
 ) -> HardSpread:
     """Count for the hard constraints of a pod."""
-    labelled = counter.labelled(constraints)
+    keys = tuple(c.spread.topology_key for c in constraints)
     # A lone constraint's nodes without the label are told apart by its domain already.
-    mask = labelled if len(constraints) > 1 else None
-    spreads = tuple(counter.spread(pod, c, mask) for c in constraints)
-    return HardSpread(constraints, spreads, labelled)
+    wanted = keys if len(keys) > 1 else ()
+    spreads = tuple(counter.spread(pod, c, wanted) for c in constraints)
+    tables = _tables(constraints, spreads, pod)
+    return HardSpread(constraints, spreads, counter.labelled(keys), tables)
 
 
-def verdict(state: HardSpread, pod: PodInfo, rows: Rows) -> Verdict:
+def verdict(state: HardSpread, rows: Rows) -> Verdict:
     """Return the filter's answer for the rows."""
-    if not state.tables:
-        state.tables.extend(
-            _table(c, s, pod) for c, s in zip(state.constraints, state.spreads, strict=True)
-        )
     codes: Codes | None = None
-    for spread, table in zip(state.spreads, state.tables, strict=True):
-        ids = spread.domain.ids if rows is None else spread.domain.ids[rows]
+    for domain, table in state.tables:
+        ids = domain.ids if rows is None else domain.ids[rows]
         found: Codes = table.take(ids, mode="clip")
         if codes is None:
             codes = found
@@ -86,20 +85,32 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
         return state
     spreads = list(state.spreads)
     for index, (constraint, spread) in enumerate(zip(state.constraints, spreads, strict=True)):
-        outside = spread.mask is not None and not spread.mask[row]
+        outside = spread.included is not None and not spread.included.mask[row]
         if outside or not constraint.selector.matches(other.labels):
             continue
         totals = spread.totals.copy()
         totals[spread.domain.ids[row]] += by
         spreads[index] = replace(spread, totals=totals)
-    return HardSpread(state.constraints, tuple(spreads), state.labelled)
+    tables = _tables(state.constraints, spreads, pod)
+    return HardSpread(state.constraints, tuple(spreads), state.labelled, tables)
+
+
+def _tables(
+    constraints: Sequence[Constraint], spreads: Sequence[Spread], pod: PodInfo
+) -> tuple[tuple[Domain, Codes], ...]:
+    """Leave out the constraints that every node meets."""
+    tables = [_table(c, s, pod) for c, s in zip(constraints, spreads, strict=True)]
+    return tuple(
+        (spread.domain, table)
+        for spread, table in zip(spreads, tables, strict=True)
+        if not spread.domain.complete or table[:-1].any()
+    )
 
 
 def _table(constraint: Constraint, spread: Spread, pod: PodInfo) -> Codes:
     """Return the code of a node in each domain, shape (count + 1,)."""
     totals = spread.totals[:-1]
-    domains = spread.domains()
-    counted = totals if domains is None else totals[domains]
+    counted = totals if spread.included is None else totals[spread.included.exists]
     fewest = int(counted.min()) if counted.size else _NO_MINIMUM
     if counted.size < constraint.spread.min_domains:
         fewest = 0

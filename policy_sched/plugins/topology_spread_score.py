@@ -48,7 +48,8 @@ def soft_spread(
     live: int,
 ) -> SoftSpread:
     """Count for the soft constraints of a pod; ``live`` is how many nodes there are."""
-    labelled = counter.labelled(constraints.soft) if constraints.all_labels else None
+    keys = tuple(c.spread.topology_key for c in constraints.soft) if constraints.all_labels else ()
+    labelled = counter.labelled(keys)
     scored = feasible if labelled is None else feasible[labelled[feasible]]
     found: list[tuple[Floats, NDArray[np.intp] | None]] = []
     for constraint in constraints.soft:
@@ -60,7 +61,7 @@ def soft_spread(
                 credit[~domain.present] = 0.0
             found.append((credit, None))
             continue
-        totals = counter.spread(pod, constraint, labelled).totals
+        totals = counter.spread(pod, constraint, keys).totals
         whole = scored.size == live
         size = _size(domain, None if whole else scored, not constraints.all_labels)
         if not constraints.all_labels and domain.empty < domain.count:
