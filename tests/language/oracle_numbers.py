@@ -43,21 +43,24 @@ SUFFIXES: Final = {
 
 
 def quantity_of_text(literal: str) -> Quantity:
-    """Read the notation of resource.Quantity; anything finer than nano rounds away from zero."""
-    found = re.fullmatch(
-        r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPEi]*|[eE][+-]?[0-9]+)", literal
-    )
-    if found is None:
+    """Read the notation of resource.Quantity; anything finer than nano rounds away from zero.
+
+    As in Go, digits that are left out are zeros: ``k`` is 0.
+    """
+    found = re.fullmatch(r"([+-]?)([0-9]*)\.?([0-9]*)([numkKMGTPEi]*|[eE][+-]?[0-9]+)", literal)
+    if found is None or not literal:
         raise OracleError("conversion")
-    sign, digits, suffix = found.groups()
+    sign, whole, part, suffix = found.groups()
     if suffix in SUFFIXES:
         scale = SUFFIXES[suffix]
     elif suffix[0] in "eE" and len(suffix) > 1:
         scale = Fraction(10) ** int(suffix[1:])
     else:
         raise OracleError("conversion")
-    amount = Fraction(digits if digits[0] != "." else "0" + digits) * scale
-    amount = Fraction(min(round_away(amount * 10**9), INT_MAX * 10**9), 10**9)
+    amount = Fraction(f"0{whole}.{part}0") * scale
+    amount = Fraction(round_away(amount * 10**9), 10**9)
+    if suffix.endswith("i"):
+        amount = min(amount, Fraction(INT_MAX))
     return Quantity(-amount if sign == "-" else amount, "free")
 
 

@@ -15,7 +15,8 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
 from .oracle_world import World
-from .templates import BRANCHES, FIELDS, LEAVES, WORDS
+from .productions import BRANCHES
+from .templates import FIELDS, LEAVES, WORDS
 
 #: The parameters that generated expressions read.
 PARAMS: Final[dict[str, Any]] = {
