@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
 
 class Client(Protocol):
@@ -18,3 +19,12 @@ class Client(Protocol):
 
     def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about the pod; ``kind`` is ``Normal`` or ``Warning``."""
+
+    def update_volume(self, volume: PersistentVolume) -> None:
+        """Write a volume that is now kept for a claim; the cluster completes the binding."""
+
+    def update_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Write a claim that now names the node for which a volume is to be provisioned."""
+
+    def wait(self, seconds: float) -> bool:
+        """Let the cluster go on for up to `seconds`; False if nothing more will happen there."""

@@ -19,10 +19,18 @@ from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.default_preemption import DefaultPreemption
 from policy_sched.plugins.pod_affinity import InterPodAffinity
 from policy_sched.plugins.topology_spread import PodTopologySpread
+from policy_sched.plugins.volumes.binding import VolumeBinding
+from policy_sched.plugins.volumes.limits import NodeVolumeLimits
+from policy_sched.plugins.volumes.restrictions import VolumeRestrictions
+from policy_sched.plugins.volumes.zone import VolumeZone
 
 Factory = Callable[[Mapping[str, object], Handle], object]
 
 HOUSE: Final[Mapping[str, Factory]] = {
+    "VolumeRestrictions": VolumeRestrictions,
+    "NodeVolumeLimits": NodeVolumeLimits,
+    "VolumeBinding": VolumeBinding,
+    "VolumeZone": VolumeZone,
     "PodTopologySpread": PodTopologySpread,
     "InterPodAffinity": InterPodAffinity,
     "DefaultPreemption": DefaultPreemption,

@@ -14,24 +14,9 @@ from policy_sched.model.pod_info import PodInfo
 
 #: Plugin to what it decides, in words for the refusal.
 UNBUILT: Final[Mapping[str, str]] = {
-    "VolumeRestrictions": "volumes",
-    "NodeVolumeLimits": "volumes",
-    "VolumeBinding": "volumes",
-    "VolumeZone": "volumes",
     "DynamicResources": "resource claims",
     "NodeDeclaredFeatures": "features that nodes declare",
 }
-
-#: Volume sources that a volume plugin has a say in.
-_SOURCES: Final = (
-    "persistent_volume_claim",
-    "ephemeral",
-    "gce_persistent_disk",
-    "aws_elastic_block_store",
-    "iscsi",
-    "rbd",
-    "csi",
-)
 
 Reason = Callable[[PodInfo], str]
 
@@ -58,13 +43,6 @@ class Refusals:
         return ""
 
 
-def _volumes(pod: PodInfo) -> str:
-    for volume in pod.pod.spec.volumes:
-        if any(getattr(volume, source) is not None for source in _SOURCES):
-            return f"the pod has volume {volume.name!r}"
-    return ""
-
-
 def _features(pod: PodInfo) -> str:
     spec = pod.pod.spec
     for container in (*spec.init_containers, *spec.containers):
@@ -78,10 +56,6 @@ def _claims(pod: PodInfo) -> str:
 
 
 _CHECKS: Final[Mapping[str, Reason]] = {
-    "VolumeBinding": _volumes,
-    "VolumeRestrictions": _volumes,
-    "NodeVolumeLimits": _volumes,
-    "VolumeZone": _volumes,
     "DynamicResources": _claims,
     "NodeDeclaredFeatures": _features,
 }

@@ -98,13 +98,14 @@ def assemble(
     ``cached=False`` evaluates every pod from scratch.
     """
     cache = Cache()
+    known = ApiObjects(objects, cache.nodes.journal)
     handle = Handle(
         cache,
         WaitingPods(),
         Nominator(),
-        MemoryClient() if client is None else client,
+        MemoryClient(objects=known) if client is None else client,
         (lambda: EPOCH) if now is None else now,
-        ApiObjects(objects, cache.nodes.journal),
+        known,
     )
     profiles: dict[str, Profile] = {}
     for plan in plans:

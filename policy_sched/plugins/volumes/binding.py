@@ -1,0 +1,199 @@
+"""VolumeBinding: claims get their volumes with the pod, and bound ones must be in reach.
+
+Theory of operation: PreFilter sorts the pod's claims, the first Filter searches all rows at once,
+Reserve assumes what the search found for one node, and PreBind writes it and waits until the
+cluster has bound every claim. Claims, volumes and assumptions that change are in the journal, so a
+kept evaluation never outlives what it was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.events import ClusterEventWithHint
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import (
+    Codes,
+    PreFilterResult,
+    Rows,
+    Scope,
+    Scores,
+    Signature,
+    Verdict,
+)
+from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_volumes import ClaimUse, PodVolumes
+from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.plugins.volumes import events
+from policy_sched.plugins.volumes.lookup import (
+    class_of,
+    foreign,
+    fully_bound,
+    not_found,
+    waits_for_pod,
+)
+from policy_sched.plugins.volumes.reservation import Binder, Reservation
+from policy_sched.plugins.volumes.search import REASONS, Claims, Plan, search
+from policy_sched.plugins.volumes.storage_view import StorageView
+
+NAME: Final = "VolumeBinding"
+REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
+LOST: Final = "Lost"
+#: Seconds, as upstream (ValidateVolumeBindingArgs' default).
+BIND_TIMEOUT: Final = 600
+
+_SKIP: Final = PreFilterResult(SKIP)
+_ASK: Final = PreFilterResult()
+
+
+@dataclass(slots=True)
+class PodClaims:
+    """A pod's claims, and the plan for all rows once a filter has asked."""
+
+    claims: Claims
+    plan: Plan | None = None
+
+
+class VolumeBinding:
+    """Finds, assumes and binds the volumes of a pod."""
+
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
+        self._table = handle.nodes
+        self._storage = StorageView(handle)
+        timeout = args.get("bindTimeoutSeconds", BIND_TIMEOUT)
+        assert isinstance(timeout, int), "arguments are checked when a profile is loaded"
+        self._binder = Binder(handle, self._storage, timeout)
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Read claims and what is static of nodes; changes of the rest are in the journal."""
+        return Signature(frozenset({("volumes",)}), Scope.STATIC, proved=True)
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Name what can make a rejected pod fit."""
+        return events.BINDING
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Sort the pod's claims; reject it where one is missing, or should be bound by now."""
+        volumes = pod.volumes
+        if volumes is None or not volumes.claims:
+            return _SKIP
+        for use in volumes.claims:
+            why = self._unusable(use, pod)
+            if why:
+                return _rejected(why)
+        claims = self._sorted(volumes)
+        if claims is None:
+            return _rejected(REASON_IMMEDIATE)
+        state.write(PodClaims(claims))
+        return _ASK
+
+    @hookimpl
+    def filter(self, state: CycleState, rows: Rows) -> Verdict:
+        """Refuse nodes that cannot reach a volume or for which none can be had."""
+        found = state.read(PodClaims)
+        assert found is not None, "PreFilter wrote it, or this filter is skipped"
+        codes = self._plan(found).codes
+        return Verdict(codes if rows is None else codes[rows], _describe)
+
+    @hookimpl
+    def pre_score(self) -> Status:
+        """Scores by capacity are behind a feature gate of upstream's that is off."""
+        return SKIP
+
+    @hookimpl
+    def score(self, rows: Rows) -> Scores:
+        """Prefer nothing; see `pre_score`."""
+        return np.zeros(self._table.n if rows is None else rows.size, np.int64)
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Assume the bindings that were found for the node."""
+        found = state.read(PodClaims)
+        row = self._table.row_of.get(node)
+        if found is None or row is None or not found.claims.waiting:
+            return SUCCESS
+        state.write(self._binder.assume(pod, node, self._plan(found), row))
+        return SUCCESS
+
+    @hookimpl
+    def unreserve(self, state: CycleState, pod: PodInfo) -> None:
+        """Take back what was assumed for the pod."""
+        reservation = state.read(Reservation)
+        if reservation is not None and reservation.pod == pod.uid:
+            self._binder.restore(reservation)
+
+    @hookimpl
+    def pre_bind(self, state: CycleState, pod: PodInfo) -> Status:
+        """Write the bindings and wait until the cluster has completed them."""
+        reservation = state.read(Reservation)
+        if reservation is not None and reservation.pod == pod.uid:
+            self._binder.bind(reservation)
+        return SUCCESS
+
+    def _plan(self, found: PodClaims) -> Plan:
+        if found.plan is None:
+            found.plan = search(found.claims, self._storage, self._table.n)
+        return found.plan
+
+    def _unusable(self, use: ClaimUse, pod: PodInfo) -> str:
+        """Return why a claim keeps the pod from running anywhere, "" if it does not."""
+        assert pod.volumes is not None, "a use of a claim is the pod's"
+        claim = self._storage.api.claim(pod.volumes.namespace, use.name)
+        if claim is None:
+            if use.ephemeral:
+                return (
+                    "waiting for ephemeral volume controller to create the persistentvolumeclaim "
+                    f'"{use.name}"'
+                )
+            return not_found("persistentvolumeclaim", use.name)
+        if claim.status.phase == LOST:
+            volume = claim.spec.volume_name
+            return (
+                f'persistentvolumeclaim "{use.name}" bound to non-existent '
+                f'persistentvolume "{volume}"'
+            )
+        if claim.metadata.deletion_timestamp is not None:
+            return f'persistentvolumeclaim "{use.name}" is being deleted'
+        return foreign(claim, use, pod)
+
+    def _sorted(self, volumes: PodVolumes) -> Claims | None:
+        """Return the claims as assumed; None if one is not bound that does not wait for the pod."""
+        bound: list[PersistentVolumeClaim] = []
+        waiting: list[PersistentVolumeClaim] = []
+        for use in volumes.claims:
+            claim = self._storage.claim(volumes.namespace, use.name)
+            assert claim is not None, "an assumed claim covers one that is there"
+            if fully_bound(claim):
+                bound.append(claim)
+            elif claim.spec.volume_name or not waits_for_pod(
+                self._storage.storage_class(class_of(claim))
+            ):
+                return None
+            else:
+                waiting.append(claim)
+        return Claims(tuple(bound), tuple(waiting))
+
+
+def _rejected(why: str) -> PreFilterResult:
+    return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,)))
+
+
+def _describe(_rows: NDArray[np.intp], codes: Codes) -> list[Status]:
+    return [
+        Status(
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            tuple(reason for bit, reason in REASONS.items() if code & bit),
+        )
+        for code in codes.tolist()
+    ]

@@ -1,0 +1,173 @@
+"""What can make a pod fit that a volume plugin rejected, and for which pods it matters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    Hint,
+    QueueingHint,
+)
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.quantity import quantity
+from policy_sched.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from policy_sched.plugins.volumes.conflicts import pods_conflict
+from policy_sched.plugins.volumes.lookup import namespace_of, waits_for_pod
+from policy_sched.plugins.volumes.migration import IN_TREE, MIGRATED_PLUGINS
+from policy_sched.plugins.volumes.storage_view import largest_volume
+from policy_sched.plugins.volumes.zone_labels import topologies_of
+
+QUEUE: Final = QueueingHint.QUEUE
+SKIP: Final = QueueingHint.SKIP
+
+
+def _hint(matters: bool) -> QueueingHint:
+    return QUEUE if matters else SKIP
+
+
+def _own_claim(pod: PodInfo, _old: object, new: object) -> QueueingHint:
+    """A claim of the pod, ephemeral ones included, came or changed."""
+    if not isinstance(new, PersistentVolumeClaim) or pod.volumes is None:
+        return SKIP
+    names = {use.name for use in pod.volumes.claims}
+    return _hint(namespace_of(new) == pod.volumes.namespace and new.metadata.name in names)
+
+
+def _named_claim(pod: PodInfo, _old: object, new: object) -> QueueingHint:
+    """A claim that the pod names came or changed."""
+    if not isinstance(new, PersistentVolumeClaim) or pod.volumes is None:
+        return SKIP
+    names = {use.name for use in pod.volumes.claims if not use.ephemeral}
+    return _hint(namespace_of(new) == pod.volumes.namespace and new.metadata.name in names)
+
+
+def _class_allows_more(_pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """A class came, or allows other nodes than before."""
+    if not isinstance(old, StorageClass) or not isinstance(new, StorageClass):
+        return QUEUE
+    return _hint(old.allowed_topologies != new.allowed_topologies)
+
+
+def _class_waits(_pod: PodInfo, _old: object, new: object) -> QueueingHint:
+    """A class came whose claims are bound with their pod."""
+    return _hint(isinstance(new, StorageClass) and waits_for_pod(new))
+
+
+def _migration(_pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """A node's drivers are known, or it left another plugin to its driver."""
+    if not isinstance(old, CsiNode) or not isinstance(new, CsiNode):
+        return QUEUE
+    before, after = (one.metadata.annotations.get(MIGRATED_PLUGINS) for one in (old, new))
+    return _hint(before != after)
+
+
+def _more_attachable(_pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """A driver can attach more volumes to its node than before."""
+    if not isinstance(old, CsiNode) or not isinstance(new, CsiNode):
+        return QUEUE
+    before = {d.name: d.allocatable.count for d in old.spec.drivers if d.allocatable}
+    for driver in new.spec.drivers:
+        count = driver.allocatable.count if driver.allocatable else None
+        was = before.get(driver.name)
+        if count is not None and was is not None and count > was:
+            return QUEUE
+    return SKIP
+
+
+def _capacity_unchecked(pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """A driver of the pod's inline volumes no longer asks to look at capacity."""
+    if not isinstance(old, CsiDriver) or not isinstance(new, CsiDriver):
+        return SKIP
+    drivers = {v.csi.driver for v in pod.pod.spec.volumes if v.csi is not None}
+    given_up = old.spec.storage_capacity and not new.spec.storage_capacity
+    return _hint(given_up and new.metadata.name in drivers)
+
+
+def _more_capacity(_pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """A larger volume can be made somewhere than before."""
+    if not isinstance(old, CsiStorageCapacity) or not isinstance(new, CsiStorageCapacity):
+        return QUEUE
+    before, after = largest_volume(old), largest_volume(new)
+    if after is None:
+        return SKIP
+    return _hint(before is None or quantity(after).value() > quantity(before).value())
+
+
+def _volume_moved(_pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """A volume came, or says that it is elsewhere."""
+    if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
+        return QUEUE
+    return _hint(topologies_of(old) != topologies_of(new))
+
+
+def _released(pod: PodInfo, old: object, _new: object) -> QueueingHint:
+    """A pod went that held a disk or a claim which the waiting pod wants."""
+    if not isinstance(old, PodInfo) or old.volumes is None or pod.volumes is None:
+        return SKIP
+    if old.namespace != pod.namespace:
+        return SKIP
+    held = {use.name for use in old.volumes.claims if not use.ephemeral}
+    wanted = {use.name for use in pod.volumes.claims if not use.ephemeral}
+    return _hint(bool(held & wanted) or pods_conflict(pod.volumes, old.volumes))
+
+
+def _detaches(_pod: PodInfo, old: object, _new: object) -> QueueingHint:
+    """A pod went that had volumes attached to its node."""
+    if not isinstance(old, PodInfo) or old.volumes is None or not old.node_name:
+        return SKIP
+    disks = any(disk.source in IN_TREE for disk in old.volumes.disks)
+    return _hint(bool(old.volumes.claims) or disks)
+
+
+def _detached(_pod: PodInfo, old: object, _new: object) -> QueueingHint:
+    """A volume was detached from its node."""
+    return _hint(isinstance(old, VolumeAttachment))
+
+
+def _on(resource: EventResource, action: ActionType, hint: Hint | None) -> ClusterEventWithHint:
+    return ClusterEventWithHint(ClusterEvent(resource, action), hint)
+
+
+_ADD: Final = ActionType.ADD
+_CHANGE: Final = ActionType.ADD | ActionType.UPDATE_OTHER
+_RELABEL: Final = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+_CLAIM: Final = EventResource.PERSISTENT_VOLUME_CLAIM
+
+BINDING: Final = (
+    _on(EventResource.STORAGE_CLASS, _CHANGE, _class_allows_more),
+    _on(_CLAIM, _CHANGE, _own_claim),
+    _on(EventResource.PERSISTENT_VOLUME, _CHANGE, None),
+    _on(EventResource.NODE, _RELABEL, None),
+    _on(EventResource.CSI_NODE, _CHANGE, _migration),
+    _on(EventResource.CSI_DRIVER, ActionType.UPDATE_OTHER, _capacity_unchecked),
+    _on(EventResource.CSI_STORAGE_CAPACITY, _CHANGE, _more_capacity),
+)
+ZONE: Final = (
+    _on(EventResource.STORAGE_CLASS, _ADD, _class_waits),
+    _on(EventResource.NODE, _RELABEL, None),
+    _on(_CLAIM, _CHANGE, _named_claim),
+    _on(EventResource.PERSISTENT_VOLUME, _CHANGE, _volume_moved),
+)
+RESTRICTIONS: Final = (
+    _on(EventResource.ASSIGNED_POD, ActionType.DELETE, _released),
+    _on(EventResource.NODE, _ADD, None),
+    _on(_CLAIM, _ADD, _named_claim),
+)
+LIMITS: Final = (
+    _on(EventResource.CSI_NODE, _CHANGE, _more_attachable),
+    _on(EventResource.ASSIGNED_POD, ActionType.DELETE, _detaches),
+    _on(_CLAIM, _ADD, _own_claim),
+    _on(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE, _detached),
+)

@@ -1,0 +1,137 @@
+"""In-tree volume plugins, and the CSI drivers that do their work today.
+
+The facts are those of csi-translation-lib: which driver, what it calls the volume, and which node
+label it uses for zones. All these plugins are migrated; a node's annotation only tells whether
+its kubelet knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from policy_sched.model.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from policy_sched.model.pod import DiskVolume
+from policy_sched.model.storage import CsiNode, PersistentVolume
+
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+#: Between the zones of a volume that is in several.
+ZONE_SEPARATOR: Final = "__"
+
+Handle: TypeAlias = Callable[[DiskVolume, Mapping[str, str]], str]
+"""From a disk and its volume's labels to the driver's name for it; "" if it cannot be said."""
+
+
+class InTree(NamedTuple):
+    """One in-tree plugin; ``zone`` is its driver's node label for zones, "" for the plain one."""
+
+    plugin: str
+    driver: str
+    zone: str
+    handle: Handle
+
+
+_EBS_VOLUME: Final = re.compile(r"vol-[^/]*")
+
+
+def _ebs(disk: DiskVolume, _labels: Mapping[str, str]) -> str:
+    """Return the last part of "aws://zone/vol-1", or of "vol-1" alone."""
+    text = disk.volume_id
+    path = text.removeprefix("aws://").partition("/")[2] if text.startswith("aws://") else text
+    parts = path.strip("/").split("/")
+    name = parts[-1] if len(parts) <= 2 else ""
+    return name if _EBS_VOLUME.fullmatch(name) else ""
+
+
+def _gce(disk: DiskVolume, labels: Mapping[str, str]) -> str:
+    zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split(ZONE_SEPARATOR)
+    if len(zones) > 1:
+        parts = [zone.split("-") for zone in zones]
+        regions = {"-".join(part[:2]) for part in parts}
+        if len(regions) != 1 or any(len(part) != 3 for part in parts):
+            return ""
+        return f"projects/UNSPECIFIED/regions/{regions.pop()}/disks/{disk.pd_name}"
+    return f"projects/UNSPECIFIED/zones/{zones[0] or 'UNSPECIFIED'}/disks/{disk.pd_name}"
+
+
+IN_TREE: Final[Mapping[str, InTree]] = {
+    "gce_persistent_disk": InTree(
+        "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone", _gce
+    ),
+    "aws_elastic_block_store": InTree(
+        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone", _ebs
+    ),
+    "azure_disk": InTree(
+        "kubernetes.io/azure-disk", "disk.csi.azure.com", "", lambda disk, _: disk.disk_uri
+    ),
+    "cinder": InTree(
+        "kubernetes.io/cinder",
+        "cinder.csi.openstack.org",
+        "topology.cinder.csi.openstack.org/zone",
+        lambda disk, _: disk.volume_id,
+    ),
+    "portworx_volume": InTree(
+        "kubernetes.io/portworx-volume", "pxd.portworx.com", "", lambda disk, _: disk.volume_id
+    ),
+}
+"""By the field of a volume that holds the disk."""
+
+DRIVERS: Final[Mapping[str, str]] = {one.plugin: one.driver for one in IN_TREE.values()}
+"""CSI driver by the name of the in-tree plugin, which is also its provisioner's name."""
+
+
+def in_tree(volume: PersistentVolume) -> tuple[InTree, DiskVolume] | None:
+    """Return plugin and disk of a volume that is not of a CSI driver yet, None if it is no such."""
+    for source, plugin in IN_TREE.items():
+        disk: DiskVolume | None = getattr(volume.spec, source)
+        if disk is not None:
+            return plugin, disk
+    return None
+
+
+def knows_migration(node: CsiNode, plugin: str) -> bool:
+    """Tell whether a node's kubelet leaves a plugin's volumes to the CSI driver."""
+    return plugin in node.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")
+
+
+def translated_affinity(volume: PersistentVolume, plugin: InTree) -> NodeSelector | None:
+    """Return a volume's node affinity as its CSI driver would have written it.
+
+    Zones get the driver's label. A volume without zones in its affinity has those of its labels.
+    """
+    affinity = volume.spec.node_affinity
+    selector = affinity.required if affinity is not None else None
+    if not plugin.zone:
+        return selector
+    terms = selector.node_selector_terms if selector is not None else ()
+    used = {r.key for term in terms for r in term.match_expressions}
+    named = {r.key for term in terms for r in term.match_expressions if r.values}
+    labels = volume.metadata.labels
+    beta = ZONE not in used and (BETA_ZONE in used or (ZONE not in labels and BETA_ZONE in labels))
+    zone = BETA_ZONE if beta else ZONE
+    renamed = {zone: plugin.zone} | ({BETA_REGION: REGION} if beta else {})
+    if zone not in named:
+        del renamed[zone]
+        zones = {part.strip() for part in labels.get(zone, "").split(ZONE_SEPARATOR)} - {""}
+        if zones:
+            added = NodeSelectorRequirement(plugin.zone, "In", tuple(sorted(zones)))
+            terms = tuple(
+                NodeSelectorTerm((*t.match_expressions, added), t.match_fields)
+                for t in terms or (NodeSelectorTerm(),)
+            )
+    if selector is None and not terms:
+        return None
+    return NodeSelector(tuple(_renamed(term, renamed) for term in terms))
+
+
+def _renamed(term: NodeSelectorTerm, names: Mapping[str, str]) -> NodeSelectorTerm:
+    expressions = tuple(
+        NodeSelectorRequirement(names.get(r.key, r.key), r.operator, r.values)
+        for r in term.match_expressions
+    )
+    return NodeSelectorTerm(expressions, term.match_fields)

@@ -1,0 +1,121 @@
+"""Which nodes have the labels that volumes and topologies ask for, for all rows at once.
+
+Theory of operation: a requirement is one comparison of a label column; affinities of volumes are
+kept until a node changes, since every pod that uses the volume asks for the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.model.affinity import NodeSelector, NodeSelectorTerm
+from policy_sched.model.meta import LabelSelector
+from policy_sched.model.selectors import Requirement, label_selector, node_term, requirement
+from policy_sched.model.storage import TopologySelectorTerm
+
+Mask = NDArray[np.bool_]
+"""One truth value per row [0, n) of the node table; dead rows hold anything."""
+
+#: So many affinities are kept; a cluster of local disks has one per volume.
+KEPT: Final = 1024
+
+
+class NodeLabels:
+    """Answers for all rows of a node table, shape (n,). What it returns must not be changed."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._version = -1
+        self._kept: dict[NodeSelector, Mask] = {}
+
+    def codes(self, key: str) -> NDArray[np.int32]:
+        """Return the codes of a label's values, 0 where a node lacks it."""
+        codes: NDArray[np.int32] = self._table.column(("label", key)).values[: self._table.n]
+        return codes
+
+    def has_value(self, codes: NDArray[np.int32], values: Iterable[str]) -> Mask:
+        """Tell where a label has one of some values; ``codes`` as of `codes`."""
+        found = [code for value in values if (code := self._table.strings.find(value)) >= 0]
+        mask: Mask = codes == found[0] if len(found) == 1 else np.isin(codes, found)
+        return mask
+
+    def match(self, requirements: Iterable[Requirement]) -> Mask:
+        """Tell which nodes meet all of some requirements on their labels."""
+        mask = np.ones(self._table.n, np.bool_)
+        for one in requirements:
+            mask &= self._meet(one)
+        return mask
+
+    def affinity(self, selector: NodeSelector | None) -> Mask:
+        """Tell which nodes a volume with this node affinity can be reached from.
+
+        A term that is not valid matches nothing. Fields are compared with those of a node without
+        a name: kube-scheduler passes labels only.
+        """
+        if selector is None:
+            return np.ones(self._table.n, np.bool_)
+        if self._version != self._table.static_version or len(self._kept) > KEPT:
+            self._kept.clear()
+            self._version = self._table.static_version
+        mask = self._kept.get(selector)
+        if mask is None:
+            mask = np.zeros(self._table.n, np.bool_)
+            for term in selector.node_selector_terms:
+                mask |= self._term(term)
+            self._kept[selector] = mask
+        return mask
+
+    def topologies(self, terms: Sequence[TopologySelectorTerm]) -> Mask:
+        """Tell which nodes a storage class allows; every node where it has no terms."""
+        if not terms:
+            return np.ones(self._table.n, np.bool_)
+        mask = np.zeros(self._table.n, np.bool_)
+        for term in terms:
+            if term.match_label_expressions:  # an empty term selects nothing
+                mask |= self.match(
+                    Requirement(r.key, "In", r.values) for r in term.match_label_expressions
+                )
+        return mask
+
+    def selected(self, selector: LabelSelector | None) -> Mask:
+        """Tell which nodes a label selector selects; one that is not valid selects none."""
+        try:
+            compiled = label_selector(selector)
+        except ValueError:
+            return np.zeros(self._table.n, np.bool_)
+        if compiled.nothing:
+            return np.zeros(self._table.n, np.bool_)
+        return self.match(compiled.requirements)
+
+    def _term(self, term: NodeSelectorTerm) -> Mask:
+        nothing = np.zeros(self._table.n, np.bool_)
+        try:
+            fields = node_term(NodeSelectorTerm(match_fields=term.match_fields))
+            found = [requirement(r.key, r.operator, r.values) for r in term.match_expressions]
+        except ValueError:
+            return nothing
+        if fields is None:
+            return self.match(found) if found else nothing
+        return self.match(found) if fields({}, "") else nothing
+
+    def _meet(self, one: Requirement) -> Mask:
+        codes = self.codes(one.key)
+        match one.operator:
+            case "In":
+                return self.has_value(codes, one.values)
+            case "NotIn":
+                return ~self.has_value(codes, one.values)
+            case "Exists":
+                return codes.astype(np.bool_)
+            case "DoesNotExist":
+                return ~codes.astype(np.bool_)
+        different, places = np.unique(codes, return_inverse=True)
+        texts = self._table.strings.texts
+        met = [code > 0 and one.matches({one.key: texts[code]}) for code in different.tolist()]
+        answer: Mask = np.array(met, np.bool_)[places]
+        return answer

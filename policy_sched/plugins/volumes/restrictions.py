@@ -1,0 +1,139 @@
+"""VolumeRestrictions: disks that one node cannot lend twice, and claims for one pod only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.events import ClusterEventWithHint
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import PreFilterResult, Rows, Scope, Signature, Verdict
+from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_volumes import PodVolumes
+from policy_sched.plugins.volumes import events
+from policy_sched.plugins.volumes.conflicts import has_exclusive_disk, pods_conflict
+from policy_sched.plugins.volumes.in_use import VolumePods
+from policy_sched.plugins.volumes.lookup import StorageLookup, not_found
+
+NAME: Final = "VolumeRestrictions"
+REASON_DISK: Final = "node(s) had no available disk"
+REASON_ONE_POD: Final = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already "
+    "in-use by another pod"
+)
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+
+_DISK: Final = 1
+_ONE_POD: Final = 2
+_STATUSES: Final = (
+    Status(Code.UNSCHEDULABLE, (REASON_DISK,)),
+    Status(Code.UNSCHEDULABLE, (REASON_ONE_POD,)),
+)
+_SKIP: Final = PreFilterResult(SKIP)
+_ASK: Final = PreFilterResult()
+
+
+@dataclass(frozen=True, slots=True)
+class OnePodClaims:
+    """The pod's claims that only one pod may use, and how many uses stand in its way."""
+
+    namespace: str
+    names: frozenset[str]
+    uses: int
+
+    def moved(self, other: PodInfo, sign: int) -> OnePodClaims:
+        """Return the same with `other` counted in (sign 1) or out (-1)."""
+        volumes = other.volumes
+        if volumes is None or volumes.namespace != self.namespace:
+            return self
+        count = sum(use.name in self.names for use in volumes.claims if not use.ephemeral)
+        return OnePodClaims(self.namespace, self.names, self.uses + sign * count)
+
+
+class VolumeRestrictions:
+    """Asks which disks and claims are in use, on the node and in the cluster."""
+
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
+        self._table = handle.nodes
+        self._lookup = StorageLookup(handle.objects)
+        self._in_use = VolumePods(handle.nodes)
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Read claims, disks, and the pods everywhere that use them."""
+        return Signature(frozenset({("volumes",)}), Scope.CLUSTER)
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Name what can make a rejected pod fit."""
+        return events.RESTRICTIONS
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Count who uses the claims that only one pod may use."""
+        volumes = pod.volumes
+        if volumes is None:
+            return _SKIP
+        names = set()
+        for use in volumes.claims:
+            if use.ephemeral:
+                continue
+            claim = self._lookup.claim(volumes.namespace, use.name)
+            if claim is None:
+                why = not_found("persistentvolumeclaim", use.name)
+                return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,)))
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                names.add(use.name)
+        # A claim that one pod may use can be in use once only, however many volumes name it.
+        uses = sum(self._in_use.uses(volumes.namespace, name) > 0 for name in names)
+        if not uses and not has_exclusive_disk(volumes):
+            return _SKIP
+        state.write(OnePodClaims(volumes.namespace, frozenset(names), uses))
+        return _ASK
+
+    @hookimpl
+    def add_pod(self, state: CycleState, other: PodInfo) -> Status:
+        """Count `other`, too."""
+        return _move(state, other, 1)
+
+    @hookimpl
+    def remove_pod(self, state: CycleState, other: PodInfo) -> Status:
+        """Do not count `other`."""
+        return _move(state, other, -1)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+        """Refuse nodes where a disk is taken, and all nodes while a claim is."""
+        claims = state.read(OnePodClaims)
+        taken = claims is not None and claims.uses > 0
+        size = self._table.n if rows is None else rows.size
+        codes = np.full(size, _ONE_POD if taken else 0, np.int16)
+        if pod.volumes is not None and has_exclusive_disk(pod.volumes):
+            codes[self._with_taken_disks(pod.volumes, rows)] = _DISK
+        return Verdict.of(codes, *_STATUSES)
+
+    def _with_taken_disks(self, volumes: PodVolumes, rows: Rows) -> list[int]:
+        """Return the places among the asked rows where a pod holds a disk of `volumes`."""
+        if rows is None and self._table.hypothesis is None:
+            candidates = iter(self._in_use.rows())
+        else:
+            asked = range(self._table.n) if rows is None else rows.tolist()
+            candidates = ((i, self._in_use.on(row)) for i, row in enumerate(asked))
+        return [
+            place
+            for place, pods in candidates
+            if any(p.volumes is not None and pods_conflict(volumes, p.volumes) for p in pods)
+        ]
+
+
+def _move(state: CycleState, other: PodInfo, sign: int) -> Status:
+    claims = state.read(OnePodClaims)
+    if claims is not None:
+        state.write(claims.moved(other, sign))
+    return SUCCESS

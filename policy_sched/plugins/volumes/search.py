@@ -1,0 +1,161 @@
+"""The search of VolumeBinding: what each node means for the claims of one pod.
+
+Theory of operation: claims are gone through one by one, each for all rows that are still good,
+in the order in which kube-scheduler's binder does it for one node. What was found is kept as
+arrays; Reserve reads one row of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from policy_sched.plugins.volumes.lookup import NO_PROVISIONER, SELECTED_NODE, class_of
+from policy_sched.plugins.volumes.matching import NO_VOLUME, Choice, Volumes, choose, size_of
+from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
+
+NODE_CONFLICT: Final = 1
+BIND_CONFLICT: Final = 2
+NOT_ENOUGH_SPACE: Final = 4
+NO_SUCH_VOLUME: Final = 8
+
+REASONS: Final = {
+    NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
+    BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
+    NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
+    NO_SUCH_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+"""By bit of a code, in the order in which they are said."""
+
+
+class Claims(NamedTuple):
+    """The claims of a pod: those that have a volume, and those that get one with the pod."""
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    waiting: tuple[PersistentVolumeClaim, ...]
+
+
+class Storage(Protocol):
+    """What the search asks of the cluster, assumed bindings included."""
+
+    labels: NodeLabels
+
+    def row_mask(self, node: str) -> Mask:
+        """Return the mask of one node, shape (n,)."""
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """Return a volume by name."""
+
+    def volumes(self, class_name: str) -> Iterable[PersistentVolume]:
+        """Return the volumes of a class."""
+
+    def reach(self, volume: PersistentVolume) -> Mask:
+        """Tell which nodes reach a volume."""
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        """Return a storage class by name."""
+
+    def room(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> Mask | None:
+        """Tell from where there is room for a claim; None if the driver does not say."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What was found for all rows.
+
+    ``codes``: int16, shape (n,), bits of REASONS. ``choices``: claims and the numbers of their
+    volumes in ``volumes``. ``provisions``: claims and the rows where a volume is to be made.
+    """
+
+    codes: NDArray[np.int16]
+    choices: list[tuple[PersistentVolumeClaim, Choice]] = field(default_factory=list)
+    provisions: list[tuple[PersistentVolumeClaim, Mask]] = field(default_factory=list)
+    volumes: Sequence[PersistentVolume] = ()
+
+    def bindings(self, row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
+        """Return which volume each claim gets on a row."""
+        return [
+            (self.volumes[choice[row]], claim)
+            for claim, choice in self.choices
+            if choice[row] != NO_VOLUME
+        ]
+
+    def to_provision(self, row: int) -> list[PersistentVolumeClaim]:
+        """Return the claims for which a volume is to be made on a row."""
+        return [claim for claim, mask in self.provisions if mask[row]]
+
+
+def search(claims: Claims, storage: Storage, n: int) -> Plan:
+    """Look at all rows [0, n) for the claims of one pod."""
+    plan = Plan(np.zeros(n, np.int16))
+    _check_bound(claims.bound, storage, plan)
+    if claims.waiting:
+        _bind_waiting(claims.waiting, storage, plan)
+    return plan
+
+
+def _check_bound(claims: Iterable[PersistentVolumeClaim], storage: Storage, plan: Plan) -> None:
+    """Bound volumes must be reached; the first claim that is not decides about a row."""
+    good: Mask = np.ones(plan.codes.size, np.bool_)
+    for claim in claims:
+        volume = storage.volume(claim.spec.volume_name)
+        if volume is None:
+            plan.codes[good] |= NO_SUCH_VOLUME
+            return
+        reached = storage.reach(volume)
+        plan.codes[good & ~reached] |= NODE_CONFLICT
+        good = good & reached
+
+
+def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, plan: Plan) -> None:
+    """Give each claim a volume where one fits; elsewhere one must be provided."""
+    n = plan.codes.size
+    good: Mask = np.ones(n, np.bool_)
+    demands: list[tuple[PersistentVolumeClaim, Mask]] = []
+    to_match: list[PersistentVolumeClaim] = []
+    for claim in claims:
+        node = claim.metadata.annotations.get(SELECTED_NODE)
+        if node is None:
+            to_match.append(claim)
+        else:
+            # A volume is being made for that node, and for no other.
+            good = good & storage.row_mask(node)
+            demands.append((claim, np.ones(n, np.bool_)))
+    plan.codes[~good] |= BIND_CONFLICT
+    volumes = Volumes(storage.volumes)
+    for claim in sorted(to_match, key=size_of):
+        choice = choose(claim, volumes, [c for _, c in plan.choices], storage.labels)
+        if choice is None:
+            demands.append((claim, np.ones(n, np.bool_)))
+        else:
+            plan.choices.append((claim, choice))
+            demands.append((claim, choice == NO_VOLUME))
+    plan.volumes = volumes.all
+    for claim, where in demands:
+        asked = where & good
+        if asked.any():
+            good = good & ~_cannot_provide(claim, asked, storage, plan)
+            plan.provisions.append((claim, where))
+
+
+def _cannot_provide(
+    claim: PersistentVolumeClaim, asked: Mask, storage: Storage, plan: Plan
+) -> Mask:
+    """Note where of the asked rows no volume can be made for the claim, and return them."""
+    storage_class = storage.storage_class(class_of(claim))
+    if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+        plan.codes[asked] |= BIND_CONFLICT
+        return asked
+    forbidden = asked & ~storage.labels.topologies(storage_class.allowed_topologies)
+    plan.codes[forbidden] |= BIND_CONFLICT
+    room = storage.room(storage_class, claim)
+    if room is None:
+        return forbidden
+    full = asked & ~forbidden & ~room
+    plan.codes[full] |= NOT_ENOUGH_SPACE
+    return forbidden | full

@@ -1,0 +1,128 @@
+"""The cluster's storage as the binding search sees it: with what is assumed already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from policy_sched.framework.handle import Handle
+from policy_sched.model.quantity import Amount, quantity
+from policy_sched.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from policy_sched.plugins.volumes.assumed import AssumeCache
+from policy_sched.plugins.volumes.lookup import STORAGE, StorageLookup, class_of
+from policy_sched.plugins.volumes.migration import (
+    InTree,
+    in_tree,
+    knows_migration,
+    translated_affinity,
+)
+from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
+
+NOT_SEEN: Final[Sequence[PersistentVolume]] = ()
+
+
+class StorageView:
+    """Claims and volumes as assumed, and where volumes can be reached or made.
+
+    ``api`` is the same without what is assumed.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._table = handle.nodes
+        self._objects = handle.objects
+        self.api = StorageLookup(handle.objects)
+        self.labels = NodeLabels(handle.nodes)
+        journal = handle.nodes.journal
+        self.assumed_claims = AssumeCache(PersistentVolumeClaim, handle.objects, journal)
+        self.assumed_volumes = AssumeCache(PersistentVolume, handle.objects, journal)
+        self._listed = NOT_SEEN
+        self._by_class: dict[str, list[str]] = {}
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """Return a claim as assumed."""
+        return self.assumed_claims.get(namespace, name)
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """Return a volume as assumed."""
+        return self.assumed_volumes.get("", name)
+
+    def volumes(self, class_name: str) -> Iterator[PersistentVolume]:
+        """Return the volumes of a class as assumed."""
+        listed = self._objects.of(PersistentVolume)
+        if listed is not self._listed:  # a new list is made when a volume changes
+            self._listed = listed
+            self._by_class = {}
+            for volume in listed:
+                self._by_class.setdefault(class_of(volume), []).append(volume.metadata.name)
+        for name in self._by_class.get(class_name, ()):
+            found = self.volume(name)
+            assert found is not None, "listed volumes have a name"
+            yield found
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        """Return a storage class."""
+        return self.api.storage_class(name)
+
+    def row_mask(self, node: str) -> Mask:
+        """Return the mask of one node, empty if there is no such node."""
+        mask = np.zeros(self._table.n, np.bool_)
+        row = self._table.row_of.get(node)
+        if row is not None:
+            mask[row] = True
+        return mask
+
+    def reach(self, volume: PersistentVolume) -> Mask:
+        """Tell which nodes reach a volume.
+
+        A volume of an in-tree plugin is looked at as its CSI driver's on nodes that leave it to
+        the driver.
+        """
+        affinity = volume.spec.node_affinity
+        plain = self.labels.affinity(affinity.required if affinity else None)
+        found = in_tree(volume)
+        if found is None:
+            return plain
+        migrated = self._migrated(found[0])
+        if not migrated.any():
+            return plain
+        moved = self.labels.affinity(translated_affinity(volume, found[0]))
+        answer: Mask = np.where(migrated, moved, plain)
+        return answer
+
+    def room(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> Mask | None:
+        """Tell from where there is room for a claim; None if the driver does not say."""
+        asked = claim.spec.resources.requests.get(STORAGE)
+        driver = self._objects.named(CsiDriver, "", storage_class.provisioner)
+        if asked is None or driver is None or not driver.spec.storage_capacity:
+            return None
+        size = quantity(asked).value()
+        mask = np.zeros(self._table.n, np.bool_)
+        for one in self._objects.of(CsiStorageCapacity):
+            if one.storage_class_name == storage_class.metadata.name:
+                limit = largest_volume(one)
+                if limit is not None and quantity(limit).value() >= size:
+                    mask |= self.labels.selected(one.node_topology)
+        return mask
+
+    def _migrated(self, plugin: InTree) -> Mask:
+        mask = np.zeros(self._table.n, np.bool_)
+        for node in self._objects.of(CsiNode):
+            row = self._table.row_of.get(node.metadata.name)
+            if row is not None and knows_migration(node, plugin.plugin):
+                mask[row] = True
+        return mask
+
+
+def largest_volume(capacity: CsiStorageCapacity) -> Amount | None:
+    """Return the size up to which a volume can be made; the volume limit is the better answer."""
+    limit = capacity.maximum_volume_size
+    return capacity.capacity if limit is None else limit

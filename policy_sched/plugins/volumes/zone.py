@@ -1,0 +1,115 @@
+"""VolumeZone: a pod runs where the zone and region labels of its bound volumes say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.events import ClusterEventWithHint
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import (
+    PASSES,
+    PreFilterResult,
+    Rows,
+    Scope,
+    Signature,
+    Verdict,
+)
+from policy_sched.framework.status import SKIP, Code, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.volumes import events
+from policy_sched.plugins.volumes.lookup import StorageLookup, class_of, not_found, waits_for_pod
+from policy_sched.plugins.volumes.node_labels import NodeLabels
+from policy_sched.plugins.volumes.zone_labels import TOPOLOGY_LABELS, Topology, topologies_of
+
+NAME: Final = "VolumeZone"
+REASON_CONFLICT: Final = "node(s) had no available volume zone"
+
+_CONFLICT: Final = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_CONFLICT,))
+_SKIP: Final = PreFilterResult(SKIP)
+_ASK: Final = PreFilterResult()
+
+
+class Topologies(tuple[Topology, ...]):
+    """What PreFilter found on the pod's volumes."""
+
+
+class VolumeZone:
+    """Compares labels of bound volumes with those of nodes; claims that wait have no volume yet."""
+
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
+        self._table = handle.nodes
+        self._labels = NodeLabels(handle.nodes)
+        self._lookup = StorageLookup(handle.objects)
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Read claims and node labels; a change of a claim or a volume is in the journal."""
+        return Signature(frozenset({("volumes",)}), Scope.STATIC)
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Name what can make a rejected pod fit."""
+        return events.ZONE
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Collect the labels of the pod's volumes; skip if they have none."""
+        if pod.volumes is None:
+            return _SKIP
+        found: list[Topology] = []
+        for use in pod.volumes.claims:
+            if use.ephemeral:
+                continue
+            why = self._collect(pod.volumes.namespace, use.name, found)
+            if why:
+                return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,)))
+        if not found:
+            return _SKIP
+        state.write(Topologies(found))
+        return _ASK
+
+    @hookimpl
+    def filter(self, state: CycleState, rows: Rows) -> Verdict:
+        """Refuse nodes that say where they are, and are not where a volume is."""
+        topologies = state.read(Topologies)
+        if not topologies:
+            return PASSES
+        labels = self._labels
+        somewhere = np.zeros(self._table.n, np.bool_)
+        for key in TOPOLOGY_LABELS:
+            somewhere |= labels.codes(key) != 0
+        near = np.ones(self._table.n, np.bool_)
+        for key, values in topologies:
+            codes = labels.codes(key)
+            today = TOPOLOGY_LABELS[key]
+            if today != key:
+                codes = np.where(codes != 0, codes, labels.codes(today))
+            near &= labels.has_value(codes, values)
+        far = (somewhere & ~near).astype(np.int16)
+        return Verdict.of(far if rows is None else far[rows], _CONFLICT)
+
+    def _collect(self, namespace: str, name: str, found: list[Topology]) -> str:
+        """Append the topologies of a claim's volume; return why the pod cannot run anywhere."""
+        if not name:
+            return "PersistentVolumeClaim had no name"
+        claim = self._lookup.claim(namespace, name)
+        if claim is None:
+            return not_found("persistentvolumeclaim", name)
+        if not claim.spec.volume_name:
+            class_name = class_of(claim)
+            if not class_name:
+                return "PersistentVolumeClaim had no pv name and storageClass name"
+            storage_class = self._lookup.storage_class(class_name)
+            if storage_class is None:
+                return not_found("storageclass.storage.k8s.io", class_name)
+            return "" if waits_for_pod(storage_class) else "PersistentVolume had no name"
+        volume = self._lookup.volume(claim.spec.volume_name)
+        if volume is None:
+            return not_found("persistentvolume", claim.spec.volume_name)
+        found += topologies_of(volume)
+        return ""
