@@ -18,6 +18,7 @@ LAYERS = (
     {"profiles"},
     {"plugins"},
     {"preemption"},
+    {"preemption"},
     {"framework", "language"},
     {"queue", "cluster", "client"},
     {"model"},

@@ -23,13 +23,18 @@ class Event:
 
 @dataclass(slots=True)
 class MemoryClient:
-    """Keeps bindings (UID to node), conditions (UID to reason and message) and events.
+    """Keeps what it was told, by UID of the pod, and the events.
 
+    ``conditions`` are reason and message of PodScheduled=False, ``disruptions`` the message of
+    DisruptionTarget. Pods that were deleted keep running: no kubelet is here to stop them.
     Volumes and claims go to ``objects``, where they are bound at once; without it nobody does it.
     """
 
     bindings: dict[str, str] = field(default_factory=dict)
     conditions: dict[str, tuple[str, str]] = field(default_factory=dict)
+    nominations: dict[str, str] = field(default_factory=dict)
+    disruptions: dict[str, str] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     objects: ObjectStore | None = None
 
@@ -44,9 +49,27 @@ class MemoryClient:
         self.bindings[pod.uid] = node
         self.conditions.pop(pod.uid, None)
 
-    def set_unschedulable(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Keep the condition; the latest one stands."""
+    def set_unschedulable(
+        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
+    ) -> None:
+        """Keep the condition and the nomination; the latest ones stand."""
         self.conditions[pod.uid] = (reason, message)
+        if nominated:
+            self.nominations[pod.uid] = nominated
+        elif nominated is not None:
+            self.clear_nomination(pod)
+
+    def clear_nomination(self, pod: PodInfo) -> None:
+        """Forget the nomination."""
+        self.nominations.pop(pod.uid, None)
+
+    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
+        """Keep the condition."""
+        self.disruptions[pod.uid] = message
+
+    def delete_pod(self, pod: PodInfo) -> None:
+        """Note the deletion."""
+        self.deleted.append(pod.uid)
 
     def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
         """Append the event."""

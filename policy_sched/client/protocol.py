@@ -14,8 +14,25 @@ class Client(Protocol):
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod (by UID) to the node."""
 
-    def set_unschedulable(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Set condition PodScheduled=False; reason is ``Unschedulable`` or ``SchedulerError``."""
+    def set_unschedulable(
+        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
+    ) -> None:
+        """Set condition PodScheduled=False; reason is ``Unschedulable`` or ``SchedulerError``.
+
+        ``nominated`` is set as status.nominatedNodeName, which None leaves alone.
+        """
+
+    def clear_nomination(self, pod: PodInfo) -> None:
+        """Empty status.nominatedNodeName."""
+
+    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
+        """Set condition DisruptionTarget=True with reason PreemptionByScheduler.
+
+        A pod that does not exist any more is no error.
+        """
+
+    def delete_pod(self, pod: PodInfo) -> None:
+        """Delete the pod (by UID), gracefully; one that does not exist any more is no error."""
 
     def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about the pod; ``kind`` is ``Normal`` or ``Warning``."""

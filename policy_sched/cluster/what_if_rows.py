@@ -38,8 +38,9 @@ class WhatIfRows:
         self.rows = rows
         self.pods = pods
         self._here = pods >= 0
-        whole = rows.size == self._nodes.n and bool((rows == np.arange(rows.size)).all())
-        self._whole = slice(0, rows.size) if whole else None
+        self.whole = rows.size == self._nodes.n and bool((rows == np.arange(rows.size)).all())
+        """Whether the rows are all rows of the table, in order."""
+        self._where = slice(0, rows.size) if self.whole else rows
         self._columns = list(self._dynamic_columns())
         self._saved: list[tuple[Column, NDArray[np.int64]]] = []
         self._port_steps = self._steps_with_ports()
@@ -67,9 +68,8 @@ class WhatIfRows:
 
     def remove_all(self) -> None:
         """Take every pod of the block off its node."""
-        where = self.rows if self._whole is None else self._whole
         for column, amounts, sign in self._columns:
-            column.values[where] -= sign * amounts.sum(axis=0)
+            column.values[self._where] -= sign * amounts.sum(axis=0)
         for step, places in self._port_steps.items():
             self._count_ports(step, places, -1)
         self._here[:] = False
@@ -85,9 +85,8 @@ class WhatIfRows:
 
     def _shift(self, step: int, places: Places, sign: int) -> None:
         if places is None:
-            where = self.rows if self._whole is None else self._whole
             for column, amounts, direction in self._columns:
-                column.values[where] += (sign * direction) * amounts[step]
+                column.values[self._where] += (sign * direction) * amounts[step]
             self._here[step] = (self.pods[step] >= 0) & (sign > 0)
         else:
             rows = self.rows[places]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 
 from policy_sched.client.protocol import Client
 from policy_sched.cluster.api_objects import ApiObjects
@@ -21,6 +22,7 @@ class Handle:
     ``cache`` is read-only for plugins; its ``nodes`` are the columns that a filter answers for.
     ``objects`` are the other API objects, by kind.
     ``now`` returns nanoseconds since the epoch, from whatever clock drives the scheduler.
+    ``random`` is for plugins' choices among equals; its seed comes from the scheduler's.
     """
 
     cache: Cache
@@ -29,6 +31,7 @@ class Handle:
     client: Client
     now: Callable[[], int]
     objects: ApiObjects = field(default_factory=ApiObjects)
+    random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
 
     @property
     def nodes(self) -> NodeTable:

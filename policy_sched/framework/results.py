@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.framework.status import SUCCESS, Status
+from policy_sched.model.pod_info import PodInfo
 
 Rows: TypeAlias = NDArray[np.intp] | None
 """Rows of the node table to answer for, shape (k,); None: all rows [0, table.n)."""
@@ -55,10 +56,15 @@ class PreFilterResult:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """Status of a PostFilter plugin, and the node that the pod was nominated to, if any."""
+    """Status of a PostFilter plugin, and what is to be done.
+
+    ``nominated_node``: the node to nominate the pod to; empty: it is nominated nowhere any more;
+    None: its nomination stays as it is. ``victims``: pods to be evicted from that node.
+    """
 
     status: Status
-    nominated_node: str = ""
+    nominated_node: str | None = None
+    victims: tuple[PodInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,14 +110,16 @@ class Runner:
         None if the profile has no PostFilter plugin.
         """
         reasons: list[str] = []
-        nominated = ""
+        nominated: str | None = None
         last: Status | None = None
         for hook in self.pipeline.at("post_filter"):
             result = cast("PostFilterResult", self.call("post_filter", hook, *args))
             status = result.status.by(hook.plugin)
-            nominated = result.nominated_node or nominated
-            if status.ok or status.code is Code.ERROR:
-                return PostFilterResult(status, nominated)
+            if status.ok:
+                return PostFilterResult(status, result.nominated_node, result.victims)
+            if status.code is Code.ERROR:
+                return PostFilterResult(status)
+            nominated = nominated if result.nominated_node is None else result.nominated_node
             reasons += status.reasons
             last = status
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:

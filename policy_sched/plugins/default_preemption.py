@@ -1,64 +1,124 @@
-"""DefaultPreemption, as far as it is built: it explains why no pod can be evicted.
+"""DefaultPreemption: makes room for a pod that fits nowhere by evicting less important ones.
 
-When no node that could be helped runs a pod of lower priority, kube-scheduler's answer is known
-without a search, and it is given here in its words. Otherwise victims would have to be chosen,
-which this version does not do: the pod is refused with a message that says so.
+The search is in the room ``preemption``; here stand who may evict, which nodes are searched, and
+what is said of them, in kube-scheduler's words. Nothing is evicted here: the result names the
+node and the victims, and the scheduler carries it out.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
+
+import numpy as np
 
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.diagnosis import Diagnosis
+from policy_sched.framework.diagnosis import Diagnosis, histogram
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.nominations import Nominations
 from policy_sched.framework.results import PostFilterResult
-from policy_sched.framework.status import Code, Status
+from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.framework.trial import Trial
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.preemption.attempt import PreemptionAttempt
+from policy_sched.preemption.rules import default_rules
+from policy_sched.preemption.search import Eviction, PreemptionSearch, Shortlist
 
 NAME: Final = "DefaultPreemption"
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
-NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
-NOT_BUILT: Final = (
-    "this version does not preempt yet, and pods of lower priority run on "
-    "nodes that would have to be searched for victims"
-)
+TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+
+#: Condition of a pod that was told to go, and its reason where a scheduler did so.
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
 class DefaultPreemption:
-    """Answers PostFilter where no search for victims is needed."""
+    """Answers PostFilter with a node and its victims, or says why nothing can be done."""
 
-    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
         self._handle = handle
+        self._nominations = Nominations(handle.cache, handle.nominator)
+        self._rules = default_rules(handle.pods)
+        shortlist = Shortlist(
+            cast("int", args.get("minCandidateNodesPercentage", 10)),
+            cast("int", args.get("minCandidateNodesAbsolute", 100)),
+        )
+        self._search = PreemptionSearch(handle.cache, handle.objects, self._rules, shortlist)
 
     @hookimpl
     def post_filter(
-        self,
-        state: CycleState,  # noqa: ARG002 - the hook's arguments
-        pod: PodInfo,
-        diagnosis: Diagnosis,
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:
-        """Say why preemption does not help, or that it would have to be tried."""
-        if pod.preemption_policy == "Never":
-            return _unschedulable(f"preemption: {NEVER}")
+        """Find the node on which evicting pods does the least harm."""
+        refusal = self._refusal(pod, diagnosis)
+        if refusal:
+            return PostFilterResult(_said(Code.UNSCHEDULABLE, refusal))
         helped = [
-            row
-            for row, status in diagnosis.statuses.items()
-            if status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            row for row, status in diagnosis.statuses.items() if status.code is Code.UNSCHEDULABLE
         ]
-        pods_on = self._handle.nodes.pods_on
-        for row in helped:
-            if any(other.priority < pod.priority for other in pods_on(row).values()):
-                return PostFilterResult(Status(Code.ERROR, (f"preemption: {NOT_BUILT}",)))
-        counts = Counter({NO_VICTIMS: len(helped), NOT_HELPFUL: diagnosis.node_count - len(helped)})
-        parts = sorted(f"{count} {reason}" for reason, count in counts.items() if count)
-        text = f"0/{diagnosis.node_count} nodes are available: {', '.join(parts)}."
-        return _unschedulable(f"preemption: {text}")
+        found = self._look(state, pod, sorted(helped))
+        if isinstance(found, Eviction):
+            node = self._handle.nodes.names[found.row]
+            return PostFilterResult(SUCCESS, node, found.victims)
+        errors = [s.message() for s in found.values() if s.code is Code.ERROR]
+        if errors:
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            return PostFilterResult(_said(Code.ERROR, text))
+        others = diagnosis.node_count - len(found)
+        rest = [Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))] * others
+        reasons = histogram([*found.values(), *rest])
+        text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
+        return PostFilterResult(_said(Code.UNSCHEDULABLE, text), nominated_node="")
+
+    def _look(
+        self, state: CycleState, pod: PodInfo, helped: list[int]
+    ) -> Eviction | dict[int, Status]:
+        trial = state.read(Trial)
+        assert trial is not None, "the failed attempt left its filters in the state"
+        attempt = PreemptionAttempt(
+            pod,
+            state,
+            trial,
+            self._handle.cache,
+            self._nominations,
+            self._nominations.rivals(pod) if self._nominations else {},
+        )
+        return self._search.search(attempt, np.array(helped, np.intp), self._handle.random)
+
+    def _refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
+        """Return why the pod may not evict others; empty if it may."""
+        if not self._rules.eligible(pod):
+            return NEVER
+        row = self._nominations.row_of(pod)
+        if row is None:
+            return ""
+        status = diagnosis.statuses.get(row)
+        if status is not None and status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        return TERMINATING if self._waits_for_victims(pod, row) else ""
+
+    def _waits_for_victims(self, pod: PodInfo, row: int) -> bool:
+        """Tell whether pods that the pod could evict are leaving its nominated node already."""
+        leaving = filter(_leaves_by_preemption, self._handle.nodes.pods_on(row).values())
+        return bool(self._evictable(pod, leaving))
+
+    def _evictable(self, pod: PodInfo, others: Iterable[PodInfo]) -> bool:
+        rows = [self._handle.cache.pod_row(other.uid) for other in others]
+        known = np.array([row for row in rows if row is not None], np.intp)
+        return bool(self._rules.victim(pod, known).any())
 
 
-def _unschedulable(reason: str) -> PostFilterResult:
-    return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,)))
+def _leaves_by_preemption(pod: PodInfo) -> bool:
+    if not pod.terminating:
+        return False
+    for condition in pod.pod.status.conditions:
+        if condition.type == DISRUPTION_TARGET:
+            return condition.status == "True" and condition.reason == BY_SCHEDULER
+    return False
+
+
+def _said(code: Code, text: str) -> Status:
+    return Status(code, (f"preemption: {text}",))

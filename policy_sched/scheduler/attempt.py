@@ -10,6 +10,7 @@ from policy_sched.framework.evaluation import Evaluation, Evaluator
 from policy_sched.framework.pipeline import Pipeline
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.plugins.unbuilt import Refusals
 
@@ -46,12 +47,29 @@ class Bind:
 class Reject:
     """The pod cannot run anywhere now (``Unschedulable``), or something broke (``Error``).
 
-    ``message`` is the text of the condition and the event.
+    ``message`` is the text of the condition and the event. ``nominated`` False: a nomination
+    that the pod has from before is taken back.
     """
 
     status: Status
     message: str
     diagnosis: Diagnosis | None = None
+    nominated: bool = False
 
 
-Decision = Bind | Reject
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """The pod fits nowhere, but will on `node` when the victims have left it.
+
+    ``plugin`` chose them. Nothing is evicted yet. Status and message are those of the failure.
+    """
+
+    status: Status
+    message: str
+    diagnosis: Diagnosis
+    node: str
+    victims: tuple[PodInfo, ...]
+    plugin: str
+
+
+Decision = Bind | Preempt | Reject

@@ -22,6 +22,7 @@ def reserve_and_permit(attempt: Attempt, node: str, handle: Handle) -> Status:
     pod = attempt.queued.info
     runner = attempt.profile.runner
     handle.cache.assume(pod, node)
+    handle.nominator.clear(pod.uid)
     try:
         status = runner.first_rejection("reserve", attempt.state, pod, node)
         if status.ok:

@@ -13,9 +13,13 @@ NOTE_LIMIT: Final = 1024
 NOTE_SUFFIX: Final = " ..."
 
 
-def record_failure(pod: PodInfo, status: Status, message: str, handle: Handle) -> str:
+def record_failure(
+    pod: PodInfo, status: Status, message: str, handle: Handle, nominated: str | None = None
+) -> str:
     """Set the pod's condition and record the event; return the message that was written.
 
+    ``nominated``: the node that the pod is nominated to from now on, empty if it is nominated
+    nowhere any more, None where that stays as it is.
     Without a message the status comes from Reserve, Permit or Bind, which speak of one node:
     a rejection is worded as upstream words a FitError over that node.
     """
@@ -23,7 +27,7 @@ def record_failure(pod: PodInfo, status: Status, message: str, handle: Handle) -
         text = status.message()
         message = f"0/1 nodes are available: 1 {text}." if status.rejected else text
     reason = "Unschedulable" if status.rejected else "SchedulerError"
-    handle.client.set_unschedulable(pod, reason, message)
+    handle.client.set_unschedulable(pod, reason, message, nominated)
     handle.client.record_event(pod, "Warning", "FailedScheduling", "Scheduling", note(message))
     return message
 

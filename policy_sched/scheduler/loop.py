@@ -11,8 +11,9 @@ from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.queue.scheduling_queue import SchedulingQueue
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Profile, Reject
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Profile, Reject
 from policy_sched.scheduler.binding_cycle import bind, reserve_and_permit, undo
+from policy_sched.scheduler.eviction import make_room
 from policy_sched.scheduler.failure import record_failure
 from policy_sched.scheduler.scheduling_cycle import decide
 
@@ -58,6 +59,8 @@ class Scheduler:
         queued = QueuedPod(pod, enqueued_at=now, first_enqueued_at=now)
         status = self.profiles[pod.scheduler_name].runner.first_rejection("pre_enqueue", pod)
         if status.ok:
+            if pod.nominated_node_name:
+                self.handle.nominator.nominate(pod, pod.nominated_node_name)
             self.queue.add(queued)
             return None
         self.queue.gate(queued)
@@ -75,15 +78,31 @@ class Scheduler:
     def enact(self, attempt: Attempt, decision: Decision) -> Outcome:
         """Carry the decision out."""
         pod = attempt.queued.info
-        if isinstance(decision, Reject):
-            record_failure(pod, decision.status, decision.message, self.handle)
-            self.queue.done(pod.uid)
-            return Outcome(pod, decision, message=decision.message, status=decision.status)
+        if not isinstance(decision, Bind):
+            return self._fail(pod, decision)
         status = reserve_and_permit(attempt, decision.node, self.handle)
         if status.code is Code.WAIT:
             self._waiting[pod.uid] = attempt
             return Outcome(pod, decision, decision.node, "", status, waiting=True)
         return self._finish(attempt, decision, status)
+
+    def _fail(self, pod: PodInfo, decision: Preempt | Reject) -> Outcome:
+        """Make room for the pod if it was found; say that it was not scheduled."""
+        message, node = decision.message, None
+        if isinstance(decision, Preempt):
+            error = make_room(pod, decision, self.handle)
+            if error:
+                message = f"{message} {error}"
+            else:
+                node = decision.node
+        elif not decision.nominated:
+            self.handle.nominator.clear(pod.uid)
+            node = ""
+        if node:
+            self.handle.nominator.nominate(pod, node)
+        record_failure(pod, decision.status, message, self.handle, node)
+        self.queue.done(pod.uid)
+        return Outcome(pod, decision, message=message, status=decision.status)
 
     def resolve_waiting(self, now: float) -> list[Outcome]:
         """Go on with waiting pods that were allowed, rejected or are late at `now` (seconds)."""

@@ -16,7 +16,7 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.diagnosis import NO_NODES, Diagnosis
 from policy_sched.framework.evaluation import Evaluation
 from policy_sched.framework.status import Code, Status
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Reject
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 
 
 def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
@@ -51,20 +51,27 @@ def select_host(best: NDArray[np.intp], rng: Random) -> int:
     return best.item(0 if best.size == 1 else rng.randrange(best.size))
 
 
-def explain_failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Reject:
-    """Ask PostFilter and return the rejection with its whole message."""
+def explain_failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Preempt | Reject:
+    """Ask PostFilter: return what makes room, or the rejection with its whole message."""
     diagnosis = Diagnosis(
         node_count=table.live_count,
         statuses=evaluation.filtering.statuses(),
         pre_filter=evaluation.rejection,
     )
+    evaluation.state.write(evaluation.filtering.trial())
     result = attempt.profile.runner.post_filter(evaluation.state, attempt.queued.info, diagnosis)
+    kept = True
     if result is not None:
         diagnosis.post_filter = result.status
         if result.status.code is Code.ERROR:
-            return Reject(result.status, diagnosis.message(), diagnosis)
+            return Reject(result.status, diagnosis.message(), diagnosis, nominated=True)
+        kept = result.nominated_node is None
     message = diagnosis.message()
-    return Reject(Status(Code.UNSCHEDULABLE, (message,)), message, diagnosis)
+    status = Status(Code.UNSCHEDULABLE, (message,))
+    if result is not None and result.status.ok and result.nominated_node:
+        plugin = result.status.plugin
+        return Preempt(status, message, diagnosis, result.nominated_node, result.victims, plugin)
+    return Reject(status, message, diagnosis, nominated=kept)
 
 
 def _broken(message: str) -> Reject:

@@ -13,6 +13,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.framework.evaluation import Evaluator
 from policy_sched.framework.handle import Handle
+from policy_sched.framework.nominations import Nominations
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.queued_pod import QueuedPod
@@ -106,14 +107,16 @@ def assemble(
         MemoryClient(objects=known) if client is None else client,
         (lambda: EPOCH) if now is None else now,
         known,
+        Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
     )
+    nominations = Nominations(cache, handle.nominator)
     profiles: dict[str, Profile] = {}
     for plan in plans:
         runner = Runner(build_pipeline(plan, handle))
         profiles[plan.plan.scheduler_name] = Profile(
             runner.pipeline,
             runner,
-            Evaluator(runner, handle.nodes, cached=cached),
+            Evaluator(runner, handle.nodes, cached=cached, nominations=nominations),
             Refusals(plan.plan.plugins),
         )
     first = next(iter(profiles.values())).runner

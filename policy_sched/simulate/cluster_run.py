@@ -17,7 +17,7 @@ import numpy as np
 from policy_sched.framework.filtering import FEASIBLE
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.attempt import Bind, Reject
+from policy_sched.scheduler.attempt import Bind
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.simulate.report import Allocation, Placement, Run, quantity_text
 
@@ -88,7 +88,7 @@ def _placed(outcome: Outcome) -> Placement:
 def _reasons(outcome: Outcome) -> tuple[str, ...]:
     """Return what the pod counts under in the summary: each reason once."""
     decision = outcome.decision
-    if not isinstance(decision, Reject) or decision.diagnosis is None:
+    if decision is None or isinstance(decision, Bind) or decision.diagnosis is None:
         return (outcome.message,)
     diagnosis = decision.diagnosis
     statuses = [diagnosis.pre_filter] if diagnosis.pre_filter else diagnosis.statuses.values()

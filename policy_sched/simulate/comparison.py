@@ -2,7 +2,8 @@
 
 Rules of the conformance data: the pod is assumed on the expected node whatever we would pick, so
 that node need only be among our best; a plugin that is absent from a node's scores counts as 0;
-order matters only inside a list of reasons.
+order matters only inside a list of reasons. A person may state a message without what preemption
+adds to it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,6 @@ Value = str | int | bool | list[str]
 
 PREEMPTION_TAIL: Final = " preemption: "
 """Where DefaultPreemption's part of a message begins (kube-scheduler's FitError text)."""
-
-PREEMPTION_BUILT: Final = False
-"""Whether this version has DefaultPreemption. Until it has, its answers are not compared:
-postFilter, preemption, and the ``preemption:`` tail of a message. This is the one such place."""
 
 ABSENT: Final = "(none)"
 
@@ -40,11 +37,9 @@ class Rules:
     """How strictly to compare.
 
     complete: the expectation is a machine's record: what it leaves out did not happen.
-    preemption: DefaultPreemption's answers are compared, too.
     """
 
     complete: bool
-    preemption: bool
 
 
 def compare(expected: Outcome, got: Outcome, rules: Rules) -> tuple[Difference, ...]:
@@ -67,9 +62,8 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
     if expected.placed is False and got.feasible:
         yield Difference("chosen", ABSENT, list(got.best or ()))
     yield from _message(expected, got, rules)
-    if rules.preemption:
-        yield from _answers("postFilter", expected.post_filter, got.post_filter, complete)
-        yield from _evictions(expected, got)
+    yield from _answers("postFilter", expected.post_filter, got.post_filter, complete)
+    yield from _evictions(expected, got, complete)
 
 
 def _answers(
@@ -128,8 +122,8 @@ def _message(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Differen
     if expected.message is None and not rules.complete:
         return
     wanted, ours = expected.message or "", got.message or ""
-    if not rules.preemption:
-        wanted, ours = _before_preemption(wanted), _before_preemption(ours)
+    if not rules.complete and PREEMPTION_TAIL not in wanted:
+        ours = _before_preemption(ours)
     if wanted != ours:
         yield Difference("message", wanted or ABSENT, ours or ABSENT)
 
@@ -138,14 +132,19 @@ def _before_preemption(message: str) -> str:
     return message.partition(PREEMPTION_TAIL)[0]
 
 
-def _evictions(expected: Outcome, got: Outcome) -> Iterator[Difference]:
+def _evictions(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Difference]:
     """The nomination must be one of the acceptable ones; what is acceptable is a list."""
     if expected.preemption is None:
+        if complete and got.preemption:
+            yield Difference("preemption", ABSENT, _pairs(_as_sets(got)))
         return
-    acceptable = {(one.node, frozenset(one.victims)) for one in expected.preemption}
-    ours = {(one.node, frozenset(one.victims)) for one in got.preemption or ()}
+    acceptable, ours = _as_sets(expected), _as_sets(got)
     if not ours or not ours <= acceptable:
         yield Difference("preemption", _pairs(acceptable), _pairs(ours))
+
+
+def _as_sets(outcome: Outcome) -> set[tuple[str, frozenset[str]]]:
+    return {(one.node, frozenset(one.victims)) for one in outcome.preemption or ()}
 
 
 def _pairs(evictions: set[tuple[str, frozenset[str]]]) -> list[str]:

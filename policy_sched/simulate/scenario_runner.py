@@ -15,13 +15,14 @@ from policy_sched.framework.status import Status
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.scheduler.attempt import Attempt, Bind
+from policy_sched.scheduler.attempt import Attempt, Bind, Preempt, Reject
+from policy_sched.scheduler.eviction import dismiss_lower
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.wiring import build
 from policy_sched.simulate.cluster_load import load_cluster
-from policy_sched.simulate.comparison import PREEMPTION_BUILT, Rules, compare
-from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
+from policy_sched.simulate.comparison import Rules, compare
+from policy_sched.simulate.outcome import Answer, Eviction, NodeScore, Outcome
 from policy_sched.simulate.scenario import Scenario
 from policy_sched.simulate.scenario_report import StepResult
 
@@ -30,7 +31,7 @@ def run_scenario(scenario: Scenario) -> list[StepResult]:
     """Return one result per expected step. Raises PolicyError where a file is wrong."""
     scheduler = build(scenario.config, scenario.policies, objects=scenario.objects)
     load_cluster(scheduler.cache, scenario.objects)
-    rules = Rules(complete=scenario.complete, preemption=PREEMPTION_BUILT)
+    rules = Rules(complete=scenario.complete)
     results = []
     for pod in scenario.pending:
         observed = Observation(scheduler, pod)
@@ -40,6 +41,7 @@ def run_scenario(scenario: Scenario) -> list[StepResult]:
             name = observed.outcome.pod
             results.append(StepResult(scenario.file, scenario.name, name, differences))
         observed.assume(expected)
+        observed.nominate(expected)
     return results
 
 
@@ -50,6 +52,8 @@ class Observation:
         self._scheduler = scheduler
         self._info = PodInfo.of(pod)
         self._state = CycleState()
+        if self._info.nominated_node_name:
+            scheduler.handle.nominator.nominate(self._info, self._info.nominated_node_name)
         self.outcome = self._decide()
 
     def assume(self, expected: Outcome | None) -> None:
@@ -63,8 +67,21 @@ class Observation:
         if node not in self._scheduler.cache.nodes.row_of:
             return
         self._scheduler.cache.assume(self._info, node)
+        self._scheduler.handle.nominator.clear(self._info.uid)
         runner = self._scheduler.profiles[self._info.scheduler_name].runner
         runner.first_rejection("reserve", self._state, self._info, node)
+
+    def nominate(self, expected: Outcome | None) -> None:
+        """Nominate the pod to the only node that is expected, else to the one we found.
+
+        Several acceptable nodes mean that the choice was open, and nobody was nominated.
+        """
+        ours = self.outcome.preemption
+        stated = ours if expected is None or expected.preemption is None else expected.preemption
+        if stated is not None and len(stated) == 1:
+            nominator = self._scheduler.handle.nominator
+            dismiss_lower(self._info, stated[0].node, self._scheduler.handle)
+            nominator.nominate(self._info, stated[0].node)
 
     def _decide(self) -> Outcome:
         info = self._info
@@ -95,6 +112,7 @@ class Observation:
             feasible=(),
             message=decision.message,
             post_filter=_answer(post_filter) if post_filter else None,
+            preemption=_eviction(decision),
         )
 
     def _placed(self, evaluation: Evaluation) -> Outcome:
@@ -120,4 +138,10 @@ class Observation:
 
 
 def _answer(status: Status) -> Answer:
-    return Answer(status.code.value, status.plugin, status.reasons)
+    return Answer(status.code.value, "" if status.ok else status.plugin, status.reasons)
+
+
+def _eviction(decision: Preempt | Reject) -> tuple[Eviction, ...] | None:
+    if isinstance(decision, Reject):
+        return None
+    return (Eviction(decision.node, tuple(victim.key for victim in decision.victims)),)

@@ -189,16 +189,6 @@ def test_a_pod_that_never_preempts_says_so() -> None:
     assert outcome.message.endswith(". preemption: not eligible due to preemptionPolicy=Never.")
 
 
-def test_a_pod_that_would_have_to_preempt_is_refused() -> None:
-    """Victims are not guessed: the message says that preemption is not built."""
-    scheduler = scheduler_of()
-    run(scheduler, name="low", cpu="3")
-    outcome = run(scheduler, name="high", cpu="3", priority=5)
-    assert outcome.node == ""
-    assert outcome.status.code is Code.ERROR
-    assert "does not preempt yet" in outcome.message
-
-
 def test_without_nodes_there_is_one_sentence() -> None:
     """An empty cluster is not a matter of plugins."""
     assert run(scheduler_of(nodes=0)).message == "no nodes available to schedule pods"

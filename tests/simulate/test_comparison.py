@@ -9,9 +9,8 @@ import pytest
 from policy_sched.simulate.comparison import Difference, Rules, compare
 from policy_sched.simulate.outcome import Answer, Eviction, NodeScore, Outcome
 
-RECORD = Rules(complete=True, preemption=False)
-STATED = Rules(complete=False, preemption=False)
-WITH_PREEMPTION = Rules(complete=True, preemption=True)
+RECORD = Rules(complete=True)
+STATED = Rules(complete=False)
 
 UNFIT = Answer("Unschedulable", "NodeResourcesFit", ("Insufficient cpu",))
 PLACED = Outcome(
@@ -42,7 +41,7 @@ class TestARecord:
     def test_an_outcome_is_as_itself(self) -> None:
         """Nothing differs between equal outcomes."""
         assert compare(PLACED, PLACED, RECORD) == ()
-        assert compare(REFUSED, REFUSED, WITH_PREEMPTION) == ()
+        assert compare(REFUSED, REFUSED, RECORD) == ()
 
     def test_the_chosen_node_need_only_be_among_the_best(self) -> None:
         """Ties are broken at random: any of the best nodes will do, another one will not."""
@@ -94,31 +93,33 @@ class TestARecord:
 
 
 class TestPreemption:
-    """DefaultPreemption's part, which counts only where that plugin is built."""
+    """DefaultPreemption's part."""
 
-    def test_its_tail_is_left_out_until_it_is_built(self) -> None:
-        """Without DefaultPreemption the part of the message before its tail is compared."""
-        got = replace(REFUSED, message="0/1 nodes are available: 1 Insufficient cpu.")
-        got = replace(got, post_filter=None)
-        assert fields(REFUSED, got) == []
-        assert fields(REFUSED, got, WITH_PREEMPTION) == ["message", "postFilter"]
+    def test_a_person_may_leave_out_what_it_adds_to_a_message(self) -> None:
+        """A message that is stated without its tail is compared without it; a record never."""
+        head = Outcome("default/a", message="0/1 nodes are available: 1 Insufficient cpu.")
+        assert fields(head, REFUSED, STATED) == []
+        assert fields(replace(REFUSED, message=head.message), REFUSED) == ["message"]
 
     def test_the_part_before_the_tail_always_counts(self) -> None:
-        """A wrong count of reasons is found with or without preemption."""
-        got = replace(REFUSED, message="0/1 nodes are available: 1 Too many pods.")
-        assert fields(REFUSED, got) == ["message"]
+        """A wrong count of reasons is found with or without preemption's tail."""
+        head = Outcome("default/a", message="0/1 nodes are available: 1 Too many pods.")
+        assert fields(head, REFUSED, STATED) == ["message"]
+
+    def test_a_record_without_eviction_refutes_one(self) -> None:
+        """Nobody is evicted where the machine's record has no preemption."""
+        evicting = replace(REFUSED, preemption=(Eviction("n1", ("default/x",)),))
+        assert fields(REFUSED, evicting) == ["preemption"]
 
     def test_any_acceptable_eviction_will_do(self) -> None:
         """Of several acceptable nominations one must be made."""
         either = (Eviction("n1", ("default/x",)), Eviction("n2", ("default/y", "default/z")))
         expected = replace(REFUSED, preemption=either)
         turned = Eviction("n2", ("default/z", "default/y"))
-        assert fields(expected, replace(REFUSED, preemption=(turned,)), WITH_PREEMPTION) == []
+        assert fields(expected, replace(REFUSED, preemption=(turned,))) == []
         other = Eviction("n3", ())
-        assert fields(expected, replace(REFUSED, preemption=(other,)), WITH_PREEMPTION) == [
-            "preemption"
-        ]
-        assert fields(expected, REFUSED, WITH_PREEMPTION) == ["preemption"]
+        assert fields(expected, replace(REFUSED, preemption=(other,))) == ["preemption"]
+        assert fields(expected, REFUSED) == ["preemption"]
 
 
 class TestWhatIsStated:

@@ -1,0 +1,1 @@
+"""Preemption as a pure search: which pods would have to go so that another one fits, and where."""

@@ -1,0 +1,121 @@
+"""Disruption budgets: which of a node's victims would break one.
+
+A victim breaks a budget if it selects more victims of the node than may go, this one included,
+counted from the most important one. Every node has the whole budget: it is one node or another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.api_objects import ApiObjects
+from policy_sched.cluster.pod_table import PodTable
+from policy_sched.model.disruption import PodDisruptionBudget
+from policy_sched.model.selectors import Requirement, Selector, label_selector
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One budget: whom it selects, how many may go, and who is going already (names)."""
+
+    namespace: str
+    selector: Selector
+    allowed: int
+    disrupted: tuple[str, ...]
+
+
+class Budgets:
+    """The cluster's disruption budgets over the columns of a pod table."""
+
+    def __init__(self, objects: ApiObjects, pods: PodTable) -> None:
+        self._objects = objects
+        self._pods = pods
+        self._version = -1
+        self._budgets: tuple[Budget, ...] = ()
+
+    def violating(
+        self, block: NDArray[np.intp], victims: NDArray[np.bool_]
+    ) -> NDArray[np.bool_] | None:
+        """Return which victims break a budget; None if none does.
+
+        ``block``: rows of the pod table, shape (depth, m), each column from the most important
+        pod on. ``victims``: which of them would go.
+        """
+        self._refresh()
+        found: NDArray[np.bool_] | None = None
+        for budget in self._budgets:
+            chosen = self._selects(budget, block)
+            chosen &= victims
+            if not chosen.any():
+                continue
+            over = np.cumsum(chosen, axis=0, dtype=np.int32) > budget.allowed
+            over &= chosen
+            if over.any():
+                found = over if found is None else found | over
+        return found
+
+    def _refresh(self) -> None:
+        if self._version != self._objects.version:
+            self._version = self._objects.version
+            every = map(_budget, self._objects.of(PodDisruptionBudget))
+            self._budgets = tuple(budget for budget in every if budget is not None)
+
+    def _selects(self, budget: Budget, block: NDArray[np.intp]) -> NDArray[np.bool_]:
+        chosen = self._among(block, ("namespace",), (budget.namespace,))
+        for requirement in budget.selector.requirements:
+            if not chosen.any():
+                break
+            chosen &= self._meets(requirement, block)
+        if budget.disrupted:
+            chosen &= ~self._among(block, ("name",), budget.disrupted)
+        if not any(r.operator in ("In", "Exists") for r in budget.selector.requirements):
+            chosen &= self._labelled(block, chosen)
+        return chosen
+
+    def _labelled(self, block: NDArray[np.intp], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which pods have labels at all: one without them is in no budget."""
+        answer = np.zeros(block.shape, np.bool_)
+        infos = self._pods.infos
+        for place in np.argwhere(chosen).tolist():
+            info = infos[block.item(*place)]
+            answer[tuple(place)] = info is not None and bool(info.labels)
+        return answer
+
+    def _meets(self, requirement: Requirement, block: NDArray[np.intp]) -> NDArray[np.bool_]:
+        key = ("label", requirement.key)
+        match requirement.operator:
+            case "In":
+                return self._among(block, key, requirement.values)
+            case "NotIn":
+                return ~self._among(block, key, requirement.values)
+        has: NDArray[np.bool_] = self._pods.column(key).values[block] != 0
+        return has if requirement.operator == "Exists" else ~has
+
+    def _among(
+        self, block: NDArray[np.intp], key: tuple[str, ...], texts: tuple[str, ...]
+    ) -> NDArray[np.bool_]:
+        values = self._pods.column(key).values[block]  # first: it may give new codes
+        codes = [self._pods.strings.find(text) for text in texts]
+        found: NDArray[np.bool_] = values == codes[0]
+        for code in codes[1:]:
+            found |= values == code
+        return found
+
+
+def _budget(one: PodDisruptionBudget) -> Budget | None:
+    """Return a budget that can select something; an empty or broken selector selects nothing."""
+    try:
+        selector = label_selector(one.spec.selector)
+    except ValueError:
+        return None
+    if selector.nothing or not selector.requirements:
+        return None
+    return Budget(
+        one.metadata.namespace or "default",
+        selector,
+        one.status.disruptions_allowed,
+        tuple(sorted(one.status.disrupted_pods)),
+    )

@@ -1,0 +1,88 @@
+"""The dry run on one node after the other, for filters that look beyond a node.
+
+Plugins that keep counts for the attempt (spread, pod affinity) are told of every pod that goes or
+comes back, on a copy of their state; so are they of pods that are nominated to the node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from policy_sched.cluster.what_if import WhatIf
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.preemption.attempt import Found, PreemptionAttempt, Victims, chosen
+
+
+def search_each(attempt: PreemptionAttempt, victims: Victims) -> Found:
+    """Return the candidates, and why the other nodes are none."""
+    infos = attempt.cache.pods.infos
+    fits = np.zeros(victims.rows.size, np.bool_)
+    gone = np.zeros(victims.block.shape, np.bool_)
+    rejections: dict[int, Status] = {}
+    for place, row in enumerate(victims.rows.tolist()):
+        column = [infos[i] for i in victims.block[:, place].tolist() if i >= 0]
+        pods = [pod for pod in column if pod is not None]
+        answer = _OneNode(attempt, row).spare(pods)
+        if isinstance(answer, Status):
+            rejections[row] = answer
+        else:
+            fits[place] = True
+            gone[answer, place] = True
+    found = chosen(attempt, victims, fits, gone)
+    return Found(found.candidates, found.rejections | rejections)
+
+
+class _OneNode:
+    """One node from which pods go; everything is as before when `spare` returns."""
+
+    def __init__(self, attempt: PreemptionAttempt, row: int) -> None:
+        self._attempt = attempt
+        self._row = row
+        self._rivals = attempt.rivals.get(row, ())
+        self._state: CycleState = attempt.state.clone()
+
+    def spare(self, pods: list[PodInfo]) -> list[int] | Status:
+        """Return the positions of the pods that must go, or why all of them do not suffice."""
+        with WhatIf(self._attempt.cache) as what_if:
+            for pod in pods:
+                self._remove(what_if, pod)
+            rejection = self._rejection()
+            if rejection is not None:
+                return rejection
+            victims = []
+            for position, pod in enumerate(pods):
+                what_if.add(self._row, pod)
+                self._attempt.trial.add_pod(self._state, self._attempt.pod, pod, self._row)
+                if not self._fits():
+                    self._remove(what_if, pod)
+                    victims.append(position)
+            return victims
+
+    def _remove(self, what_if: WhatIf, pod: PodInfo) -> None:
+        what_if.remove(self._row, pod)
+        self._attempt.trial.remove_pod(self._state, self._attempt.pod, pod, self._row)
+
+    def _rejection(self) -> Status | None:
+        """Return why the pod does not fit, beside its rivals or without them."""
+        attempt = self._attempt
+        found = self._beside_rivals() or attempt.trial.rejections(
+            self._state, attempt.pod, np.array([self._row], np.intp)
+        )
+        return found[self._row][1] if found else None
+
+    def _fits(self) -> bool:
+        attempt = self._attempt
+        if self._beside_rivals():
+            return False
+        rows = np.array([self._row], np.intp)
+        return bool(attempt.trial.fits(self._state, attempt.pod, rows, moved=True)[0])
+
+    def _beside_rivals(self) -> dict[int, tuple[int, Status]]:
+        if not self._rivals:
+            return {}
+        attempt = self._attempt
+        return attempt.nominations.rejections(
+            attempt.trial, self._state, attempt.pod, {self._row: self._rivals}
+        )

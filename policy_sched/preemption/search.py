@@ -1,0 +1,184 @@
+"""The search for victims: which nodes are looked at, in which order, and which is the best.
+
+Theory of operation: nodes are looked at from a random one on, in blocks as large as the number of
+candidates that is wanted, until there are enough of them and one breaks no disruption budget.
+kube-scheduler looks at nodes in parallel and may find some more; the first ones are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.api_objects import ApiObjects
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.pod_order import PodOrder
+from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.preemption.all_nodes import search_all
+from policy_sched.preemption.attempt import NO_VICTIMS, Found, PreemptionAttempt, Victims
+from policy_sched.preemption.budgets import Budgets
+from policy_sched.preemption.one_node import search_each
+from policy_sched.preemption.rules import Candidates, PreemptionRules
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """How many candidates are enough: a share of the nodes in percent, and at least so many."""
+
+    percentage: int
+    absolute: int
+
+    def size(self, nodes: int) -> int:
+        """Return how many of so many nodes that could be helped are enough."""
+        return min(max(nodes * self.percentage // 100, self.absolute), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """The best way to make room: a row of the node table, and the pods that leave it.
+
+    The most important victim comes first.
+    """
+
+    row: int
+    victims: tuple[PodInfo, ...]
+
+
+class PreemptionSearch:
+    """Finds victims for pods of one profile; nothing is changed by it."""
+
+    def __init__(
+        self, cache: Cache, objects: ApiObjects, rules: PreemptionRules, shortlist: Shortlist
+    ) -> None:
+        self._cache = cache
+        self._rules = rules
+        self._shortlist = shortlist
+        self._order = PodOrder(cache, rules.victim_order)
+        self._budgets = Budgets(objects, cache.pods)
+
+    def search(
+        self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
+    ) -> Eviction | dict[int, Status]:
+        """Return the best eviction, or by row why none of the rows can be helped.
+
+        ``rows``: the rows that removing pods may help, ascending, shape (m,). A status of code
+        Error says that a filter contradicted itself.
+        """
+        if not rows.size:
+            return {}
+        candidates, rejections = self._candidates(attempt, rows, rng)
+        if not candidates.rows.size:
+            return rejections
+        best = self._best(candidates)
+        victims = candidates.victims[:, best]
+        infos = [self._cache.pods.infos[i] for i in self._by_importance(victims[victims >= 0])]
+        return Eviction(candidates.rows.item(best), tuple(pod for pod in infos if pod is not None))
+
+    def _candidates(
+        self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
+    ) -> tuple[Candidates, dict[int, Status]]:
+        """Return enough candidates, those that break no budget first."""
+        wanted = max(self._shortlist.size(rows.size), 1)
+        offset = rng.randrange(rows.size)
+        turned = np.roll(rows, -offset)
+        found: list[Found] = []
+        for start in range(0, rows.size, wanted):
+            one = self.dry_run(attempt, np.sort(turned[start : start + wanted]))
+            place = (np.searchsorted(rows, one.candidates.rows) - offset) % rows.size
+            found.append(Found(one.candidates.at(np.argsort(place)), one.rejections))
+            breaking = np.concatenate([f.candidates.violations for f in found]) > 0
+            if breaking.size >= wanted and not breaking.all():
+                break
+        if len(found) == 1:
+            (only,) = found
+            return _clean_first(only.candidates, wanted), only.rejections
+        rejections = {row: status for one in found for row, status in one.rejections.items()}
+        return _clean_first(_joined([one.candidates for one in found]), wanted), rejections
+
+    def dry_run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Found:
+        """Return the candidates among the rows, in any order."""
+        block = self._order.of(rows)
+        evictable = self._rules.victim(attempt.pod, block)
+        evictable &= block >= 0
+        some = evictable.any(axis=0)
+        rejections = dict.fromkeys(rows[~some].tolist(), NO_VICTIMS)
+        if not some.all():
+            rows, block, evictable = rows[some], block[:, some], evictable[:, some]
+        victims = self._in_order_of_sparing(rows, block, evictable)
+        if attempt.trial.node_by_node:
+            parts = [search_each(attempt, victims)]
+        elif not attempt.rivals:
+            parts = [search_all(attempt, victims)]
+        else:
+            alone = ~np.isin(rows, list(attempt.rivals))
+            parts = [
+                search_all(attempt, victims.at(np.flatnonzero(alone))),
+                search_each(attempt, victims.at(np.flatnonzero(~alone))),
+            ]
+        for part in parts:
+            rejections |= part.rejections
+        if len(parts) == 1:
+            return Found(parts[0].candidates, rejections)
+        return Found(_joined([part.candidates for part in parts]), rejections)
+
+    def _in_order_of_sparing(
+        self, rows: NDArray[np.intp], block: NDArray[np.intp], evictable: NDArray[np.bool_]
+    ) -> Victims:
+        """Leave out who stays anyway, and put those first that break a budget."""
+        breaking = self._budgets.violating(block, evictable)
+        if breaking is None and evictable.all():
+            return Victims(rows, block, np.zeros(rows.size, np.int64))
+        rank = np.where(evictable, 1, 2).astype(np.int8)
+        violating = np.zeros(rows.size, np.int64)
+        if breaking is not None:
+            rank[breaking] = 0
+            violating = breaking.sum(axis=0)
+        order = np.argsort(rank, axis=0, kind="stable")
+        spared = np.take_along_axis(np.where(evictable, block, -1), order, axis=0)
+        depth = int(evictable.sum(axis=0).max(initial=0))
+        return Victims(rows, spared[:depth], violating)
+
+    def _best(self, candidates: Candidates) -> int:
+        """Return the place of the best candidate, the first one if several are."""
+        left = np.arange(candidates.rows.size)
+        for key in self._rules.node_order(candidates):
+            if left.size == 1:
+                break
+            values = key[left]
+            left = left[values == values.min()]
+        return left.item(0)
+
+    def _by_importance(self, pods: NDArray[np.intp]) -> list[int]:
+        ordered: list[int] = pods[np.lexsort(self._rules.victim_order(pods)[::-1])].tolist()
+        return ordered
+
+
+def _joined(parts: list[Candidates]) -> Candidates:
+    depth = max(part.victims.shape[0] for part in parts)
+    blocks = [
+        np.pad(part.victims, ((0, depth - part.victims.shape[0]), (0, 0)), constant_values=-1)
+        for part in parts
+    ]
+    return Candidates(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate(blocks, axis=1),
+        np.concatenate([part.violations for part in parts]),
+    )
+
+
+def _clean_first(found: Candidates, wanted: int) -> Candidates:
+    """Return the first candidates that are enough, those that break no budget before others."""
+    breaking = found.violations > 0
+    if not breaking.any():
+        return found if breaking.size <= wanted else found.at(np.arange(wanted))
+    clean = np.cumsum(~breaking)
+    counted = np.minimum(clean, wanted) + np.minimum(np.cumsum(breaking), wanted)
+    enough = np.flatnonzero((clean > 0) & (counted >= wanted))
+    end = int(enough[0]) + 1 if enough.size else breaking.size
+    places = np.arange(end)
+    broken = places[breaking[:end]][:wanted]
+    return found.at(np.concatenate([places[~breaking[:end]], broken]))
