@@ -10,7 +10,6 @@ a property test compares.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from copy import copy
 from typing import Final
@@ -23,18 +22,17 @@ from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.filtering import FEASIBLE, Filtering
+from policy_sched.framework.kept_evaluations import KeptEvaluations
 from policy_sched.framework.nominations import Nominations
 from policy_sched.framework.results import Scope
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.scoring import Scoring
-from policy_sched.framework.signing import Key, key_getter
+from policy_sched.framework.signing import key_getter
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 
 #: Beyond this many changed rows a fresh vector pass is cheaper than asking row by row.
 REPLAY_LIMIT: Final = 256
-#: Bytes that the kept evaluations of one profile may take together.
-CACHE_BYTES: Final = 256 * 1024 * 1024
 
 
 class Evaluation:
@@ -94,13 +92,16 @@ class Evaluation:
             return False
         touched = np.array(rows, np.intp)
         filtering = self.filtering
-        before = [value == FEASIBLE for value in filtering.first[touched].tolist()]
-        everywhere = filtering.patch(self.state, pod, touched)
-        if everywhere or self.scoring is None or not filtering.any_feasible():
+        first = filtering.first
+        before = [value == FEASIBLE for value in first[touched].tolist()]
+        if filtering.patch(self.state, pod, touched):
+            flipped = np.flatnonzero((first == FEASIBLE) != (filtering.first == FEASIBLE))
+            touched = np.union1d(touched, flipped)
+            before = [value == FEASIBLE for value in first[touched].tolist()]
+        if self.scoring is None or len(touched) > REPLAY_LIMIT or not filtering.any_feasible():
             self.score_anew(pod)
-        else:
-            return self.scoring.patch(self.state, pod, touched, before, filtering.first)
-        return True
+            return True
+        return self.scoring.patch(self.state, pod, touched, before, filtering.first)
 
     def score_anew(self, pod: PodInfo) -> None:
         """Score the feasible rows, all of them."""
@@ -133,7 +134,7 @@ class Evaluator:
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None
         self._key = key_getter(signature.fields) if signature is not None else None
-        self._kept: OrderedDict[Key, Evaluation] = OrderedDict()
+        self._kept: KeptEvaluations[Evaluation] = KeptEvaluations()
 
     def evaluate(self, pod: PodInfo) -> Evaluation:
         """Filter and score all nodes for `pod`. Raises PluginError if a plugin breaks."""
@@ -163,10 +164,9 @@ class Evaluator:
         key = self._key(pod)
         kept = self._kept.get(key)
         if kept is not None and self._refresh(kept, pod):
-            self._kept.move_to_end(key)
             return kept
         fresh = Evaluation(self._runner, pod, self._answers)
-        self._keep(key, fresh)
+        self._kept.put(key, fresh)
         return fresh
 
     def _refresh(self, kept: Evaluation, pod: PodInfo) -> bool:
@@ -181,10 +181,3 @@ class Evaluator:
             return False
         kept.version = journal.version
         return True
-
-    def _keep(self, key: Key, evaluation: Evaluation) -> None:
-        self._kept[key] = evaluation
-        self._kept.move_to_end(key)
-        limit = max(4, CACHE_BYTES // max(1, evaluation.nbytes))
-        while len(self._kept) > limit:
-            self._kept.popitem(last=False)
