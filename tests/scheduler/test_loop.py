@@ -195,14 +195,7 @@ def test_without_nodes_there_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "words"),
-    [
-        (
-            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
-            "VolumeBinding",
-        ),
-        ({"resource_claims": [{"name": "gpu"}]}, "DynamicResources"),
-    ],
+    ("pod", "words"), [({"resource_claims": [{"name": "gpu"}]}, "DynamicResources")]
 )
 def test_a_pod_that_needs_an_unbuilt_plugin_is_refused_by_name(
     pod: dict[str, object], words: str
