@@ -1,14 +1,14 @@
 """How good each feasible node is for a pod: arrays that can be patched row by row.
 
-Theory of operation. `raw[j]` is score plugin j's answer, `parts[j]` the same normalised and
-weighted, `total` their sum, -1 where the pod cannot run. Only feasible rows mean anything in
-`raw` and `parts`. A plugin that normalises may depend on every feasible row's score, so when one
-of them changes, or the set of feasible rows does, its normalisation runs again over all of them.
+Theory of operation. A lane is one score plugin: its raw answer, and its part of the total, which
+is the raw answer normalised and weighted. `total` is the sum of the parts, -1 where the pod
+cannot run. Only feasible rows mean anything in a lane. A plugin that normalises may depend on
+every feasible row's score, so when one of them changes, or the set of feasible rows does, its
+normalisation runs again over all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from typing import Final, cast
 
@@ -27,13 +27,47 @@ from policy_sched.model.pod_info import PodInfo
 MAX_NODE_SCORE: Final = 100
 #: Below this share of feasible rows they are gathered first instead of scoring every row.
 GATHER_BELOW: Final = 0.25
+_NOTHING: Final = np.empty(0, np.int64)
+
+
+class Lane:
+    """One score plugin's answers, int64, shape (n,).
+
+    ``raw`` is shared with whoever gave it until it is patched. ``part`` is None where it is just
+    ``raw`` times the weight.
+    """
+
+    __slots__ = ("hook", "normalizer", "part", "proved", "raw", "scope", "shared")
+
+    def __init__(self, hook: Hook, normalizer: Hook | None, runner: Runner) -> None:
+        self.hook = hook
+        self.normalizer = normalizer
+        signature = runner.pipeline.signatures.get(hook.plugin)
+        self.scope = Scope.VOLATILE if signature is None else signature.scope
+        self.proved = signature is not None and signature.proved
+        self.raw: Scores = _NOTHING
+        self.part: Scores | None = None
+        self.shared = False
+
+    def weighted(self) -> Scores:
+        """Return the plugin's share of the total, row by row."""
+        if self.part is not None:
+            return self.part
+        return self.raw if self.hook.weight == 1 else self.raw * self.hook.weight
+
+    def put(self, rows: NDArray[np.intp], fresh: Scores) -> Scores:
+        """Write fresh raw scores of `rows`; return by how much they rose."""
+        if self.shared:
+            self.raw, self.shared = self.raw.copy(), False
+        gain = fresh - self.raw[rows]
+        self.raw[rows] = fresh
+        return gain
 
 
 class Scoring:
     """The score plugins' answers for one pod over all rows [0, n).
 
-    ``total``: int64, shape (n,), sum of weighted scores, -1 where not feasible. ``plugins``: the
-    hooks that were not skipped. ``parts[j]``: int64, shape (n,), weighted score of plugins[j].
+    ``total``: int64, shape (n,), sum of weighted scores, -1 where not feasible.
     """
 
     def __init__(
@@ -51,23 +85,23 @@ class Scoring:
         status, self._skipped = runner.pre_score(state, pod)
         if not status.ok:
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
-        self.plugins = runner.active("score", self._skipped)
         normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
-        self._normalizers = [normalizers.get(hook.plugin) for hook in self.plugins]
-        signatures = runner.pipeline.signatures
-        self._signed = [signatures.get(hook.plugin) for hook in self.plugins]
-        self._scopes = [runner.pipeline.scope(hook.plugin) for hook in self.plugins]
-        self._moving = [j for j, scope in enumerate(self._scopes) if scope is Scope.NODE]
-        self._wide = bool(runner.wide["pre_score"]) or max(self._scopes, default=0) > Scope.NODE
+        self._lanes = [
+            Lane(hook, normalizers.get(hook.plugin), runner)
+            for hook in runner.active("score", self._skipped)
+        ]
+        self._moving = [lane for lane in self._lanes if lane.scope is Scope.NODE]
+        self._wide = any(lane.scope > Scope.NODE for lane in self._lanes)
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
-        self._raw = [self._ask(hook, state, pod, rows) for hook in self.plugins]
-        self.parts = [self._part(j, state, pod, raw, feasible) for j, raw in enumerate(self._raw)]
+        for lane in self._lanes:
+            self._ask(lane, state, pod, rows)
+            self._normalize(lane, state, pod, feasible)
         self._sum(feasible)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take."""
-        return 8 * self.n * (2 * len(self.plugins) + 1)
+        """Bytes that the arrays take, at most."""
+        return 8 * self.n * (2 * len(self._lanes) + 1)
 
     def ties(self) -> NDArray[np.intp]:
         """Return the rows with the highest total, ascending, shape (k,)."""
@@ -82,10 +116,7 @@ class Scoring:
 
     def weighted(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
         """Return each plugin's normalised and weighted score of `rows`, by plugin."""
-        return {
-            hook.plugin: part[rows].tolist()
-            for hook, part in zip(self.plugins, self.parts, strict=True)
-        }
+        return {lane.hook.plugin: lane.weighted()[rows].tolist() for lane in self._lanes}
 
     def patch(
         self,
@@ -101,33 +132,27 @@ class Scoring:
         no other row's feasibility may have changed. Returns False if a PreScore plugin that
         reads the whole cluster no longer answers as it did: then score anew.
         """
+        if not self._still_scores_the_same(state, pod, first):
+            return False
         now = [value == 0 for value in first[touched].tolist()]
-        flipped = list(before) != now
-        if self._wide:
-            state.write(Feasible(first=first))
-            if not self._still_scores_the_same(state, pod):
-                return False
-        elif not flipped:
+        if not self._wide and list(before) == now:
             self._patch_moving(state, pod, touched if all(now) else touched[now], first)
-            return True
-        open_rows = touched[now]
-        newly = touched[[is_open and not was for was, is_open in zip(before, now, strict=True)]]
-        whole = False
-        for j, scope in enumerate(self._scopes):
-            if scope > Scope.NODE:
-                self._raw[j] = self._ask(self.plugins[j], state, pod, None)
-                changed = True
-            else:
-                rows = newly if scope is Scope.STATIC else open_rows
-                changed = self._patch_raw(j, state, pod, rows)
-            if changed or flipped:
-                whole |= self._patch_part(j, state, pod, open_rows, first)
-        if whole:
-            self.total.fill(-1)
-            self._sum(np.flatnonzero(first == 0))
-            return True
-        for row, is_open in zip(touched.tolist(), now, strict=True):
-            self.total[row] = sum(part.item(row) for part in self.parts) if is_open else -1
+        else:
+            came = [is_open and not was for was, is_open in zip(before, now, strict=True)]
+            self._patch_all(state, pod, touched[now], touched[came], first)
+        return True
+
+    def _still_scores_the_same(
+        self, state: CycleState, pod: PodInfo, first: NDArray[np.int16]
+    ) -> bool:
+        hooks = self._runner.wide["pre_score"]
+        if hooks:
+            state.write(Feasible(first=first))
+        for hook in hooks:
+            status = cast("Status", self._runner.call("pre_score", hook, state, pod))
+            skips = status.code is Code.SKIP
+            if not (skips or status.ok) or skips != (hook.plugin in self._skipped):
+                return False
         return True
 
     def _patch_moving(
@@ -137,94 +162,69 @@ class Scoring:
         if not rows.size:
             return
         whole = False
-        for j in self._moving:
-            hook, raw = self.plugins[j], self._raw[j]
-            fresh = cast("Scores", self._runner.call("score", hook, state, pod, rows))
-            gain = fresh - raw[rows]
-            raw[rows] = fresh
-            if self._normalizers[j] is None:
-                gain *= hook.weight
-                self.parts[j][rows] += gain
-                self.total[rows] += gain
+        for lane in self._moving:
+            fresh = cast("Scores", self._runner.call("score", lane.hook, state, pod, rows))
+            gain = lane.put(rows, fresh)
+            if lane.part is None:
+                self.total[rows] += gain * lane.hook.weight
             elif gain.any():
-                whole |= self._patch_part(j, state, pod, rows, first)
+                self._normalize(lane, state, pod, np.flatnonzero(first == 0))
+                whole = True
         if whole:
             self._sum(np.flatnonzero(first == 0))
 
-    def _still_scores_the_same(self, state: CycleState, pod: PodInfo) -> bool:
-        for hook in self._runner.wide["pre_score"]:
-            status = cast("Status", self._runner.call("pre_score", hook, state, pod))
-            skips = status.code is Code.SKIP
-            if not (skips or status.ok) or skips != (hook.plugin in self._skipped):
-                return False
-        return True
-
-    def _patch_raw(self, j: int, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]) -> bool:
-        if not rows.size:
-            return False
-        fresh = cast("Scores", self._runner.call("score", self.plugins[j], state, pod, rows))
-        old = self._raw[j][rows]
-        if (fresh == old).all():
-            return False
-        self._raw[j][rows] = fresh
-        return True
-
-    def _patch_part(
+    def _patch_all(
         self,
-        j: int,
         state: CycleState,
         pod: PodInfo,
         rows: NDArray[np.intp],
+        newly: NDArray[np.intp],
         first: NDArray[np.int16],
-    ) -> bool:
-        """Bring `parts[j]` up to date; True if other rows than `rows` may have changed."""
-        if self._scopes[j] > Scope.NODE or self._normalizers[j] is not None:
-            feasible = np.flatnonzero(first == 0)
-            self.parts[j] = self._part(j, state, pod, self._raw[j], feasible)
-            return True
-        self.parts[j][rows] = self._raw[j][rows] * self.plugins[j].weight
-        return False
+    ) -> None:
+        """Ask again about feasible `rows`, of which `newly` were not feasible before."""
+        feasible = np.flatnonzero(first == 0)
+        for lane in self._lanes:
+            if lane.scope > Scope.NODE:
+                self._ask(lane, state, pod, None)
+            else:
+                asked = newly if lane.scope is Scope.STATIC else rows
+                if asked.size:
+                    fresh = self._runner.call("score", lane.hook, state, pod, asked)
+                    lane.put(asked, cast("Scores", fresh))
+            self._normalize(lane, state, pod, feasible)
+        self._sum(feasible)
 
-    def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
+    def _ask(self, lane: Lane, state: CycleState, pod: PodInfo, rows: Rows) -> None:
         if rows is None:
-            shared = cast("Scores", self._answers.ask("score", hook, state, pod))
-            return shared.copy()  # it is patched from now on
-        answer = cast("Scores", self._runner.call("score", hook, state, pod, rows))
-        full = np.zeros(self.n, np.int64)
-        full[rows] = answer
-        return full
+            lane.raw = cast("Scores", self._answers.ask("score", lane.hook, state, pod))
+            lane.shared = True
+            return
+        lane.raw, lane.shared = np.zeros(self.n, np.int64), False
+        lane.raw[rows] = cast("Scores", self._runner.call("score", lane.hook, state, pod, rows))
 
-    def _part(
-        self,
-        j: int,
-        state: CycleState,
-        pod: PodInfo,
-        raw: Scores,
-        feasible: NDArray[np.intp],
-    ) -> Scores:
-        """Normalise and weight one plugin's scores."""
-        hook, normalizer = self.plugins[j], self._normalizers[j]
-        signed = self._signed[j]
-        if normalizer is None and signed is not None and signed.proved:
-            return raw * hook.weight
+    def _normalize(
+        self, lane: Lane, state: CycleState, pod: PodInfo, feasible: NDArray[np.intp]
+    ) -> None:
+        """Work out a lane's part of the total from its raw scores."""
+        if lane.normalizer is None and lane.proved:
+            return
         everyone = feasible.size == self.n
-        scores = raw if everyone else raw[feasible]
-        if normalizer is not None and feasible.size:
-            scores = cast(
-                "Scores", self._runner.call("normalize_score", normalizer, state, pod, scores)
-            )
-        if signed is None or not signed.proved:
-            _check_range(hook.plugin, scores)
+        scores = lane.raw if everyone else lane.raw[feasible]
+        if lane.normalizer is not None and feasible.size:
+            answer = self._runner.call("normalize_score", lane.normalizer, state, pod, scores)
+            scores = cast("Scores", answer)
+        if not lane.proved:
+            _check_range(lane.hook.plugin, scores)
         if everyone:
-            return scores * hook.weight
-        part = np.zeros(self.n, np.int64)
-        part[feasible] = scores * hook.weight
-        return part
+            lane.part = scores * lane.hook.weight
+        else:
+            lane.part = np.zeros(self.n, np.int64)
+            lane.part[feasible] = scores * lane.hook.weight
 
     def _sum(self, feasible: NDArray[np.intp]) -> None:
         total = np.zeros(self.n, np.int64)
-        for part in self.parts:
-            total += part
+        for lane in self._lanes:
+            total += lane.weighted()
         if feasible.size < self.n:
             closed = np.ones(self.n, np.bool_)
             closed[feasible] = False
