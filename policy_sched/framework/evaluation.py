@@ -93,12 +93,13 @@ class Evaluation:
         touched = np.array(rows, np.intp)
         filtering = self.filtering
         first = filtering.first
-        before = [value == FEASIBLE for value in first[touched].tolist()]
+        before = first[touched] == FEASIBLE
         if filtering.patch(self.state, pod, touched):
             flipped = np.flatnonzero((first == FEASIBLE) != (filtering.first == FEASIBLE))
-            touched = np.union1d(touched, flipped)
-            before = [value == FEASIBLE for value in first[touched].tolist()]
-        if self.scoring is None or len(touched) > REPLAY_LIMIT or not filtering.any_feasible():
+            if flipped.size:
+                touched = np.union1d(touched, flipped)
+                before = first[touched] == FEASIBLE
+        if self.scoring is None or not filtering.any_feasible():
             self.score_anew(pod)
             return True
         return self.scoring.patch(self.state, pod, touched, before, filtering.first)
