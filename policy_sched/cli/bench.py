@@ -20,6 +20,12 @@ Name = Literal[
     "MixedSchedulingBasePod",
     "MixedBase",
     "SchedulingDistinct",
+    "TopologySpreading",
+    "PreferredTopologySpreading",
+    "SchedulingPodAntiAffinity",
+    "SchedulingPodAffinity",
+    "SchedulingPreferredPodAffinity",
+    "SchedulingPreferredPodAntiAffinity",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 

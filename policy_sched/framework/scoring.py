@@ -123,10 +123,10 @@ class Scoring:
         state: CycleState,
         pod: PodInfo,
         touched: NDArray[np.intp],
-        before: Sequence[bool],
+        before: NDArray[np.bool_],
         first: NDArray[np.int16],
     ) -> bool:
-        """Ask again about rows on which pods came or went.
+        """Ask again about rows on which pods came or went, or that are feasible now or no longer.
 
         ``before``: whether each touched row was feasible. ``first``: the filters' answer now;
         no other row's feasibility may have changed. Returns False if a PreScore plugin that
@@ -134,12 +134,11 @@ class Scoring:
         """
         if not self._still_scores_the_same(state, pod, first):
             return False
-        now = [value == 0 for value in first[touched].tolist()]
-        if not self._wide and list(before) == now:
-            self._patch_moving(state, pod, touched if all(now) else touched[now], first)
+        now = first[touched] == 0
+        if not self._wide and not (before != now).any():
+            self._patch_moving(state, pod, touched if now.all() else touched[now], first)
         else:
-            came = [is_open and not was for was, is_open in zip(before, now, strict=True)]
-            self._patch_all(state, pod, touched[now], touched[came], first)
+            self._patch_all(state, pod, touched[now], touched[now & ~before], first)
         return True
 
     def _still_scores_the_same(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.meta import OwnerReference, nanoseconds
 from policy_sched.model.pod import ContainerSpec, Pod, PodSpec
-from policy_sched.model.pod_terms import PodTerms, pod_terms
+from policy_sched.model.pod_terms import NO_TERMS, PodTerms, pod_terms
 from policy_sched.model.pod_volumes import PodVolumes, pod_volumes
 from policy_sched.model.qos import qos_class
 from policy_sched.model.records import ANY_ADDRESS, Container, HostPort, Toleration
@@ -58,7 +58,7 @@ _LAZY: Final = (
     "node_affinity",
     "node_selector_key",
     "non_zero_requests_key",
-    "owner_api_version",
+    "owner_key",
     "owner_kind",
     "owner_name",
     "owner_uid",
@@ -109,7 +109,7 @@ class PodInfo:
     qos_class: str
     service_account_name: str
     runtime_class_name: str
-    owner_api_version: str
+    owner_key: tuple[str, str, str] | tuple[()]
     owner_kind: str
     owner_name: str
     owner_uid: str
@@ -200,6 +200,14 @@ def _controller(info: PodInfo) -> OwnerReference:
     return OwnerReference()
 
 
+def _owner_key(info: PodInfo) -> tuple[str, str, str] | tuple[()]:
+    """Return apiVersion, kind and name of the controlling owner; () without one."""
+    if not info.pod.metadata.owner_references:
+        return ()
+    owner = _controller(info)
+    return (owner.api_version, owner.kind, owner.name) if owner.kind else ()
+
+
 def _containers(info: PodInfo) -> tuple[Container, ...]:
     spec = info.pod.spec
     kinds = [("sidecar" if is_sidecar(c) else "init", c) for c in spec.init_containers]
@@ -258,7 +266,9 @@ def _node_affinity(info: PodInfo) -> NodeAffinity | None:
 
 
 _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
-    "affinity_terms": lambda i: pod_terms(i.pod.spec.affinity, i.namespace),
+    "affinity_terms": lambda i: (
+        pod_terms(i.pod.spec.affinity, i.namespace) if i.has_pod_affinity else NO_TERMS
+    ),
     "annotations": lambda i: i.pod.metadata.annotations,
     "annotations_key": lambda i: tuple(sorted(i.annotations.items())),
     "container_count": lambda i: len(i.pod.spec.init_containers) + len(i.pod.spec.containers),
@@ -272,7 +282,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "node_affinity": _node_affinity,
     "node_selector_key": lambda i: tuple(sorted(i.node_selector.items())),
     "non_zero_requests_key": lambda i: tuple(sorted(i.non_zero_requests.items())),
-    "owner_api_version": lambda i: _controller(i).api_version,
+    "owner_key": _owner_key,
     "owner_kind": lambda i: _controller(i).kind,
     "owner_name": lambda i: _controller(i).name,
     "owner_uid": lambda i: _controller(i).uid,

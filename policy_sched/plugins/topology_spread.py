@@ -42,9 +42,7 @@ _READS: Final = frozenset(
         "node_selector",
         "node_affinity",
         "tolerations",
-        "owner_api_version",
-        "owner_kind",
-        "owner_name",
+        "owner_key",
     )
 )
 _SKIP_FILTER: Final = PreFilterResult(SKIP)

@@ -102,10 +102,7 @@ class ConstraintBook:
             self._read_objects()
         if not self._workloads:
             return NONE
-        key = (
-            pod.namespace, pod.labels_key,
-            pod.owner_api_version, pod.owner_kind, pod.owner_name,
-        )  # fmt: skip
+        key = (pod.namespace, pod.labels_key, pod.owner_key)
         found = self._default.get(key)
         if found is None:
             if len(self._default) >= KEPT:
@@ -144,7 +141,7 @@ class ConstraintBook:
         for wanted in () if services is None else services.candidates(pod.labels):
             if wanted.items() <= pod.labels.items():
                 labels.update(wanted)
-        owner = (pod.owner_api_version, pod.owner_kind)
+        owner = pod.owner_key[:2]
         if owner == ("v1", "ReplicationController"):
             found = self._objects.named(ReplicationController, pod.namespace, pod.owner_name)
             labels.update(found.spec.selector if found is not None else {})

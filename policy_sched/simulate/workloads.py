@@ -15,6 +15,7 @@ import msgspec
 Manifest = dict[str, object]
 
 ZONE: Final = "topology.kubernetes.io/zone"
+HOSTNAME: Final = "kubernetes.io/hostname"
 IMAGE: Final = "registry.k8s.io/pause:3.10.2"
 DISTINCT_CPU: Final = 200
 """Distinct pods ask for 50m cpu and up to this much more: 150m on average, 26 on a node."""
@@ -133,6 +134,59 @@ def _distinct(index: int) -> Manifest:
     return pod
 
 
+def _moon_node(index: int) -> Manifest:
+    return _node(index, **{ZONE: f"moon-{index % 3 + 1}"})
+
+
+def _labelled(prefix: str, namespace: str, color: str, spec: Manifest) -> Callable[[int], Manifest]:
+    """Return a maker of pods of one color, the label that their selectors look for."""
+
+    def make(index: int) -> Manifest:
+        pod = _pod(prefix, index, spec)
+        metadata = pod["metadata"]
+        assert isinstance(metadata, dict)
+        metadata |= {"namespace": namespace, "labels": {"color": color}}
+        return pod
+
+    return make
+
+
+def _spreading(name: str, when: str) -> Workload:
+    constraint = {
+        "maxSkew": 5,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"color": "blue"}},
+    }
+    pod = _labelled("spread", "default", "blue", {"topologySpreadConstraints": [constraint]})
+    return Workload(name, _moon_node, _plain_init, pod, nodes=5000, pods=5000, init_per_node=1.0)
+
+
+def _attracted(
+    name: str, color: str, kind: str, topology_key: str, *, preferred: bool = False
+) -> Workload:
+    """Return a workload whose init pods and measured pods ask for, or shun, each other."""
+    term: Manifest = {
+        "labelSelector": {"matchLabels": {"color": color}},
+        "topologyKey": topology_key,
+        "namespaces": ["sched-1", "sched-0"],
+    }
+    rule: Manifest = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    if preferred:
+        weighted = {"weight": 1, "podAffinityTerm": term}
+        rule = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+    spec: Manifest = {"affinity": {kind: rule}}
+    return Workload(
+        name,
+        _zoned_node if topology_key == ZONE else _node,
+        _labelled("init", "sched-0", color, spec),
+        _labelled("pod", "sched-1", color, spec),
+        nodes=5000,
+        pods=5000,
+        init_per_node=1.0,
+    )
+
+
 BASIC: Final = Workload(
     "SchedulingBasic", _node, _plain_init, _plain, nodes=5000, pods=10_000, init_per_node=0.2
 )
@@ -165,6 +219,22 @@ DISTINCT: Final = replace(
     note="not of scheduler_perf: SchedulingBasic with pods of which no two are alike",
 )
 
+NEIGHBOURS: Final = (
+    _spreading("TopologySpreading", "DoNotSchedule"),
+    _spreading("PreferredTopologySpreading", "ScheduleAnyway"),
+    replace(
+        _attracted("SchedulingPodAntiAffinity", "green", "podAntiAffinity", HOSTNAME),
+        pods=2000,
+        init_per_node=0.2,
+    ),
+    _attracted("SchedulingPodAffinity", "blue", "podAffinity", ZONE),
+    _attracted("SchedulingPreferredPodAffinity", "red", "podAffinity", HOSTNAME, preferred=True),
+    _attracted(
+        "SchedulingPreferredPodAntiAffinity", "yellow", "podAntiAffinity", HOSTNAME, preferred=True
+    ),
+)
+"""Workloads whose pods look at the pods around them."""
+
 WORKLOADS: Final = {
     "SchedulingBasic": BASIC,
     "SchedulingNodeAffinity": NODE_AFFINITY,
@@ -172,5 +242,6 @@ WORKLOADS: Final = {
     "MixedSchedulingBasePod": MIXED_BASE,
     "MixedBase": MIXED_BASE,
     "SchedulingDistinct": DISTINCT,
+    **{workload.name: workload for workload in NEIGHBOURS},
 }
 """Workloads by name, with the short names that people use."""
