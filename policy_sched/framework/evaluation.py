@@ -95,10 +95,10 @@ class Evaluation:
         first = filtering.first
         before = first[touched] == FEASIBLE
         if filtering.patch(self.state, pod, touched):
-            flipped = np.flatnonzero((first == FEASIBLE) != (filtering.first == FEASIBLE))
-            if flipped.size:
-                touched = np.union1d(touched, flipped)
-                before = first[touched] == FEASIBLE
+            flipped = (first == FEASIBLE) != (filtering.first == FEASIBLE)
+            flipped[touched] = True
+            touched = np.flatnonzero(flipped)
+            before = first[touched] == FEASIBLE
         if self.scoring is None or not filtering.any_feasible():
             self.score_anew(pod)
             return True
