@@ -142,9 +142,15 @@ def node_field(record: NodeRecord, name: str) -> Any:
 
 
 def _images(record: NodeRecord) -> dict[str, dict[str, int]]:
+    """Return a node's images by name; as in kube, the first node to have one gives its size."""
     counts = record.world.numbers_of_images()
+    sizes: dict[str, int] = {}
+    for node in record.world.nodes:
+        for image in node.status.images:
+            for name in image.names:
+                sizes.setdefault(name, image.size_bytes)
     return {
-        name: {"sizeBytes": image.size_bytes, "numNodes": counts[name]}
+        name: {"sizeBytes": sizes[name], "numNodes": counts[name]}
         for image in record.node.status.images
         for name in image.names
     }
@@ -158,7 +164,7 @@ def _usage(record: NodeRecord, name: str) -> Any:
         case "podCount":
             return len(pods)
         case "usedPorts":
-            return [port for pod in pods for port in pod.host_ports]
+            return list(dict.fromkeys(port for pod in pods for port in pod.host_ports))
         case "requested":
             return total(Resources(p.requests) for p in pods)
         case "nonZeroRequested":

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -113,9 +116,13 @@ def rules(draw: st.DrawFn, section: str, depth: int = 3) -> str:
 TEXTS: Final = st.sampled_from(
     ["", "a", "b", "c", "7", "-3", "0", "é😀", "9223372036854775807", "1.5", "A b"]
 )
+#: Values that the API takes in a node selector requirement.
+VALID: Final = st.sampled_from(["", "a", "b", "7", "0"])
 AMOUNTS: Final = st.sampled_from(["0", "1", "100m", "2500m", "4", "64"])
 SIZES: Final = st.sampled_from(["0", "1", "200Mi", "32Gi", "1125899906842624"])
 EFFECTS: Final = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
+IMAGES: Final = st.sampled_from(["img:1", "registry/img:2", "plain"])
+MOMENTS: Final = st.sampled_from([None, datetime(2024, 2, 29, 11, 59, tzinfo=UTC)])
 NAMESPACES: Final = st.sampled_from(["a", "b", "default"])
 
 
@@ -152,7 +159,7 @@ REQUIREMENTS: Final = st.one_of(
         {
             "key": st.sampled_from(["zone", "rank"]),
             "operator": st.sampled_from(["In", "NotIn"]),
-            "values": st.lists(TEXTS, min_size=1, max_size=2),
+            "values": st.lists(VALID, min_size=1, max_size=2),
         }
     ),
     st.fixed_dictionaries(
@@ -192,8 +199,11 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
         annotations=draw(labels("note")),
         taints=draw(TAINTS),
         unschedulable=draw(st.booleans()),
+        ready=draw(st.booleans()),
+        images=draw(st.dictionaries(IMAGES, st.sampled_from([0, 40_000_000, 2**40]), max_size=2)),
     )
     node.status.allocatable = node.status.capacity = resources
+    node.metadata.creation_timestamp = draw(MOMENTS)
     return node
 
 
@@ -214,6 +224,9 @@ def pods(draw: st.DrawFn, name: str, node_name: str | None = None) -> Pod:
         node_selector=draw(st.just({}) | labels("zone")),
         priority=draw(st.sampled_from([0, 5, -7, 2_000_000_000, -2_147_483_648])),
         host_ports=draw(st.lists(st.sampled_from([80, 443]), max_size=1)),
+        images=draw(st.lists(IMAGES, max_size=2)),
+        created=draw(st.sampled_from([None, "2024-02-29T11:58:00Z"])),
+        gates=draw(st.lists(st.sampled_from(["g", "h"]), max_size=2, unique=True)),
         **extra,
     )
 
@@ -227,4 +240,9 @@ def worlds(draw: st.DrawFn, max_nodes: int = 5, max_pods: int = 4) -> tuple[Worl
         PodInfo.of(draw(pods(f"bound{i}", f"n{draw(st.integers(0, count - 1))}")))
         for i in range(draw(st.integers(0, max_pods)))
     ]
-    return World(members, bound, now=1_709_208_000_000_000_000), PodInfo.of(draw(pods("asked")))
+    known = {
+        name: Namespace(metadata=ObjectMeta(name=name, labels=draw(labels("tenant"))))
+        for name in draw(st.lists(NAMESPACES, max_size=2, unique=True))
+    }
+    now = 1_709_208_000_000_000_000
+    return World(members, bound, known, now), PodInfo.of(draw(pods("asked")))

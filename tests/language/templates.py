@@ -31,6 +31,10 @@ LEAVES: Final[dict[str, tuple[str, ...]]] = {
         'pod.tolerates(taint("k", "v", "NoSchedule"))',
         "pod.hostPorts.exists(w, node.usedPorts.exists(u, u.conflicts(w)))",
         "params.flag",
+        '"img:1" in node.images',
+        'node.declaredFeatures.exists(f, f == "x")',
+        'pod.schedulingGates.exists(g, g == "h")',
+        'node.conditions.exists(c, c.type == "Ready" && c.status == "True")',
     ),
     "int": (
         "0",
@@ -54,6 +58,10 @@ LEAVES: Final[dict[str, tuple[str, ...]]] = {
         "pod.tolerations.size()",
         "node.taints.size()",
         "node.pods.size()",
+        'node.images[?"img:1"].optMap(m, m.sizeBytes * m.numNodes).orValue(0)',
+        "pod.images.sum(i, node.images[?i].optMap(m, m.sizeBytes / 3).orValue(0))",
+        "pod.schedulingGates.size()",
+        'domains("zone").size()',
     ),
     "double": (
         "0.0",
@@ -82,6 +90,10 @@ LEAVES: Final[dict[str, tuple[str, ...]]] = {
         'node.labels[?"zone"].orValue("a")',
         "params.word",
         "node.kubeletVersion",
+        'namespaceObject.labels[?"tenant"].orValue("")',
+        'namespaceObject.labels["tenant"]',
+        "pod.qosClass",
+        "pod.schedulerName",
     ),
     "cpu": (
         'quantity("500m")',

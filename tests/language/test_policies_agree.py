@@ -16,7 +16,7 @@ from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.checker import check_policy
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.normalizers import FAILED
-from policy_sched.language.program import CompiledPolicy, compile_policy
+from policy_sched.language.program import FEW_ROWS, CompiledPolicy, compile_policy
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import cache_of, names_of
@@ -73,17 +73,21 @@ def test_verdicts_and_scores(name: str, situation: tuple[World, PodInfo]) -> Non
     cycle = Cycle(now=world.now)
     judges = oracles(checked, world, pod)
     rows = np.arange(len(world.nodes), dtype=np.intp)
+    many = np.resize(rows[::-1], FEW_ROWS + 3)
     assert bound.matches(pod, cycle) is judges[0].matches(checked.match_conditions)
     if compiled.has_filter:
-        expected = [judge.verdict() for judge in judges]
-        for codes in (bound.filter(pod, cycle), bound.filter(pod, cycle, rows)):
-            assert (codes.tolist() if codes is not None else [0] * len(rows)) == expected
+        expected = np.array([judge.verdict() for judge in judges])
+        for chosen in (None, rows, many):
+            codes = bound.filter(pod, cycle, chosen)
+            wanted = expected if chosen is None else expected[chosen]
+            assert (codes if codes is not None else 0 * wanted).tolist() == wanted.tolist()
     if checked.score is not None:
         scores = [judge.score() for judge in judges]
         missing = FAILED if compiled.has_normalize else 0
         raw = [missing if s is None else s for s in scores]
         assert bound.score(pod, cycle).tolist() == raw
         assert bound.score(pod, cycle, rows).tolist() == raw
+        assert bound.score(pod, cycle, many).tolist() == [raw[row] for row in many.tolist()]
         if isinstance(checked.score.normalize, str):
             final = normalized(checked.score.normalize, scores)
             assert bound.normalize(np.array(raw, dtype=np.int64)).tolist() == final
