@@ -32,10 +32,11 @@ class PodOrder:
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the pods of live rows: rows of the pod table, shape (depth, rows), -1 below.
 
-        ``depth`` is the greatest number of pods that one of the rows has.
+        ``depth`` is the greatest number of pods that one of the rows has. Not to be changed.
         """
         self._refresh()
-        chosen = self._block[:, rows]
+        every = rows.size == self._block.shape[1] and bool((rows == np.arange(rows.size)).all())
+        chosen = self._block if every else self._block[:, rows]
         depth = int((chosen >= 0).any(axis=1).sum())
         return chosen[:depth]
 

@@ -18,6 +18,7 @@ from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.explanations import Explanations
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.results import Codes, Describe, PreFilterResult, Rows, Scope, Verdict
 from policy_sched.framework.runner import Runner
@@ -57,6 +58,9 @@ class Filtering:
         self._codes: list[Codes | None] = []
         self._describes: list[Describe] = []
         self.promised: Mapping[int, tuple[int, Status]] = {}
+        self.unpromised: Codes | None = None
+        """What ``first`` was without ``promised``, where there is such a difference."""
+        self.explanations = Explanations(self.n)
         self._fixed = np.where(table.live.values[: self.n], FEASIBLE, NO_NODE).astype(np.int16)
         status, self._skipped, names, self._narrowing = runner.pre_filter(state, pod)
         self.rejection = None if status.ok else status
@@ -92,12 +96,20 @@ class Filtering:
 
         Feasible rows and rows without a live node are left out.
         """
-        wanted = np.arange(self.n) if rows is None else np.array(sorted(rows), np.intp)
+        if rows is None:
+            answers = self.explanations.of(self._explain)
+        else:
+            wanted = sorted(set(rows).difference(self.promised))
+            answers = self._explain(np.array(wanted, np.intp))
+        if not self.promised:
+            return answers
+        asked = self.promised.keys() if rows is None else self.promised.keys() & set(rows)
+        answers |= {row: self.promised[row][1] for row in asked}
+        return {row: answers[row] for row in sorted(answers)}
+
+    def _explain(self, wanted: NDArray[np.intp]) -> dict[int, Status]:
         answers: dict[int, Status] = {}
-        if self.promised:
-            answers = {r: self.promised[r][1] for r in wanted.tolist() if r in self.promised}
-            wanted = np.array([r for r in wanted.tolist() if r not in answers], np.intp)
-        firsts = self.first[wanted]
+        firsts = (self.first if self.unpromised is None else self.unpromised)[wanted]
         for value in np.unique(firsts).tolist():
             group = wanted[firsts == value]
             if value == OUTSIDE:
@@ -121,6 +133,7 @@ class Filtering:
         twin = copy(self)
         twin.first = np.where(self._fixed == NO_NODE, NO_NODE, NOT_ASKED).astype(np.int16)
         twin.first[row] = FEASIBLE
+        twin.explanations = Explanations(self.n)
         return twin
 
     def beside(self, rejections: Mapping[int, tuple[int, Status]]) -> Filtering:
@@ -130,7 +143,7 @@ class Filtering:
         """
         twin = copy(self)
         asked = {row: found for row, found in rejections.items() if self._fixed[row] == FEASIBLE}
-        twin.first = self.first.copy()
+        twin.unpromised, twin.first = self.first, self.first.copy()
         for row, (number, _) in asked.items():
             twin.first[row] = number
         twin.promised = asked
@@ -173,8 +186,10 @@ class Filtering:
                 everywhere = True
         if everywhere:
             self._combine()
+            self.explanations.forget()
         else:
             self._patch_first(touched)
+            self.explanations.forget(touched)
         return everywhere
 
     def _named_rows(self, table: NodeTable, names: frozenset[str]) -> NDArray[np.intp]:

@@ -79,9 +79,13 @@ def chosen(
     """
     some = gone.any(axis=0)
     block = np.where(gone, victims.block, -1)
-    line = np.arange(block.shape[0])[:, np.newaxis]
-    violations = (gone & (line < victims.violating)).sum(axis=0)
-    candidates = Candidates(victims.rows, block, violations).at(np.flatnonzero(fits & some))
+    violations = victims.violating
+    if violations.any():
+        line = np.arange(block.shape[0])[:, np.newaxis]
+        violations = (gone & (line < violations)).sum(axis=0)
+    candidates = Candidates(victims.rows, block, violations)
+    if not (fits & some).all():
+        candidates = candidates.at(np.flatnonzero(fits & some))
     names = attempt.cache.nodes.names
     wrong = victims.rows[fits & ~some].tolist()
     texts = [f'expected at least one victim pod on node "{names[row]}"' for row in wrong]

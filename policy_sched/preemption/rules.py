@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,10 @@ class Candidates:
         return Candidates(self.rows[places], self.victims[:, places], self.violations[places])
 
 
+NodeKey: TypeAlias = Callable[[Candidates], NDArray[np.int64]]
+"""From candidates to one number each, shape (m,); a smaller one is better."""
+
+
 @dataclass(frozen=True, slots=True)
 class PreemptionRules:
     """The choices of one profile.
@@ -49,13 +53,13 @@ class PreemptionRules:
     from the pod and rows of the pod table, any shape (-1 stands for no pod, the answer for it
     does not count), to bools of that shape. ``victim_order``: the most important pod has the
     smallest key; it is the first to be spared. ``node_order``: keys of candidates, the deciding
-    one first; the smallest is taken.
+    one first; a later one is asked about those only that share the smallest value so far.
     """
 
     eligible: Callable[[PodInfo], bool]
     victim: Callable[[PodInfo, NDArray[np.intp]], NDArray[np.bool_]]
     victim_order: Keys
-    node_order: Callable[[Candidates], tuple[NDArray[np.int64], ...]]
+    node_order: tuple[NodeKey, ...]
 
 
 def default_rules(pods: PodTable) -> PreemptionRules:
@@ -77,18 +81,34 @@ def default_rules(pods: PodTable) -> PreemptionRules:
         last = np.where(times == MAX_TIME, -rows, rows)
         return -priority.values[rows].astype(np.int64), times, last
 
-    def node_order(found: Candidates) -> tuple[NDArray[np.int64], ...]:
-        victims = found.victims
-        there = victims >= 0
-        priorities = np.where(there, priority.values[victims], _NONE)
-        highest = priorities.max(axis=0)
-        total = np.where(there, priorities + PRIORITY_SHIFT, 0).sum(axis=0)
-        earliest = np.where(priorities == highest, starts(victims), MAX_TIME).min(axis=0)
-        return found.violations, highest, total, there.sum(axis=0), -earliest
+    def priorities(found: Candidates) -> NDArray[np.int64]:
+        return np.where(found.victims >= 0, priority.values[found.victims], _NONE)
+
+    def highest_priority(found: Candidates) -> NDArray[np.int64]:
+        highest: NDArray[np.int64] = priorities(found).max(axis=0)
+        return highest
+
+    def sum_of_priorities(found: Candidates) -> NDArray[np.int64]:
+        shifted = priority.values[found.victims] + PRIORITY_SHIFT
+        total: NDArray[np.int64] = np.where(found.victims >= 0, shifted, 0).sum(axis=0)
+        return total
+
+    def latest_start(found: Candidates) -> NDArray[np.int64]:
+        """Of a node's most important victims the one that started first decides."""
+        those = priorities(found)
+        times = np.where(those == those.max(axis=0), starts(found.victims), MAX_TIME)
+        earliest: NDArray[np.int64] = times.min(axis=0)
+        return -earliest
 
     return PreemptionRules(
         eligible=lambda pod: pod.preemption_policy != "Never",
         victim=victim,
         victim_order=victim_order,
-        node_order=node_order,
+        node_order=(
+            lambda found: found.violations,
+            highest_priority,
+            sum_of_priorities,
+            lambda found: (found.victims >= 0).sum(axis=0),
+            latest_start,
+        ),
     )

@@ -20,7 +20,7 @@ from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.all_nodes import search_all
 from policy_sched.preemption.attempt import NO_VICTIMS, Found, PreemptionAttempt, Victims
-from policy_sched.preemption.budgets import Budgets
+from policy_sched.preemption.budgets import Budgets, running_count
 from policy_sched.preemption.one_node import search_each
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
@@ -132,23 +132,28 @@ class PreemptionSearch:
         breaking = self._budgets.violating(block, evictable)
         if breaking is None and evictable.all():
             return Victims(rows, block, np.zeros(rows.size, np.int64))
-        rank = np.where(evictable, 1, 2).astype(np.int8)
-        violating = np.zeros(rows.size, np.int64)
-        if breaking is not None:
-            rank[breaking] = 0
-            violating = breaking.sum(axis=0)
-        order = np.argsort(rank, axis=0, kind="stable")
-        spared = np.take_along_axis(np.where(evictable, block, -1), order, axis=0)
-        depth = int(evictable.sum(axis=0).max(initial=0))
-        return Victims(rows, spared[:depth], violating)
+        if breaking is None:
+            breaking = np.zeros(block.shape, np.bool_)
+        violating, evicted = breaking.sum(axis=0), evictable.sum(axis=0)
+        line = np.where(
+            breaking,
+            running_count(breaking) - 1,
+            running_count(evictable ^ breaking) + (violating - 1),
+        )
+        if not evictable.all():
+            stays = running_count(~evictable) + (evicted - 1)
+            line, block = np.where(evictable, line, stays), np.where(evictable, block, -1)
+        spared = np.empty(block.shape, np.intp)
+        spared.reshape(-1)[line * rows.size + np.arange(rows.size)] = block
+        return Victims(rows, spared[: int(evicted.max(initial=0))], violating)
 
     def _best(self, candidates: Candidates) -> int:
         """Return the place of the best candidate, the first one if several are."""
         left = np.arange(candidates.rows.size)
-        for key in self._rules.node_order(candidates):
+        for key in self._rules.node_order:
             if left.size == 1:
                 break
-            values = key[left]
+            values = key(candidates if left.size == candidates.rows.size else candidates.at(left))
             left = left[values == values.min()]
         return left.item(0)
 
