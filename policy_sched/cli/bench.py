@@ -43,9 +43,9 @@ def bench(
     Parameters
     ----------
     name
-        SchedulingBasic; SchedulingNodeAffinity (NodeAffinity); MixedSchedulingBasePod
-        (MixedBase), of which only the pods that the built plugins decide take part; and
-        SchedulingDistinct, SchedulingBasic with pods of which no two are alike.
+        A workload of scheduler_perf; NodeAffinity and MixedBase are short for
+        SchedulingNodeAffinity and MixedSchedulingBasePod. SchedulingDistinct is SchedulingBasic
+        with pods of which no two are alike.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods

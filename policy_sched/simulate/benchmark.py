@@ -33,7 +33,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.wiring import build
-from policy_sched.simulate.workloads import Workload, init_pod_json, node_json, pod_json
+from policy_sched.simulate.workloads import Workload, init_pods_json, node_json, pod_json
 
 GC_THRESHOLDS: Final = (50_000, 50, 1000)
 """A pod makes some twenty objects: the youngest generation is collected every 2,500 pods."""
@@ -101,10 +101,10 @@ def _load(scheduler: Scheduler, workload: Workload, nodes: int) -> int:
     for i in range(nodes):
         scheduler.cache.add_node(decode_node(node_json(workload, i)))
     decode_pod = msgspec.json.Decoder(Pod).decode
-    count = round(nodes * workload.init_per_node)
-    for i in range(count):
-        pod = decode_pod(init_pod_json(workload, i, i % nodes))
-        scheduler.cache.add_pod(PodInfo.of(pod))
+    count = 0
+    for text in init_pods_json(workload, nodes):
+        scheduler.cache.add_pod(PodInfo.of(decode_pod(text)))
+        count += 1
     return count
 
 

@@ -6,7 +6,7 @@ asks for 100m cpu and 500Mi. Init pods are bound before anything is measured, ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,14 +23,15 @@ DISTINCT_CPU: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One benchmark: how a node, an init pod and the i-th measured pod look, and how many.
+    """One benchmark: how a node, the init pods and the i-th measured pod look, and how many.
 
+    ``init_pods``: kinds of init pods, of each the same number, one kind after the other.
     ``init_per_node``: init pods bound to each node (a fraction of the nodes if below 1).
     """
 
     name: str
     node: Callable[[int], Manifest]
-    init_pod: Callable[[int], Manifest]
+    init_pods: tuple[Callable[[int], Manifest], ...]
     pod: Callable[[int], Manifest]
     nodes: int
     pods: int
@@ -48,13 +49,16 @@ def pod_json(workload: Workload, index: int) -> bytes:
     return msgspec.json.encode(workload.pod(index))
 
 
-def init_pod_json(workload: Workload, index: int, node: int) -> bytes:
-    """Return the JSON of an init pod that is bound to a node."""
-    manifest = workload.init_pod(index)
-    spec = manifest["spec"]
-    assert isinstance(spec, dict)
-    spec["nodeName"] = node_name(node)
-    return msgspec.json.encode(manifest)
+def init_pods_json(workload: Workload, nodes: int) -> Iterator[bytes]:
+    """Yield the JSON of every init pod, bound to the nodes in turn."""
+    count = round(nodes * workload.init_per_node)
+    share = -(-count // len(workload.init_pods))
+    for i in range(count):
+        manifest = workload.init_pods[i // share](i)
+        spec = manifest["spec"]
+        assert isinstance(spec, dict)
+        spec["nodeName"] = node_name(i % nodes)
+        yield msgspec.json.encode(manifest)
 
 
 def node_name(index: int) -> str:
@@ -159,7 +163,7 @@ def _spreading(name: str, when: str) -> Workload:
         "labelSelector": {"matchLabels": {"color": "blue"}},
     }
     pod = _labelled("spread", "default", "blue", {"topologySpreadConstraints": [constraint]})
-    return Workload(name, _moon_node, _plain_init, pod, nodes=5000, pods=5000, init_per_node=1.0)
+    return Workload(name, _moon_node, (_plain_init,), pod, nodes=5000, pods=5000, init_per_node=1.0)
 
 
 def _attracted(
@@ -179,7 +183,7 @@ def _attracted(
     return Workload(
         name,
         _zoned_node if topology_key == ZONE else _node,
-        _labelled("init", "sched-0", color, spec),
+        (_labelled("init", "sched-0", color, spec),),
         _labelled("pod", "sched-1", color, spec),
         nodes=5000,
         pods=5000,
@@ -188,29 +192,16 @@ def _attracted(
 
 
 BASIC: Final = Workload(
-    "SchedulingBasic", _node, _plain_init, _plain, nodes=5000, pods=10_000, init_per_node=0.2
+    "SchedulingBasic", _node, (_plain_init,), _plain, nodes=5000, pods=10_000, init_per_node=0.2
 )
 NODE_AFFINITY: Final = Workload(
     "SchedulingNodeAffinity",
     _zoned_node,
-    _affine("init"),
+    (_affine("init"),),
     _affine("affinity"),
     nodes=5000,
     pods=10_000,
     init_per_node=1.0,
-)
-MIXED_BASE: Final = Workload(
-    "MixedSchedulingBasePod",
-    _zoned_node,
-    _plain_init,
-    _plain,
-    nodes=5000,
-    pods=5000,
-    init_per_node=0.4,
-    note=(
-        "a fifth of scheduler_perf's init pods: the other four fifths have pod affinity, "
-        "which InterPodAffinity decides, and that is not built yet"
-    ),
 )
 DISTINCT: Final = replace(
     BASIC,
@@ -234,6 +225,16 @@ NEIGHBOURS: Final = (
     ),
 )
 """Workloads whose pods look at the pods around them."""
+
+MIXED_BASE: Final = Workload(
+    "MixedSchedulingBasePod",
+    _zoned_node,
+    (_plain_init, *(maker for one in NEIGHBOURS[2:] for maker in one.init_pods)),
+    _plain,
+    nodes=5000,
+    pods=5000,
+    init_per_node=2.0,
+)
 
 WORKLOADS: Final = {
     "SchedulingBasic": BASIC,

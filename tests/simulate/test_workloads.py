@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -10,10 +12,11 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.simulate.workloads import (
     DISTINCT,
+    MIXED_BASE,
     NODE_AFFINITY,
     WORKLOADS,
     Workload,
-    init_pod_json,
+    init_pods_json,
     node_json,
     node_name,
     pod_json,
@@ -26,12 +29,27 @@ def test_workloads_are_those_of_scheduler_perf(workload: Workload) -> None:
     node = msgspec.json.decode(node_json(workload, 3), type=Node)
     assert node.metadata.name == node_name(3)
     assert node.status.allocatable == {"cpu": "4", "memory": "32Gi", "pods": "110"}
-    bound = PodInfo.of(msgspec.json.decode(init_pod_json(workload, 7, 3), type=Pod))
-    assert bound.node_name == node_name(3)
-    assert bound.requests == {"cpu": 100, "memory": 500 * 2**20}
     pod = PodInfo.of(msgspec.json.decode(pod_json(workload, 0), type=Pod))
     assert not pod.node_name
-    assert pod.uid != bound.uid
+    for i, bound in enumerate(init_pods(workload, 20)):
+        assert bound.node_name == node_name(i % 20)
+        assert bound.requests == {"cpu": 100, "memory": 500 * 2**20}
+        assert pod.uid != bound.uid
+
+
+def init_pods(workload: Workload, nodes: int) -> list[PodInfo]:
+    """Return the init pods of a cluster of some size."""
+    texts = init_pods_json(workload, nodes)
+    return [PodInfo.of(msgspec.json.decode(text, type=Pod)) for text in texts]
+
+
+def test_mixed_init_pods_are_of_five_kinds() -> None:
+    """Plain, affinity, anti-affinity, and the preferred forms of both: a fifth each."""
+    pods = init_pods(MIXED_BASE, 25)
+    assert len(pods) == 50
+    colors = Counter(pod.labels.get("color", "plain") for pod in pods)
+    assert colors == dict.fromkeys(("plain", "green", "blue", "red", "yellow"), 10)
+    assert [pod.has_pod_affinity for pod in pods[:20:10]] == [False, True]
 
 
 def test_no_two_distinct_pods_are_alike() -> None:
