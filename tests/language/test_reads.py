@@ -21,6 +21,23 @@ USAGE = {"requested", "nonZeroRequested", "free", "podCount", "pods", "usedPorts
 OTHERS = {"domain", "cluster", "images"}
 
 
+#: Where a node holds what a family is made of.
+PLACES = {
+    "labels": ("metadata", "labels"),
+    "annotations": ("metadata", "annotations"),
+    "creationTime": ("metadata", "creation_timestamp"),
+    "taints": ("spec", "taints"),
+    "unschedulable": ("spec", "unschedulable"),
+    "allocatable": ("status", "allocatable"),
+    "capacity": ("status", "capacity"),
+    "free": ("status", "allocatable"),
+    "conditions": ("status", "conditions"),
+    "ready": ("status", "conditions"),
+    "declaredFeatures": ("status", "declared_features"),
+    "kubeletVersion": ("status", "node_info"),
+}
+
+
 def snake(name: str) -> str:
     """Return the Python name of a field."""
     return re.sub(r"(?<=[a-z])([A-Z]+)", r"_\1", name).lower()
@@ -47,14 +64,8 @@ def with_read_families(node: Node, other: Node, reads: Iterable[str]) -> Node:
     made = msgspec.convert(msgspec.to_builtins(other), Node)
     made.metadata.name = node.metadata.name
     for name in reads:
-        if name in {"labels", "annotations"}:
-            setattr(made.metadata, name, getattr(node.metadata, name))
-        elif name in {"taints", "unschedulable"}:
-            setattr(made.spec, name, getattr(node.spec, name))
-        elif name in {"allocatable", "capacity"}:
-            setattr(made.status, name, getattr(node.status, name))
-        elif name == "free":
-            made.status.allocatable = node.status.allocatable
+        part, attribute = PLACES.get(name, ("metadata", "name"))
+        setattr(getattr(made, part), attribute, getattr(getattr(node, part), attribute))
     return made
 
 
