@@ -2,6 +2,8 @@
 
 Theory of operation. Pods enter the queue in input order and leave it as the profile's queue sort
 says. Nothing but the decisions changes the cluster, so a pod that fits nowhere is not tried again.
+Where preemption makes room, the pod is nominated and its victims are told to go; they keep their
+room for now, as in a cluster, where no victim is gone before the next pod's turn.
 Pods that never enter a cycle (gated, terminating, another scheduler's) get their answer at once.
 """
 
@@ -17,9 +19,9 @@ import numpy as np
 from policy_sched.framework.filtering import FEASIBLE
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.attempt import Bind
+from policy_sched.scheduler.attempt import Bind, Preempt
 from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.simulate.report import Allocation, Placement, Run, quantity_text
+from policy_sched.simulate.report import Allocation, Placement, Preemption, Run, quantity_text
 
 MAIN_RESOURCES: Final[tuple[str, ...]] = ("cpu", "memory", "ephemeral-storage", "pods")
 """Shown first in the allocation; extended resources follow by name."""
@@ -42,8 +44,11 @@ def run_cluster(
         answer = _turned_away(scheduler, info)
         if answer is not None:
             placements[info.uid] = _placement(info, None, answer, (answer,))
+    preemptions: list[Preemption] = []
     for done, outcome in enumerate(_outcomes(scheduler), start=1):
         placements[outcome.pod.uid] = _placed(outcome)
+        if isinstance(outcome.decision, Preempt):
+            preemptions.append(_preemption(outcome.pod, outcome.decision))
         if done % PROGRESS_EVERY == 0:
             advance(PROGRESS_EVERY)
     seconds = time.perf_counter() - started
@@ -53,6 +58,7 @@ def run_cluster(
         nodes=scheduler.cache.nodes.live_count,
         placements=ordered,
         unschedulable_by=dict(reasons),
+        preemptions=tuple(preemptions),
         allocation=tuple(_allocation(scheduler)),
         seconds=seconds,
     )
@@ -83,6 +89,11 @@ def _placed(outcome: Outcome) -> Placement:
         score = None if evaluation.scoring is None else evaluation.scoring.total.item(decision.row)
         return _placement(outcome.pod, outcome.node, "", (), feasible, score)
     return _placement(outcome.pod, None, outcome.message, _reasons(outcome))
+
+
+def _preemption(pod: PodInfo, decision: Preempt) -> Preemption:
+    victims = tuple(sorted(victim.key for victim in decision.victims))
+    return Preemption(pod.key, decision.node, victims)
 
 
 def _reasons(outcome: Outcome) -> tuple[str, ...]:

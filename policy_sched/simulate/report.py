@@ -39,6 +39,15 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Preemption:
+    """A pod that fits nowhere yet, the node it is nominated to, and the pods told to leave it."""
+
+    pod: str
+    node: str
+    victims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """One resource over all nodes, in the scheduler's units (milli for cpu)."""
 
@@ -63,6 +72,7 @@ class Run:
     nodes: int
     placements: tuple[Placement, ...]
     unschedulable_by: Mapping[str, int]
+    preemptions: tuple[Preemption, ...]
     allocation: tuple[Allocation, ...]
     seconds: float
 
@@ -99,6 +109,11 @@ def summary_lines(run: Run) -> Iterator[str]:
         width = len(str(max(run.unschedulable_by.values())))
         for reason, count in _by_count(run.unschedulable_by):
             yield f"  {count:>{width}}  {reason}"
+    if run.preemptions:
+        yield ""
+        yield "Preemption:"
+        for one in run.preemptions:
+            yield f"  {one.pod} is nominated to {one.node}; told to leave: {', '.join(one.victims)}"
     if run.allocation:
         yield ""
         yield "Allocation:"
@@ -150,6 +165,9 @@ def document(run: Run) -> dict[str, object]:
             "placed": run.placed,
             "unschedulable": len(run.placements) - run.placed,
             "unschedulableByReason": dict(_by_count(run.unschedulable_by)),
+            "preemptions": [
+                {"pod": p.pod, "node": p.node, "victims": list(p.victims)} for p in run.preemptions
+            ],
             "allocation": {
                 a.resource: {
                     "requested": _amount(a, a.requested),

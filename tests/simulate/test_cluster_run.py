@@ -6,7 +6,7 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.scheduler.wiring import build
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
-from policy_sched.simulate.report import Run
+from policy_sched.simulate.report import Preemption, Run
 from policy_sched.testing import make_node, make_pod
 
 
@@ -114,3 +114,16 @@ def test_allocation_adds_up() -> None:
         "example.com/x": (1, 2),
     }
     assert list(found) == ["cpu", "memory", "pods", "example.com/x"]
+
+
+def test_preemption_nominates_and_tells_victims_to_go() -> None:
+    """The important pod has no node yet; the victim runs on until its node has stopped it."""
+    run = decided(
+        make_node("n1", cpu="2"),
+        make_pod("victim", cpu="2", node_name="n1", started="2026-01-01T00:00:00Z"),
+        make_pod("urgent", cpu="2", priority=10),
+        make_pod("later", cpu="2"),
+    )
+    assert nodes_of(run) == {"default/urgent": None, "default/later": None}
+    assert run.preemptions == (Preemption("default/urgent", "n1", ("default/victim",)),)
+    assert {a.resource: a.requested for a in run.allocation}["cpu"] == 2000

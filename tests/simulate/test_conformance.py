@@ -20,8 +20,13 @@ STEPS = {
     "images": 400,
     "gates": 240,
     "config": 320,
+    "spread": 480,
+    "interpod": 480,
+    "volumes": 400,
+    "preemption": 640,
+    "mixed": 1200,
 }
-"""Families whose plugins are all built, and how many steps each has."""
+"""Families of scenarios, and how many steps each has."""
 
 
 @pytest.mark.parametrize(("family", "steps"), STEPS.items(), ids=STEPS)

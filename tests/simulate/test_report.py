@@ -10,6 +10,7 @@ import yaml
 from policy_sched.simulate.report import (
     Allocation,
     Placement,
+    Preemption,
     Run,
     as_json,
     as_jsonl,
@@ -28,6 +29,7 @@ RUN = Run(
         Placement("a/second-pod", None, REFUSED, 0, None, "2", "0", ('didn\'t match "é"',)),
     ),
     unschedulable_by={"rare": 1, 'didn\'t match "é"': 12},
+    preemptions=(Preemption("a/second-pod", "n1", ("a/x", "b/y")),),
     allocation=(
         Allocation("cpu", 1500, 4000),
         Allocation("memory", 2**30, 2**32),
@@ -56,13 +58,16 @@ def test_the_wide_table_adds_what_the_decision_saw() -> None:
 
 
 def test_the_summary_counts_and_adds_up() -> None:
-    """Placed pods, unschedulable pods by reason (most frequent first), allocation."""
+    """Placed pods, pods by reason (most frequent first), preemption, allocation."""
     assert list(summary_lines(RUN)) == [
         "1 of 2 pods placed on 1 node",
         "",
         "Unschedulable pods by reason:",
         '  12  didn\'t match "é"',
         "   1  rare",
+        "",
+        "Preemption:",
+        "  a/second-pod is nominated to n1; told to leave: a/x, b/y",
         "",
         "Allocation:",
         "  cpu               1500m of   4  37.5 %",
