@@ -1,0 +1,121 @@
+"""In-tree volumes: their names and places as the CSI drivers that took over call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policy_sched.plugins.volumes.binding import VolumeBinding
+from policy_sched.plugins.volumes.migration import in_tree, translated_affinity
+from tests.plugins.volumes.world import (
+    ZONE,
+    World,
+    ask,
+    make_claim,
+    make_csi_node,
+    make_volume,
+    pod_with,
+    reasons,
+    uses,
+)
+
+BETA = "failure-domain.beta.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize(
+    ("source", "labels", "handle"),
+    [
+        ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, {}, "vol-1"),
+        ({"awsElasticBlockStore": {"volumeID": "aws://us-1a/vol-1"}}, {}, "vol-1"),
+        ({"awsElasticBlockStore": {"volumeID": "aws:///vol-1"}}, {}, "vol-1"),
+        ({"awsElasticBlockStore": {"volumeID": "disk-1"}}, {}, ""),
+        ({"awsElasticBlockStore": {"volumeID": "aws://a/b/c/vol-1"}}, {}, ""),
+        (
+            {"gcePersistentDisk": {"pdName": "d"}},
+            {},
+            "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d",
+        ),
+        (
+            {"gcePersistentDisk": {"pdName": "d"}},
+            {ZONE: "eu-west1-a", BETA: "eu-west1-b"},
+            "projects/UNSPECIFIED/zones/eu-west1-b/disks/d",
+        ),
+        (
+            {"gcePersistentDisk": {"pdName": "d"}},
+            {ZONE: "eu-west1-a__eu-west1-b"},
+            "projects/UNSPECIFIED/regions/eu-west1/disks/d",
+        ),
+        ({"gcePersistentDisk": {"pdName": "d"}}, {ZONE: "eu-west1-a__us-1-b"}, ""),
+        ({"azureDisk": {"diskName": "d", "diskURI": "/disks/d"}}, {}, "/disks/d"),
+        ({"cinder": {"volumeID": "c"}}, {}, "c"),
+        ({"portworxVolume": {"volumeID": "p"}}, {}, "p"),
+    ],
+)
+def test_handles(source: dict[str, Any], labels: dict[str, str], handle: str) -> None:
+    """The driver's name of the volume; empty where the driver would not know it."""
+    found = in_tree(make_volume("v", labels=labels, **source))
+    assert found is not None
+    plugin, disk = found
+    assert plugin.handle(disk, labels) == handle
+
+
+def test_csi_volumes_are_no_in_tree_volumes() -> None:
+    """There is nothing to translate."""
+    assert in_tree(make_volume("v", csi={"driver": "d", "volumeHandle": "h"})) is None
+
+
+def selector(**fields: Any) -> list[list[tuple[str, tuple[str, ...]]]]:
+    """Return keys and values of the terms of a GCE disk's translated affinity."""
+    volume = make_volume("v", gcePersistentDisk={"pdName": "d"}, **fields)
+    found = in_tree(volume)
+    assert found is not None
+    answer = translated_affinity(volume, found[0])
+    terms = answer.node_selector_terms if answer else ()
+    return [[(r.key, r.values) for r in term.match_expressions] for term in terms]
+
+
+def affinity(*requirements: tuple[str, str]) -> dict[str, Any]:
+    """Return the field of a volume that needs these labels."""
+    expressions = [{"key": k, "operator": "In", "values": [v]} for k, v in requirements]
+    return {
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}
+    }
+
+
+def test_translated_affinity() -> None:
+    """Zones get the driver's key; beta regions the newer one; labels count without zones."""
+    driver, region = "topology.gke.io/zone", "topology.kubernetes.io/region"
+    beta_region = "failure-domain.beta.kubernetes.io/region"
+    assert selector() == []
+    assert selector(zones=["a"]) == [[(driver, ("a",))]]
+    assert selector(**affinity((BETA, "a"), (beta_region, "r"))) == [
+        [(driver, ("a",)), (region, ("r",))]
+    ]
+    assert selector(labels={ZONE: "b__a"}) == [[(driver, ("a", "b"))]]
+    assert selector(labels={BETA: "b"}, hosts=["n0"]) == [
+        [("kubernetes.io/hostname", ("n0",)), (driver, ("b",))]
+    ]
+    assert selector(labels={ZONE: "b"}, zones=["a"]) == [[(driver, ("a",))]]
+
+
+def test_a_driver_without_zones_of_its_own_keeps_the_affinity() -> None:
+    """Azure's disks are looked at as they are."""
+    volume = make_volume("v", azureDisk={"diskURI": "d"}, zones=["a"])
+    found = in_tree(volume)
+    assert found is not None
+    assert volume.spec.node_affinity is not None
+    assert translated_affinity(volume, found[0]) == volume.spec.node_affinity.required
+
+
+def test_a_node_that_left_the_plugin_to_its_driver_is_asked_for_the_drivers_label() -> None:
+    """Only where its CSINode says so; the others are asked for the plain one."""
+    world = World(
+        make_claim("data", volume="v"),
+        make_volume("v", gcePersistentDisk={"pdName": "d"}, zones=["a"], phase="Bound"),
+        make_csi_node("n1", migrated="kubernetes.io/aws-ebs,kubernetes.io/gce-pd"),
+    )
+    plugin = VolumeBinding({}, world.handle)
+    _, state = ask(plugin, pod_with(uses("data")))
+    verdict = plugin.filter(state, None)
+    assert [not why for why in reasons(verdict)] == [True, False, False]

@@ -1,0 +1,102 @@
+"""NodeLabels: all rows at once say what each node says by itself."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.model.affinity import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
+from policy_sched.model.meta import LabelSelector, LabelSelectorRequirement
+from policy_sched.model.selectors import required_matches
+from policy_sched.model.storage import TopologyRequirement, TopologySelectorTerm
+from policy_sched.plugins.volumes.node_labels import NodeLabels
+from policy_sched.testing import make_node
+
+LABELS = [{}, {"k": "1"}, {"k": "5", "l": "x"}, {"k": "", "l": "y"}, {"l": "x", "k": "word"}]
+VALUES = st.lists(st.sampled_from(["1", "5", "x", "", "3", "never-seen"]), max_size=3).map(tuple)
+REQUIREMENTS = st.builds(
+    NodeSelectorRequirement,
+    st.sampled_from(["k", "l", "m", "not a key"]),
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Unknown"]),
+    VALUES,
+)
+FIELDS = st.builds(
+    NodeSelectorRequirement,
+    st.sampled_from(["metadata.name", "spec.unschedulable"]),
+    st.sampled_from(["In", "NotIn", "Exists"]),
+    VALUES,
+)
+TERMS = st.builds(
+    NodeSelectorTerm,
+    st.lists(REQUIREMENTS, max_size=3).map(tuple),
+    st.lists(FIELDS, max_size=1).map(tuple),
+)
+
+
+def labels_of() -> tuple[Cache, NodeLabels]:
+    cache = Cache()
+    for i, labels in enumerate(LABELS):
+        cache.add_node(make_node(f"n{i}", labels=labels))
+    return cache, NodeLabels(cache.nodes)
+
+
+@settings(max_examples=300, deadline=None)
+@given(terms=st.lists(TERMS, max_size=3).map(tuple))
+def test_an_affinity_matches_the_rows_of_the_nodes_that_it_matches(
+    terms: tuple[NodeSelectorTerm, ...],
+) -> None:
+    """Every operator, missing labels, values never seen, and terms that are not valid."""
+    _, labels = labels_of()
+    selector = NodeSelector(terms)
+    affinity = NodeAffinity(required=selector)
+    alone = [required_matches(affinity, one, "") for one in LABELS]
+    assert labels.affinity(selector).tolist() == alone
+    assert labels.affinity(selector).tolist() == alone
+
+
+def test_without_affinity_every_node_is_in_reach() -> None:
+    """A volume that says nothing can be used anywhere."""
+    _, labels = labels_of()
+    assert labels.affinity(None).all()
+
+
+def test_a_kept_answer_ends_with_a_change_of_a_node() -> None:
+    """Nodes get labels while volumes keep their affinity."""
+    cache, labels = labels_of()
+    selector = NodeSelector((NodeSelectorTerm((NodeSelectorRequirement("new", "Exists"),)),))
+    assert not labels.affinity(selector).any()
+    cache.update_node(make_node("n0", labels={"new": ""}))
+    assert labels.affinity(selector).tolist() == [True, False, False, False, False]
+
+
+def test_allowed_topologies() -> None:
+    """One term must hold whole; an empty one holds nowhere, and without terms all is allowed."""
+    _, labels = labels_of()
+
+    def term(**wanted: str) -> TopologySelectorTerm:
+        return TopologySelectorTerm(
+            tuple(TopologyRequirement(key, (value,)) for key, value in wanted.items())
+        )
+
+    assert labels.topologies(()).all()
+    assert not labels.topologies((term(),)).any()
+    found = labels.topologies((term(k="1"), term(k="5", l="y"), term(l="y")))
+    assert found.tolist() == [False, True, False, True, False]
+
+
+def test_label_selectors() -> None:
+    """None selects nothing, an empty one everything, and one that is not valid nothing."""
+    _, labels = labels_of()
+    bad = LabelSelector(match_expressions=(LabelSelectorRequirement("k", "Gt", ("1",)),))
+    assert not labels.selected(None).any()
+    assert labels.selected(LabelSelector()).all()
+    assert not labels.selected(bad).any()
+    assert labels.selected(LabelSelector(match_labels={"l": "x"})).tolist() == [
+        False, False, True, False, True,
+    ]  # fmt: skip

@@ -1,0 +1,120 @@
+"""VolumeZone: nodes that say where they are must be where the volumes are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from policy_sched.framework.status import SKIP, Code
+from policy_sched.model.meta import ApiObject
+from policy_sched.plugins.volumes.zone import VolumeZone
+from policy_sched.plugins.volumes.zone_labels import topologies_of
+from policy_sched.testing import make_node
+from tests.plugins.volumes.world import (
+    ZONE,
+    World,
+    ask,
+    make_claim,
+    make_class,
+    make_volume,
+    pod_with,
+    reasons,
+    rejection,
+    uses,
+)
+
+CONFLICT = ("node(s) had no available volume zone",)
+BETA = "failure-domain.beta.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+POD = pod_with(uses("data"))
+
+
+def answer(*labels: dict[str, str], volume: dict[str, str]) -> list[tuple[str, ...]]:
+    """Return why nodes with these labels are refused to a volume with those."""
+    nodes = [make_node(f"n{i}", labels=one) for i, one in enumerate(labels)]
+    objects = (make_claim("data", volume="v"), make_volume("v", labels=volume))
+    plugin = VolumeZone({}, World(*objects, nodes=nodes).handle)
+    result, state = ask(plugin, POD)
+    assert rejection(result).ok
+    return reasons(plugin.filter(state, None), len(nodes))
+
+
+def test_zone_and_region_must_both_agree() -> None:
+    """A node without any such label is taken as it is; one that lacks the asked label is not."""
+    found = answer(
+        {ZONE: "a", REGION: "r"},
+        {ZONE: "a", REGION: "s"},
+        {ZONE: "b", REGION: "r"},
+        {},
+        {ZONE: "a"},
+        {"other": "a"},
+        volume={ZONE: "a", REGION: "r"},
+    )
+    assert found == [(), CONFLICT, CONFLICT, (), CONFLICT, ()]
+
+
+def test_several_zones() -> None:
+    """A volume may be in several zones, a node in one of them."""
+    assert answer({ZONE: "a"}, {ZONE: "b"}, {ZONE: "c"}, volume={ZONE: "a__ b"}) == [
+        (),
+        (),
+        CONFLICT,
+    ]
+
+
+def test_beta_labels_of_volumes_match_both_forms_of_nodes() -> None:
+    """The older label of a node counts first; the newer form of a volume needs the newer one."""
+    found = answer({BETA: "a"}, {ZONE: "a"}, {BETA: "b", ZONE: "a"}, volume={BETA: "a"})
+    assert found == [(), (), CONFLICT]
+    assert answer({BETA: "a"}, {ZONE: "a"}, volume={ZONE: "a"}) == [CONFLICT, ()]
+
+
+def test_a_label_with_an_empty_zone_is_passed_over() -> None:
+    """It cannot be read."""
+    assert topologies_of(make_volume("v", labels={ZONE: "a__", REGION: "r"})) == [
+        (REGION, frozenset({"r"}))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "words"),
+    [
+        ((), 'persistentvolumeclaim "data" not found'),
+        ((make_claim("data", volume="gone"),), 'persistentvolume "gone" not found'),
+        (
+            (make_claim("data", storage_class=None, storageClassName=None),),
+            "PersistentVolumeClaim had no pv name and storageClass name",
+        ),
+        ((make_claim("data"),), 'storageclass.storage.k8s.io "wait" not found'),
+        ((make_claim("data"), make_class(mode="Immediate")), "PersistentVolume had no name"),
+    ],
+)
+def test_what_refuses_the_pod(objects: tuple[ApiObject, ...], words: str) -> None:
+    """Claims, volumes and classes that are not there, and claims that should be bound by now."""
+    result, _ = ask(VolumeZone({}, World(*objects).handle), POD)
+    assert rejection(result).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert rejection(result).message() == words
+
+
+def test_a_claim_without_a_name_refuses_the_pod() -> None:
+    """It cannot be looked up."""
+    result, _ = ask(VolumeZone({}, World().handle), pod_with(uses("")))
+    assert rejection(result).message() == "PersistentVolumeClaim had no name"
+
+
+def test_pods_without_anything_to_compare_are_skipped() -> None:
+    """No claim, an ephemeral one, one that waits for the pod, a volume without such labels."""
+    world = World(
+        make_class(), make_claim("wait"), make_claim("data", volume="v"), make_volume("v")
+    )
+    plugin = VolumeZone({}, world.handle)
+    for pod in (pod_with(), pod_with({"ephemeral": {}}), pod_with(uses("wait")), POD):
+        assert rejection(ask(plugin, pod)[0]) == SKIP
+
+
+def test_rows_that_were_asked_for() -> None:
+    """Some rows get the same answers as all of them."""
+    objects = (make_claim("data", volume="v"), make_volume("v", labels={ZONE: "b"}))
+    plugin = VolumeZone({}, World(*objects).handle)
+    _, state = ask(plugin, POD)
+    assert reasons(plugin.filter(state, np.array([2, 0])), 2) == [(), CONFLICT]
