@@ -1,0 +1,160 @@
+"""VolumeRestrictions: disks that cannot be lent twice, and claims that one pod may use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from policy_sched.cluster.what_if import WhatIf
+from policy_sched.cluster.what_if_rows import WhatIfRows
+from policy_sched.framework.status import SKIP, Code
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.volumes.restrictions import REASON_ONE_POD, VolumeRestrictions
+from tests.plugins.volumes.world import World, ask, make_claim, pod_with, reasons, rejection, uses
+
+TAKEN = ("node(s) had no available disk",)
+ONE_POD = (REASON_ONE_POD,)
+RWOP = make_claim("one", modes=["ReadWriteOncePod"])
+
+
+def gce(name: str, *, read_only: bool = False) -> dict[str, Any]:
+    return {"gcePersistentDisk": {"pdName": name, "readOnly": read_only}}
+
+
+def ebs(name: str, *, read_only: bool = False) -> dict[str, Any]:
+    return {"awsElasticBlockStore": {"volumeID": name, "readOnly": read_only}}
+
+
+def iscsi(name: str, *, lun: int = 0, read_only: bool = False) -> dict[str, Any]:
+    return {"iscsi": {"targetPortal": "t", "iqn": name, "lun": lun, "readOnly": read_only}}
+
+
+def rbd(*monitors: str, image: str = "i", read_only: bool = False) -> dict[str, Any]:
+    return {"rbd": {"monitors": monitors, "image": image, "readOnly": read_only}}
+
+
+def answer(world: World, pod: PodInfo) -> list[tuple[str, ...]]:
+    """Return why each node is refused; nothing if the pod is not looked at."""
+    plugin = VolumeRestrictions({}, world.handle)
+    result, state = ask(plugin, pod)
+    if rejection(result) == SKIP:
+        return [(), (), ()]
+    return reasons(plugin.filter(state, pod, None))
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "conflict"),
+    [
+        (gce("d"), gce("d"), True),
+        (gce("d"), gce("e"), False),
+        (gce("d", read_only=True), gce("d", read_only=True), False),
+        (gce("d", read_only=True), gce("d"), True),
+        (ebs("d", read_only=True), ebs("d", read_only=True), True),
+        (ebs("d"), ebs("e"), False),
+        (ebs("d"), gce("d"), False),
+        (iscsi("q", lun=1), iscsi("q", lun=2), True),
+        (iscsi("q", read_only=True), iscsi("q", read_only=True), False),
+        (rbd("a", "b"), rbd("b", "c"), True),
+        (rbd("a"), rbd("b"), False),
+        (rbd("a"), rbd("a", image="other"), False),
+        (rbd("a", read_only=True), rbd("a", read_only=True), False),
+        ({"azureDisk": {"diskURI": "d"}}, {"azureDisk": {"diskURI": "d"}}, False),
+    ],
+)
+def test_a_disk_in_use(held: dict[str, Any], wanted: dict[str, Any], conflict: bool) -> None:
+    """One disk conflicts unless both only read it; EBS volumes conflict even then."""
+    world = World()
+    world.run("n1", "holder", held)
+    assert answer(world, pod_with(wanted)) == [(), TAKEN if conflict else (), ()]
+
+
+def test_a_claim_for_one_pod_refuses_all_nodes_while_it_is_in_use() -> None:
+    """Wherever the other pod runs; one of that name in another namespace is another claim."""
+    world = World(RWOP)
+    pod = pod_with(uses("one"))
+    assert answer(world, pod) == [(), (), ()]
+    world.run("n1", "elsewhere", uses("one"), namespace="other")
+    assert answer(world, pod) == [(), (), ()]
+    holder = world.run("n1", "holder", uses("one"))
+    assert answer(world, pod) == [ONE_POD] * 3
+    world.cache.remove_pod(holder)
+    assert answer(world, pod) == [(), (), ()]
+
+
+def test_a_taken_disk_is_said_before_a_taken_claim() -> None:
+    """As kube-scheduler says it."""
+    world = World(RWOP)
+    world.run("n0", "a", gce("d"))
+    world.run("n1", "b", uses("one"))
+    assert answer(world, pod_with(gce("d"), uses("one"))) == [TAKEN, ONE_POD, ONE_POD]
+
+
+def test_a_missing_claim_refuses_the_pod() -> None:
+    """Its access modes cannot be known."""
+    result, _ = ask(VolumeRestrictions({}, World().handle), pod_with(uses("gone")))
+    assert rejection(result).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert rejection(result).message() == 'persistentvolumeclaim "gone" not found'
+
+
+def test_pods_that_restrict_nothing_are_skipped() -> None:
+    """No volumes, an ephemeral claim, a claim that many may use, one that nobody else uses."""
+    world = World(make_claim("many"), RWOP)
+    world.run("n0", "holder", uses("many"))
+    plugin = VolumeRestrictions({}, world.handle)
+    for pod in (pod_with(), pod_with({"ephemeral": {}}), pod_with(uses("many"), uses("one"))):
+        assert rejection(ask(plugin, pod)[0]) == SKIP
+
+
+def test_without_the_holder_the_claim_is_free() -> None:
+    """Preemption tries it out on a copy of the state; the state itself does not change."""
+    world = World(RWOP)
+    holder = world.run("n1", "holder", uses("one"))
+    other = world.run("n1", "other", uses("many"))
+    plugin = VolumeRestrictions({}, world.handle)
+    pod = pod_with(uses("one"))
+    _, state = ask(plugin, pod)
+    trial = state.clone()
+    row = np.array([1])
+    plugin.remove_pod(trial, other)
+    assert reasons(plugin.filter(trial, pod, row), 1) == [ONE_POD]
+    plugin.remove_pod(trial, holder)
+    assert reasons(plugin.filter(trial, pod, row), 1) == [()]
+    plugin.add_pod(trial, holder)
+    assert reasons(plugin.filter(trial, pod, row), 1) == [ONE_POD]
+    plugin.remove_pod(trial, holder)
+    assert reasons(plugin.filter(state, pod, row), 1) == [ONE_POD]
+
+
+def test_without_the_holder_the_disk_is_free() -> None:
+    """What is tried out on the tables is seen, though no journal tells of it."""
+    world = World()
+    holder = world.run("n1", "holder", gce("d"))
+    plugin = VolumeRestrictions({}, world.handle)
+    pod = pod_with(gce("d"))
+    _, state = ask(plugin, pod)
+    row = np.array([1])
+    assert reasons(plugin.filter(state, pod, row), 1) == [TAKEN]
+    with WhatIf(world.cache) as trial:
+        trial.remove(1, holder)
+        assert reasons(plugin.filter(state, pod, row), 1) == [()]
+    assert reasons(plugin.filter(state, pod, None)) == [(), TAKEN, ()]
+
+
+def test_without_holders_on_many_nodes_at_once() -> None:
+    """Preemption takes pods off all nodes in one step."""
+    world = World()
+    world.run("n0", "a", gce("d"))
+    world.run("n2", "b", gce("d"))
+    plugin = VolumeRestrictions({}, world.handle)
+    pod = pod_with(gce("d"))
+    _, state = ask(plugin, pod)
+    places = world.cache.pods.node.values
+    block = np.array([[int(np.flatnonzero(places == 0)[0]), int(np.flatnonzero(places == 2)[0])]])
+    with WhatIfRows(world.cache, np.array([0, 2]), block) as trial:
+        trial.remove_all()
+        assert reasons(plugin.filter(state, pod, None)) == [(), (), ()]
+        trial.put_back(0)
+        assert reasons(plugin.filter(state, pod, None)) == [TAKEN, (), TAKEN]
+    assert reasons(plugin.filter(state, pod, None)) == [TAKEN, (), TAKEN]
