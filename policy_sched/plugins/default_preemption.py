@@ -56,9 +56,8 @@ class DefaultPreemption:
         refusal = self._refusal(pod, diagnosis)
         if refusal:
             return PostFilterResult(_said(Code.UNSCHEDULABLE, refusal))
-        helped = [
-            row for row, status in diagnosis.statuses.items() if status.code is Code.UNSCHEDULABLE
-        ]
+        curable = Code.UNSCHEDULABLE
+        helped = [row for row, status in diagnosis.statuses.items() if status.code is curable]
         found = self._look(state, pod, sorted(helped))
         if isinstance(found, Eviction):
             node = self._handle.nodes.names[found.row]

@@ -1,0 +1,173 @@
+"""What-ifs: the tables say what they would say, and afterwards what they said before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.domains import ROW
+from policy_sched.cluster.selector_counts import PodMatch
+from policy_sched.cluster.what_if import WhatIf
+from policy_sched.cluster.what_if_rows import WhatIfRows
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.selectors import equality_selector
+from policy_sched.testing import make_node, make_pod
+from tests.cluster.tables import picture
+
+APP = PodMatch(((None, equality_selector({"app": "a"})),), terminating=True)
+COLUMNS = [
+    ("free", "cpu"), ("requested", "memory"), ("nonZeroRequested", "cpu"), ("podCount",),
+    ("usedPorts",),
+]  # fmt: skip
+POD_COLUMNS = [
+    ("request", "cpu"), ("request", "memory"), ("nonZeroAdded", "cpu"), ("hostPorts",),
+]  # fmt: skip
+PODS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(["", "100m", "1", "2500m"]),
+        st.sampled_from([(), (80,), (80, 443)]),
+        st.sampled_from([{}, {"app": "a"}, {"app": "b"}]),
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+def pod_of(number: int, cpu: str, ports: tuple[int, ...], labels: dict[str, str]) -> PodInfo:
+    requests = {"cpu": cpu} if cpu else {}
+    return PodInfo.of(make_pod(f"p{number}", requests=requests, host_ports=ports, labels=labels))
+
+
+def cache_of(pods: list[PodInfo], rows: list[int]) -> Cache:
+    """Return three nodes, with the columns and a selector that somebody asked for."""
+    cache = Cache()
+    for index in range(3):
+        cache.add_node(make_node(f"n{index}", labels={"zone": f"z{index % 2}"}))
+    for column in COLUMNS:
+        cache.nodes.column(column)
+    for key in POD_COLUMNS:
+        cache.pods.column(key)
+    cache.counts.selected.of(APP).by(cache.counts.domains.of("zone"))
+    cache.counts.selected.of(APP).by(cache.counts.domains.of(ROW))
+    for pod, row in zip(pods, rows, strict=True):
+        cache.assume(pod, f"n{row}")
+    return cache
+
+
+@settings(max_examples=100, deadline=None)
+@given(PODS, st.lists(st.integers(0, 8), max_size=12))
+def test_pods_come_and_go_and_nothing_is_left(
+    drawn: list[tuple[int, str, tuple[int, ...], dict[str, str]]], moves: list[int]
+) -> None:
+    """Inside, the tables equal those of a cluster that really is so; outside, nothing changed."""
+    pods = [pod_of(number, *rest) for number, (_, *rest) in enumerate(drawn)]
+    rows = [row for row, *_ in drawn]
+    cache = cache_of(pods, rows)
+    before = picture(cache)
+    here = set(range(len(pods)))
+    guest = pod_of(99, "1", (443,), {"app": "a"})
+    with WhatIf(cache) as what_if:
+        for move in moves:
+            index = move % len(pods)
+            if index in here:
+                what_if.remove(rows[index], pods[index])
+            else:
+                what_if.add(rows[index], pods[index])
+            here ^= {index}
+        what_if.add(1, guest)
+        real = cache_of([pods[i] for i in sorted(here)], [rows[i] for i in sorted(here)])
+        real.assume(guest, "n1")
+        for column in COLUMNS[:-1]:
+            np.testing.assert_array_equal(
+                cache.nodes.column(column).values[:3], real.nodes.column(column).values[:3]
+            )
+        for row in range(3):
+            ours, theirs = cache.nodes, real.nodes
+            assert cache.nodes.pods_on(row).keys() == real.nodes.pods_on(row).keys()
+            assert set(ours.port_sets.members(ours.column(("usedPorts",)).values.item(row))) == set(
+                theirs.port_sets.members(theirs.column(("usedPorts",)).values.item(row))
+            )
+        assert cache.counts.selected.of(APP).by_row == real.counts.selected.of(APP).by_row
+        assert cache.nodes.total_requested("cpu") == real.nodes.total_requested("cpu")
+    guest.node_name = ""
+    assert picture(cache) == before
+
+
+def test_an_exception_leaves_nothing_behind() -> None:
+    """Whatever is raised inside, the tables are as before."""
+    pod = pod_of(0, "1", (80,), {"app": "a"})
+    cache = cache_of([pod], [0])
+    before = picture(cache)
+
+    def broken() -> None:
+        with WhatIf(cache) as what_if:
+            what_if.remove(0, pod)
+            raise RuntimeError("a filter broke")
+
+    def broken_rows() -> None:
+        block = np.array([[cache.pod_row(pod.uid)]], np.intp)
+        with WhatIfRows(cache, np.array([0], np.intp), block) as what_if:
+            what_if.remove_all()
+            raise RuntimeError("a filter broke")
+
+    for case in (broken, broken_rows):
+        with pytest.raises(RuntimeError):
+            case()
+        assert picture(cache) == before
+
+
+@settings(max_examples=100, deadline=None)
+@given(PODS, st.data())
+def test_many_rows_at_once_equal_one_after_the_other(
+    drawn: list[tuple[int, str, tuple[int, ...], dict[str, str]]], data: st.DataObject
+) -> None:
+    """A block of pods that goes and comes line by line leaves the columns that WhatIf leaves."""
+    pods = [pod_of(number, *rest) for number, (_, *rest) in enumerate(drawn)]
+    rows = [row for row, *_ in drawn]
+    cache = cache_of(pods, rows)
+    before = picture(cache)
+    chosen = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True))
+    columns = [[cache.pod_row(p.uid) for p, r in zip(pods, rows, strict=True) if r == row]
+               for row in chosen]  # fmt: skip
+    depth = max(map(len, columns))
+    block = np.array([c + [-1] * (depth - len(c)) for c in columns], np.intp)
+    block = block.T.reshape(depth, len(chosen))
+    lines = data.draw(st.lists(st.integers(0, max(depth - 1, 0)), max_size=3, unique=True))
+    lost = data.draw(st.lists(st.integers(0, len(chosen) - 1), max_size=3, unique=True))
+    infos = cache.pods.infos
+
+    def steps() -> None:
+        """Take all pods off, put lines back, and take some of the last line off again."""
+        with WhatIf(cache) as one:
+            for place, row in enumerate(chosen):
+                for line in range(depth):
+                    pod = infos[block[line, place]] if block[line, place] >= 0 else None
+                    stays = line in lines and not (line == lines[-1] and place in lost)
+                    if pod is not None and not stays:
+                        one.remove(row, pod)
+            expected.update(_seen(cache))
+
+    expected: dict[str, object] = {}
+    steps()
+    with WhatIfRows(cache, np.array(chosen, np.intp), block) as many:
+        many.remove_all()
+        for line in lines:
+            many.put_back(line, None if line % 2 else np.arange(len(chosen)))
+        if lines:
+            many.remove(lines[-1], np.array(sorted(lost), np.intp))
+        assert _seen(cache) == expected
+    assert picture(cache) == before
+
+
+def _seen(cache: Cache) -> dict[str, object]:
+    nodes = cache.nodes
+    found: dict[str, object] = {
+        str(key): nodes.column(key).values[: nodes.n].tolist() for key in COLUMNS
+    }
+    found["pods"] = [set(nodes.pods_on(row)) for row in range(nodes.n)]
+    found["total"] = nodes.total_requested("cpu")
+    return found

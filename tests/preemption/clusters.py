@@ -1,0 +1,149 @@
+"""Random small clusters for the search and its oracle, and one pod that fits nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+
+import msgspec
+from hypothesis import strategies as st
+
+from policy_sched.framework.filtering import FEASIBLE
+from policy_sched.framework.nominations import Nominations
+from policy_sched.model.disruption import PodDisruptionBudget
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.preemption.attempt import PreemptionAttempt
+from policy_sched.scheduler.attempt import Attempt, Decision
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.scheduler.wiring import CompiledPlan, assemble, read
+from policy_sched.testing import make_node, make_pod
+from tests.preemption.oracle import OracleBudget, OracleNode, OraclePod
+
+PRIORITIES = st.sampled_from([-10, 0, 0, 5, 10, 100])
+
+
+@dataclass(frozen=True)
+class OracleCluster:
+    """Nodes, budgets and the pod that is to be placed."""
+
+    nodes: tuple[OracleNode, ...]
+    budgets: tuple[OracleBudget, ...]
+    pod: OraclePod
+
+
+@st.composite
+def clusters(draw: st.DrawFn, *, nominations: bool = True) -> OracleCluster:
+    """Draw a cluster of a few nodes that are rather full."""
+    budgets = draw(
+        st.lists(
+            st.builds(
+                OracleBudget,
+                st.sampled_from("ab"),
+                st.integers(0, 2),
+                st.sampled_from([(), ("n0-0",), ("n0-1", "n1-0")]),
+            ),
+            max_size=3,
+        )
+    )
+    nodes = []
+    for index in range(draw(st.integers(1, 5))):
+        name = f"n{index}"
+        running = [_pod(draw, f"{name}-{k}") for k in range(draw(st.integers(0, 5)))]
+        promised = []
+        if nominations and draw(st.integers(0, 3)) == 0:
+            promised = [_pod(draw, f"{name}-nominated")]
+        cpu, pods = draw(st.integers(1, 4)), draw(st.sampled_from([2, 4, 8]))
+        nodes.append(OracleNode(name, cpu * 1000, pods, tuple(running), tuple(promised)))
+    pod = OraclePod(
+        "new", draw(PRIORITIES), draw(st.sampled_from([0, 500, 1000, 2000, 3000])),
+        ports=draw(st.sampled_from([(), (80,), (80, 443)])),
+    )  # fmt: skip
+    return OracleCluster(tuple(nodes), tuple(budgets), pod)
+
+
+def _pod(draw: st.DrawFn, name: str) -> OraclePod:
+    return OraclePod(
+        name,
+        draw(PRIORITIES),
+        draw(st.sampled_from([0, 250, 500, 1000, 2000])),
+        draw(st.sampled_from([None, 1, 2, 3])),
+        draw(st.sampled_from(["", "a", "b"])),
+        draw(st.sampled_from([(), (), (80,), (443,)])),
+    )
+
+
+@cache
+def plans() -> tuple[CompiledPlan, ...]:
+    """The default profile, compiled once."""
+    return read(None, ())[0]
+
+
+def info_of(pod: OraclePod, node: str = "") -> PodInfo:
+    """Return the pod as the scheduler knows it."""
+    start = None if pod.start is None else f"2026-01-01T00:00:{pod.start:02d}Z"
+    return PodInfo.of(
+        make_pod(
+            pod.name,
+            requests={"cpu": f"{pod.cpu}m"} if pod.cpu else {},
+            host_ports=pod.ports,
+            labels={"app": pod.app} if pod.app else {},
+            priority=pod.priority,
+            started=start,
+            node_name=node,
+        )
+    )
+
+
+def budget_of(budget: OracleBudget, number: int) -> PodDisruptionBudget:
+    """Return the budget as the API knows it."""
+    return msgspec.convert(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": f"budget-{number}", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": budget.app}}},
+            "status": {
+                "disruptionsAllowed": budget.allowed,
+                "disruptedPods": dict.fromkeys(budget.disrupted, "2026-01-01T00:00:00Z"),
+            },
+        },
+        PodDisruptionBudget,
+    )
+
+
+def scheduler_of(cluster: OracleCluster) -> Scheduler:
+    """Return a scheduler whose cache holds the cluster."""
+    budgets = [budget_of(budget, i) for i, budget in enumerate(cluster.budgets)]
+    scheduler = assemble(plans(), objects=budgets)
+    for node in cluster.nodes:
+        scheduler.cache.add_node(make_node(node.name, cpu=f"{node.cpu}m", pods=node.pods))
+        for pod in node.running:
+            scheduler.cache.add_pod(info_of(pod, node.name))
+        for pod in node.nominated:
+            scheduler.handle.nominator.nominate(info_of(pod), node.name)
+    return scheduler
+
+
+def decision_for(scheduler: Scheduler, pod: PodInfo) -> Decision:
+    """Decide, with ties broken in one way."""
+    profile = scheduler.profiles["default-scheduler"]
+    return decide(Attempt(QueuedPod(pod), profile), scheduler.handle.nodes, Random(0))
+
+
+def attempt_of(scheduler: Scheduler, pod: PodInfo) -> PreemptionAttempt | None:
+    """Return what the search works with, None if the pod fits somewhere."""
+    evaluation = scheduler.profiles["default-scheduler"].evaluator.evaluate(pod)
+    if evaluation.rejection is not None or (evaluation.filtering.first == FEASIBLE).any():
+        return None
+    nominations = Nominations(scheduler.cache, scheduler.handle.nominator)
+    return PreemptionAttempt(
+        pod,
+        evaluation.state,
+        evaluation.filtering.trial(),
+        scheduler.cache,
+        nominations,
+        nominations.rivals(pod),
+    )

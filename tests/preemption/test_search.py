@@ -1,0 +1,191 @@
+"""The search: what an oracle finds node by node, on any cluster; and nothing is left of it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from policy_sched.framework.status import Code
+from policy_sched.preemption.attempt import PreemptionAttempt
+from policy_sched.preemption.rules import Candidates, default_rules
+from policy_sched.preemption.search import Eviction, PreemptionSearch, Shortlist
+from policy_sched.scheduler.attempt import Preempt, Reject
+from policy_sched.scheduler.loop import Scheduler
+from tests.cluster.tables import picture
+from tests.preemption import oracle
+from tests.preemption.clusters import (
+    OracleCluster,
+    attempt_of,
+    clusters,
+    decision_for,
+    info_of,
+    scheduler_of,
+)
+from tests.preemption.oracle import OracleBudget, OracleCandidate, OracleNode, OraclePod
+
+ALL = Shortlist(100, 100)
+
+
+def search_of(scheduler: Scheduler, shortlist: Shortlist = ALL) -> PreemptionSearch:
+    rules = default_rules(scheduler.handle.pods)
+    return PreemptionSearch(scheduler.cache, scheduler.handle.objects, rules, shortlist)
+
+
+def answers(cluster: OracleCluster) -> dict[str, OracleCandidate | str | list[str]]:
+    return {n.name: oracle.candidate(n, cluster.pod, cluster.budgets) for n in cluster.nodes}
+
+
+def found(scheduler: Scheduler, candidates: Candidates) -> dict[str, tuple[set[str], int]]:
+    """Return the victims' names and the violations by node."""
+    result = {}
+    for place, row in enumerate(candidates.rows.tolist()):
+        infos = [scheduler.cache.pods.infos[i] for i in candidates.victims[:, place] if i >= 0]
+        names = {info.name for info in infos if info is not None}
+        result[scheduler.cache.nodes.names[row]] = names, candidates.violations.item(place)
+    return result
+
+
+def all_rows(scheduler: Scheduler) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    return np.arange(scheduler.cache.nodes.n)
+
+
+def node_by_node(attempt: PreemptionAttempt) -> PreemptionAttempt:
+    attempt.trial.node_by_node = True
+    return attempt
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters())
+def test_candidates_are_those_of_the_oracle(cluster: OracleCluster) -> None:
+    """Victims, violations and reasons, on many nodes at once and on one after the other."""
+    scheduler = scheduler_of(cluster)
+    attempt = attempt_of(scheduler, info_of(cluster.pod))
+    if attempt is None:
+        return
+    expected = {
+        name: ({victim.name for victim in one.victims}, one.violations)
+        for name, one in answers(cluster).items()
+        if isinstance(one, OracleCandidate)
+    }
+    rows = [scheduler.cache.nodes.row_of[name] for name in expected]
+    search = search_of(scheduler)
+    before = picture(scheduler.cache)
+    together = search.dry_run(attempt, np.array(sorted(rows), np.intp))
+    assert found(scheduler, together.candidates) == expected
+    each = search.dry_run(node_by_node(attempt), np.array(sorted(rows), np.intp))
+    assert found(scheduler, each.candidates) == expected
+    after = picture(scheduler.cache)  # it may have columns that were asked for in between
+    assert {key: after[key] for key in before} == before
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters())
+def test_a_decision_is_one_that_the_oracle_accepts(cluster: OracleCluster) -> None:
+    """The best node by the five criteria with its victims, or the whole message."""
+    scheduler = scheduler_of(cluster)
+    decision = decision_for(scheduler, info_of(cluster.pod))
+    told = answers(cluster)
+    candidates = {name: one for name, one in told.items() if isinstance(one, OracleCandidate)}
+    if isinstance(decision, Preempt):
+        assert decision.node in oracle.best(candidates)
+        names = [victim.name for victim in decision.victims]
+        assert names == [victim.name for victim in candidates[decision.node].victims]
+    elif isinstance(decision, Reject):
+        assert not candidates
+        reasons = [one for one in told.values() if not isinstance(one, OracleCandidate)]
+        assert decision.message.endswith(". " + oracle.message(reasons))
+        assert not decision.nominated
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(nominations=False))
+def test_nobody_is_evicted_without_need(cluster: OracleCluster) -> None:
+    """Victims are less important, none could stay, and budgets are kept where they can be."""
+    scheduler = scheduler_of(cluster)
+    decision = decision_for(scheduler, info_of(cluster.pod))
+    if not isinstance(decision, Preempt):
+        return
+    assert all(victim.priority < cluster.pod.priority for victim in decision.victims)
+    (node,) = (node for node in cluster.nodes if node.name == decision.node)
+    gone = {victim.name for victim in decision.victims}
+    staying = [pod for pod in node.running if pod.name not in gone]
+    assert not oracle.reasons(node, staying, cluster.pod)
+    for pod in node.running:
+        if pod.name in gone:
+            assert oracle.reasons(node, [*staying, pod], cluster.pod)
+    told = [one for one in answers(cluster).values() if isinstance(one, OracleCandidate)]
+    if any(one.violations == 0 for one in told):
+        chosen = oracle.candidate(node, cluster.pod, cluster.budgets)
+        assert isinstance(chosen, OracleCandidate)
+        assert chosen.violations == 0
+
+
+def crowd(count: int, *, breaking: int = 0) -> OracleCluster:
+    """Return nodes that are full with one pod each; the first ones' pods may not be disrupted."""
+    nodes = tuple(
+        OracleNode(
+            f"n{i}", 1000, 8, (OraclePod(f"p{i}", 0, 1000, 1, "a" if i < breaking else "b"),)
+        )
+        for i in range(count)
+    )
+    return OracleCluster(nodes, (OracleBudget("a", 0),), OraclePod("new", 10, 1000))
+
+
+def looked_at(scheduler: Scheduler, shortlist: Shortlist, seed: int) -> Eviction:
+    attempt = attempt_of(scheduler, info_of(crowd(1).pod))
+    assert attempt is not None
+    answer = search_of(scheduler, shortlist).search(attempt, all_rows(scheduler), Random(seed))
+    assert isinstance(answer, Eviction)
+    return answer
+
+
+class TestShortlist:
+    """How many candidates are enough."""
+
+    @pytest.mark.parametrize(
+        ("percentage", "absolute", "nodes", "size"),
+        [(10, 100, 5000, 500), (10, 100, 500, 100), (10, 100, 7, 7), (0, 0, 7, 0), (100, 0, 7, 7)],
+    )
+    def test_size(self, percentage: int, absolute: int, nodes: int, size: int) -> None:
+        """A share of the nodes, at least the absolute number, at most all nodes."""
+        assert Shortlist(percentage, absolute).size(nodes) == size
+
+    def test_equal_nodes_take_turns(self) -> None:
+        """The random start decides among equals, and a seed decides about the start."""
+        scheduler = scheduler_of(crowd(5))
+        rows = {looked_at(scheduler, Shortlist(0, 1), seed).row for seed in range(20)}
+        assert rows == set(range(5))
+        assert looked_at(scheduler, ALL, 3).row == looked_at(scheduler, ALL, 3).row
+
+    def test_the_search_goes_on_until_no_budget_breaks(self) -> None:
+        """Enough candidates are not enough while each of them breaks a budget."""
+        scheduler = scheduler_of(crowd(6, breaking=5))
+        for seed in range(10):
+            assert looked_at(scheduler, Shortlist(0, 2), seed).row == 5
+
+    def test_without_rows_there_is_nothing_to_say(self) -> None:
+        """No node can be helped: nobody is asked, and no random number is drawn."""
+        scheduler = scheduler_of(crowd(1))
+        attempt = attempt_of(scheduler, info_of(crowd(1).pod))
+        assert attempt is not None
+        assert search_of(scheduler).search(attempt, np.empty(0, np.intp), Random(0)) == {}
+
+
+def test_a_filter_that_contradicts_itself_is_an_error() -> None:
+    """A node that was rejected, but where every victim can stay, is named."""
+    nodes = (OracleNode("n0", 4000, 8, (OraclePod("p", 0, 1000),)),)
+    scheduler = scheduler_of(OracleCluster(nodes, (), OraclePod("new", 10, 4000)))
+    attempt = attempt_of(scheduler, info_of(OraclePod("new", 10, 4000)))
+    assert attempt is not None
+    small = PreemptionAttempt(
+        info_of(OraclePod("small", 10, 1000)), attempt.state, attempt.trial, attempt.cache,
+        attempt.nominations, {},
+    )  # fmt: skip
+    answer = search_of(scheduler).search(small, all_rows(scheduler), Random(0))
+    assert isinstance(answer, dict)
+    (status,) = answer.values()
+    assert status.code is Code.ERROR
+    assert status.reasons == ('expected at least one victim pod on node "n0"',)
