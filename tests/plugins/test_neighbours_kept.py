@@ -1,0 +1,104 @@
+"""Spread and affinity: what is kept and patched is what a fresh look finds, whatever happened."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.evaluation import Evaluation, Evaluator
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.points import CONFIGURED
+from policy_sched.framework.runner import Runner
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.pod_affinity import InterPodAffinity
+from policy_sched.plugins.topology_spread import PodTopologySpread
+from tests.plugins.neighbourhoods import handle_of, namespace, nodes, pods
+
+NAMES = ["n0", "n1", "n2", "n3"]
+OURS = (PodTopologySpread, InterPodAffinity)
+
+
+def pipeline(handle: Handle) -> Pipeline:
+    plugins = {kind.__name__: kind({}, handle) for kind in OURS}
+    order = {
+        field: [(name, 2) for name, plugin in plugins.items() if point in points_of(plugin)]
+        for field, point in CONFIGURED.items()
+    }
+    return freeze("default-scheduler", plugin_manager(plugins), order)
+
+
+def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
+    assert shared.filtering.statuses() == fresh.filtering.statuses()
+    np.testing.assert_array_equal(shared.filtering.feasible_rows(), fresh.filtering.feasible_rows())
+    assert (shared.scoring is None) == (fresh.scoring is None)
+    if shared.scoring is not None and fresh.scoring is not None:
+        np.testing.assert_array_equal(shared.scoring.total, fresh.scoring.total)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
+    """Pods, nodes and namespaces come, change and go between decisions about equal pods."""
+    cache = Cache()
+    for name in NAMES:
+        cache.add_node(data.draw(nodes(name)))
+    runner = Runner(pipeline(handle_of(cache)))
+    evaluator = Evaluator(runner, cache.nodes)
+    anew = Evaluator(runner, cache.nodes, cached=False)
+    waiting = [data.draw(pods(f"w{i}")) for i in range(2)]
+    running: list[PodInfo] = []
+    for number in range(data.draw(st.integers(1, 8))):
+        step = data.draw(st.sampled_from(["assume", "assume", "forget", "node", "namespace"]))
+        if step == "assume":
+            pod = data.draw(pods(f"r{number}"))
+            cache.assume(pod, data.draw(st.sampled_from(NAMES)))
+            running.append(pod)
+        elif step == "forget" and running:
+            cache.forget(running.pop().uid)
+        elif step == "node":
+            cache.update_node(data.draw(nodes(data.draw(st.sampled_from(NAMES)))))
+        elif step == "namespace":
+            team = data.draw(st.sampled_from(["x", "y"]))
+            cache.set_namespace(
+                namespace(data.draw(st.sampled_from(["default", "other"])), team=team)
+            )
+        for pod in waiting:
+            assert_equal(evaluator.evaluate(pod), anew.evaluate(pod))
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_a_dry_run_is_as_if_it_had_happened(data: st.DataObject) -> None:
+    """AddPod and RemovePod leave the filter where a cluster with that change would have it."""
+    cache = Cache()
+    for name in NAMES:
+        cache.add_node(data.draw(nodes(name)))
+    running = [data.draw(pods(f"r{i}", data.draw(st.sampled_from(NAMES)))) for i in range(4)]
+    for pod in running[1:]:
+        cache.add_pod(pod)
+    pod, moved = data.draw(pods("w")), running[0]
+    row = cache.nodes.row_of[moved.node_name]
+    for kind in OURS:
+        plugin = kind({}, handle_of(cache))
+        state = CycleState()
+        if plugin.pre_filter(state, pod).status.ok:
+            tried = state.clone()
+            plugin.add_pod(tried, pod, moved, row)
+            again = tried.clone()
+            plugin.remove_pod(again, pod, moved, row)
+            before = codes(plugin, state)
+            cache.add_pod(moved)
+            after = CycleState()
+            if plugin.pre_filter(after, pod).status.ok:
+                assert codes(plugin, tried) == codes(plugin, after)
+            cache.remove_pod(moved)
+            assert codes(plugin, again) == before == codes(plugin, state)
+
+
+def codes(plugin: PodTopologySpread | InterPodAffinity, state: CycleState) -> list[int]:
+    found = plugin.filter(state, None).codes
+    return [0] * len(NAMES) if found is None else found.tolist()
