@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from policy_sched.cli.render import Format, exit_code, write_diagnostics
+from policy_sched.cli.render import Format, exit_code, require_files, write_diagnostics
 from policy_sched.profiles.check import check_files
 
 
@@ -26,6 +26,7 @@ def check(
     output
         text: position, line and caret; json; github: annotations for a pull request.
     """
+    require_files(paths)
     diagnostics = check_files(paths)
     write_diagnostics(diagnostics, sys.stdout, output)
     if output == "text" and not diagnostics:

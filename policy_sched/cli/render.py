@@ -17,6 +17,8 @@ FAILED: Final = 1
 UNUSABLE: Final = 2
 """Wrong usage, or a file that cannot be read."""
 
+STDIN: Final = "-"
+
 Format = Literal["text", "json", "github"]
 
 _COLOURS: Final = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
@@ -59,6 +61,16 @@ def github(diagnostic: Diagnostic) -> str:
     lines = [diagnostic.message, diagnostic.context, diagnostic.hint]
     text = "\n".join(line for line in lines if line)
     return f"::{_GITHUB[diagnostic.severity]} {shown}::{_data(text)}"
+
+
+def require_files(paths: Iterable[str]) -> None:
+    """Raise OSError for a path that is not there: that is wrong usage, not a mistake in a file.
+
+    ``-`` is standard input.
+    """
+    for path in paths:
+        if path != STDIN:
+            os.stat(path)
 
 
 def colours_wanted(stream: TextIO) -> bool:

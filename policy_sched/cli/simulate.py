@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +9,16 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.render import FAILED, OK, exit_code, write_diagnostics
+from policy_sched.cli.render import (
+    FAILED,
+    OK,
+    STDIN,
+    exit_code,
+    require_files,
+    write_diagnostics,
+)
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.model.manifests import STDIN, load
+from policy_sched.model.manifests import load
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate import report
 from policy_sched.simulate.cluster_load import load_cluster
@@ -62,9 +68,7 @@ def simulate(
     fail_on
         Exit with 1 if a pod is unschedulable.
     """
-    for path in paths:
-        if path != STDIN:
-            os.stat(path)  # a path that is not there is wrong usage, not a mistake in a file
+    require_files([*paths, *([config] if config else []), *policies])
     manifests = load(paths, sys.stdin)
     if exit_code(manifests.diagnostics) != OK:
         raise PolicyError(manifests.diagnostics)

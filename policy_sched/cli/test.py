@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.render import FAILED, OK
+from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.simulate.scenario import load_scenarios
 from policy_sched.simulate.scenario_report import (
     StepResult,
@@ -38,6 +38,7 @@ def run_scenarios(
     output
         text: differences, then "N of M steps as expected"; json; junit.
     """
+    require_files(files)
     results: list[StepResult] = []
     for file in _scenario_files(files):
         for scenario in load_scenarios(file):

@@ -134,9 +134,10 @@ class _Places:
         return diagnostic(self._file, span, "", "")
 
 
-def _scenario(reader: Reader, path: str, value: object, *, complete: bool) -> Scenario:
+def _scenario(reader: Reader, path: str, value: object, *, complete: bool) -> Scenario | None:
+    if not _is_scenario(reader, value):
+        return None
     fields = reader.mapping(value, (), KEYS)
-    _check_kind(reader, fields)
     folder = FilePath(path).parent
     policies = reader.texts(fields.get("policies"), ("policies",))
     pending = tuple(_pods(reader, fields))
@@ -152,16 +153,20 @@ def _scenario(reader: Reader, path: str, value: object, *, complete: bool) -> Sc
     )
 
 
-def _check_kind(reader: Reader, fields: Plain) -> None:
+def _is_scenario(reader: Reader, value: object) -> bool:
+    """Tell whether a document is of our kind, or of none; of another kind no more is said."""
+    fields = reader.mapping(value, ())
     version, kind = fields.get("apiVersion", API_VERSION), fields.get("kind", KIND)
+    if kind != KIND:
+        message = f'a scenario has kind {KIND}, not "{kind}"'
+        reader.problem(("kind",), WRONG_VALUE, message)
+        return False
     if version != API_VERSION:
         message = f'unknown apiVersion "{version}"'
         reader.problem(
             ("apiVersion",), BAD_API_VERSION, message, hint=f"this version reads {API_VERSION}"
         )
-    if kind != KIND:
-        message = f'a scenario has kind {KIND}, not "{kind}"'
-        reader.problem(("kind",), WRONG_VALUE, message)
+    return isinstance(value, dict)
 
 
 def _name(reader: Reader, fields: Plain) -> str:

@@ -158,3 +158,25 @@ def test_times_are_for_people(cluster: str, capsys: pytest.CaptureFixture[str]) 
         captured = capsys.readouterr()
         assert "decisions/s" in captured.err
         assert "decisions/s" not in captured.out
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say yes."""
+        return True
+
+
+def test_progress_is_for_terminals(
+    cluster: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bar on standard error if that is a terminal, and never on standard output."""
+    run(["simulate", cluster, "-o", "jsonl"])
+    quiet = capsys.readouterr()
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    run(["simulate", cluster, "-o", "jsonl"])
+    assert "deciding" in terminal.getvalue()
+    assert "deciding" not in quiet.err
+    assert capsys.readouterr().out == quiet.out

@@ -162,7 +162,7 @@ class TestTests:
         """Each with its place, also inside short forms and manifests."""
         text = """\
 apiVersion: policysched.dev/v2
-kind: PolicyTset
+kind: PolicyTest
 objects:
 - {node: n1, cpu: abc}
 - {apiVersion: v1, kind: Nod, metadata: {name: x}}
@@ -176,7 +176,6 @@ expect:
         assert problems(written(tmp_path, "tests.yaml", text)) == [
             '1:1 PS704 "name" is missing',
             '1:13 PS706 unknown apiVersion "policysched.dev/v2"',
-            '2:7 PS705 a scenario has kind PolicyTest, not "PolicyTset"',
             f"4:19 PS707 the text 'abc' is not a quantity: {FORMAT_WRONG}",
             "5:26 PS706 unknown kind 'Nod' of 'v1'",
             "7:3 PS705 only pods can be pending",
@@ -185,6 +184,14 @@ expect:
             '10:3 PS704 "pod" is missing',
             "11:9 PS705 default/c is expected twice",
             '11:30 PS705 there is no code "Nope"',
+        ]
+
+    def test_a_document_of_another_kind_is_said_to_be_one(self, tmp_path: Path) -> None:
+        """One sentence, and nothing about keys that this kind would not have."""
+        text = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nspec: {}\n---\n- 1\n"
+        assert problems(written(tmp_path, "tests.yaml", text)) == [
+            '2:7 PS705 a scenario has kind PolicyTest, not "Policy"',
+            "5:1 PS703 this must be a mapping, not a list",
         ]
 
     def test_other_files_are_not_scenarios(self, tmp_path: Path) -> None:
