@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from policy_sched.framework.points import POINTS
 from policy_sched.language.codes import CODES
 from policy_sched.language.environment import RECORDS
 from policy_sched.language.functions import spellings
+from policy_sched.profiles.check import check_files
 
 MANUAL = Path(__file__).parents[2] / "policies" / "README.md"
 
@@ -41,3 +43,19 @@ def test_nothing_is_left_without_a_meaning() -> None:
     """Each row of the reference ends in a sentence, not in an empty cell."""
     rows = [line for line in manual.reference().splitlines() if line.startswith("| `")]
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def yaml_blocks() -> list[str]:
+    """Return the YAML examples of the manual."""
+    return re.findall(
+        r"^```yaml\n(.*?)^```", MANUAL.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+def test_the_examples_load_without_a_problem(tmp_path: Path) -> None:
+    """What the manual shows can be copied: policies and the configuration that enables them."""
+    blocks = yaml_blocks()
+    assert len(blocks) == 2
+    for number, block in enumerate(blocks):
+        (tmp_path / f"{number}.yaml").write_text(block)
+    assert check_files([str(tmp_path)]) == []

@@ -22,10 +22,23 @@ CONFIG = {
         {
             "schedulerName": "default-scheduler",
             "plugins": {
-                "multiPoint": {
-                    "enabled": [{"name": "TaintsInPython", "weight": 3}],
+                # In TaintToleration's place, so that the first reason of a node stays the first.
+                "filter": {
+                    "disabled": [{"name": "*"}],
+                    "enabled": [
+                        {"name": "NodeUnschedulable"},
+                        {"name": "NodeName"},
+                        {"name": "TaintsInPython"},
+                        {"name": "NodeAffinity"},
+                        {"name": "NodePorts"},
+                        {"name": "NodeResourcesFit"},
+                    ],
+                },
+                "preScore": {"disabled": [{"name": "TaintToleration"}]},
+                "score": {
                     "disabled": [{"name": "TaintToleration"}],
-                }
+                    "enabled": [{"name": "TaintsInPython", "weight": 3}],
+                },
             },
         }
     ],
