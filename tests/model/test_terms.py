@@ -1,4 +1,4 @@
-"""Compiled affinity terms and spread constraints: shared by equal pods, with upstream's defaults."""
+"""Compiled affinity terms and spread constraints: shared by equal pods, defaults as upstream."""
 
 from __future__ import annotations
 
