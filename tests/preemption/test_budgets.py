@@ -1,0 +1,95 @@
+"""Disruption budgets: whom they cover, and from which victim on they break."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from policy_sched.cluster.api_objects import ApiObjects
+from policy_sched.cluster.cache import Cache
+from policy_sched.model.disruption import PodDisruptionBudget
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.preemption.budgets import Budgets, running_count
+from policy_sched.testing import make_node, make_pod
+
+PODS = [
+    {"labels": {"app": "a"}},
+    {"labels": {"app": "a", "tier": "x"}},
+    {"labels": {"app": "b"}},
+    {"labels": {}},
+    {"labels": {"app": "a"}, "namespace": "other"},
+]
+
+
+def budget(selector: object, allowed: int = 0, disrupted: tuple[str, ...] = ()) -> object:
+    value = {
+        "metadata": {"name": f"b{id(selector)}", "namespace": "default"},
+        "spec": {"selector": selector},
+        "status": {
+            "disruptionsAllowed": allowed,
+            "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"),
+        },
+    }
+    return msgspec.convert(value, PodDisruptionBudget)
+
+
+def violating(*budgets: object) -> list[int]:
+    """Return the numbers of the pods, all on one node, that would break a budget."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    for number, pod in enumerate(PODS):
+        cache.add_pod(PodInfo.of(make_pod(f"p{number}", node_name="n", **pod)))
+    block = np.arange(len(PODS)).reshape(-1, 1)
+    victims = np.ones(block.shape, np.bool_)
+    found = Budgets(ApiObjects(budgets), cache.pods).violating(block, victims)
+    return [] if found is None else np.flatnonzero(found[:, 0]).tolist()
+
+
+def expression(operator: str, *values: str, key: str = "app") -> object:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "covered"),
+    [
+        ({"matchLabels": {"app": "a"}}, [0, 1]),
+        ({"matchLabels": {"app": "a", "tier": "x"}}, [1]),
+        (expression("In", "a", "b"), [0, 1, 2]),
+        (expression("NotIn", "a"), [2]),
+        (expression("Exists"), [0, 1, 2]),
+        (expression("DoesNotExist", key="tier"), [0, 2]),
+        ({}, []),
+        (None, []),
+        (expression("Near"), []),
+    ],
+)
+def test_a_budget_covers_what_its_selector_selects(selector: object, covered: list[int]) -> None:
+    """In its namespace, labelled pods only; an empty or broken selector covers nothing."""
+    assert violating(budget(selector)) == covered
+
+
+def test_the_most_important_pods_use_the_budget_up() -> None:
+    """With one disruption allowed the second victim breaks it."""
+    assert violating(budget({"matchLabels": {"app": "a"}}, allowed=1)) == [1]
+    assert violating(budget({"matchLabels": {"app": "a"}}, allowed=2)) == []
+
+
+def test_pods_that_are_going_already_do_not_count() -> None:
+    """A disrupted pod neither breaks the budget nor uses it up."""
+    selector = {"matchLabels": {"app": "a"}}
+    assert violating(budget(selector, disrupted=("p0",))) == [1]
+    assert violating(budget(selector, allowed=1, disrupted=("p0", "nobody"))) == []
+
+
+def test_one_broken_budget_is_enough() -> None:
+    """A pod of several budgets breaks any of them."""
+    spare = budget({"matchLabels": {"app": "a"}}, allowed=9)
+    assert violating(spare, budget({"matchLabels": {"tier": "x"}})) == [1]
+
+
+def test_a_running_count_goes_down_each_column() -> None:
+    """It equals numpy's sum along the first axis, for no lines and many."""
+    for shape in [(0, 3), (1, 3), (5, 4)]:
+        flags = np.random.default_rng(1).random(shape) < 0.5
+        np.testing.assert_array_equal(running_count(flags), np.cumsum(flags, axis=0))

@@ -1,0 +1,215 @@
+"""Making room: who is told to go, what is said of it, and to whom the room is promised."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+
+from policy_sched.client.memory import Event, MemoryClient
+from policy_sched.errors import ClusterError
+from policy_sched.framework.status import Code
+from policy_sched.framework.waiting_pods import WaitingPod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.scheduler.attempt import Attempt, Preempt
+from policy_sched.scheduler.loop import Outcome, Scheduler
+from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.scheduler.wiring import assemble, read
+from policy_sched.testing import make_node, make_pod
+
+PLANS = read(None, ())[0]
+FULL = "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def full_node(*pods: PodInfo, client: MemoryClient | None = None) -> Scheduler:
+    """Return a scheduler with one node of 2 cpus and these pods on it."""
+    scheduler = assemble(PLANS, client=client)
+    scheduler.cache.add_node(make_node("n0", cpu="2"))
+    for pod in pods:
+        scheduler.cache.add_pod(pod)
+    return scheduler
+
+
+def low(name: str = "low", *, leaving: str | None = None, **spec: object) -> PodInfo:
+    """Return a pod of 1 cpu on the node; ``leaving``: the reason of its DisruptionTarget."""
+    given = {"cpu": "1", "node_name": "n0", "started": "2026-01-01T00:00:01Z", **spec}
+    pod = make_pod(name, **given)  # type: ignore[arg-type]  # keywords of make_pod
+    if leaving is not None:
+        value = msgspec.to_builtins(pod)
+        value["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": leaving}
+        value["status"]["conditions"] = [condition]
+        pod = msgspec.convert(value, type(pod))
+    return PodInfo.of(pod)
+
+
+def high(**spec: object) -> PodInfo:
+    return PodInfo.of(make_pod(**{"name": "high", "cpu": "2", "priority": 10, **spec}))  # type: ignore[arg-type]  # keywords of make_pod
+
+
+def run(scheduler: Scheduler, pod: PodInfo) -> Outcome:
+    assert scheduler.add_pod(pod) is None
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    return outcome
+
+
+def client_of(scheduler: Scheduler) -> MemoryClient:
+    client = scheduler.handle.client
+    assert isinstance(client, MemoryClient)
+    return client
+
+
+def test_victims_are_told_to_go_and_the_room_is_promised() -> None:
+    """Condition, deletion, event, nomination: as upstream; the victims still run."""
+    scheduler = full_node(low("a"), low("b"))
+    pod = high()
+    outcome = run(scheduler, pod)
+    assert outcome.message == FULL
+    assert outcome.node == ""
+    client = client_of(scheduler)
+    text = "default-scheduler: preempting to accommodate a higher priority pod"
+    assert client.disruptions == {"default/a": text, "default/b": text}
+    assert sorted(client.deleted) == ["default/a", "default/b"]
+    note = "Preempted by pod default/high on node n0"
+    assert client.events == [
+        Event("default/a", "Normal", "Preempted", "Preempting", note),
+        Event("default/b", "Normal", "Preempted", "Preempting", note),
+        Event("default/high", "Warning", "FailedScheduling", "Scheduling", FULL),
+    ]
+    assert client.nominations == {"default/high": "n0"}
+    assert client.conditions == {"default/high": ("Unschedulable", FULL)}
+    assert scheduler.handle.nominator.node_of(pod.uid) == "n0"
+    assert scheduler.cache.nodes.pod_total == 2
+    assert scheduler.cache.check() == []
+
+
+def test_a_decision_changes_nothing() -> None:
+    """Deciding to preempt evicts nobody; enacting it does."""
+    scheduler = full_node(low())
+    attempt = Attempt(QueuedPod(high()), scheduler.profiles["default-scheduler"])
+    decision = decide(attempt, scheduler.handle.nodes, Random(0))
+    assert isinstance(decision, Preempt)
+    assert (decision.node, [v.name for v in decision.victims]) == ("n0", ["low"])
+    assert decision.plugin == "DefaultPreemption"
+    assert client_of(scheduler).events == []
+    assert len(scheduler.handle.nominator) == 0
+
+
+def test_the_pod_takes_its_room_when_the_victims_are_gone() -> None:
+    """The second attempt binds, and the promise is kept no longer than that."""
+    victim, pod = low(), high()
+    scheduler = full_node(victim)
+    run(scheduler, pod)
+    scheduler.cache.remove_pod(victim)
+    assert run(scheduler, pod).node == "n0"
+    assert len(scheduler.handle.nominator) == 0
+
+
+def test_lower_nominations_to_the_node_are_taken_back() -> None:
+    """Less important pods may not fit any more; equal ones keep their promise."""
+    scheduler = full_node(low())
+    others = [high(name=f"other-{p}", cpu="0", priority=p) for p in (5, 10)]
+    for other in others:
+        scheduler.handle.nominator.nominate(other, "n0")
+        client_of(scheduler).nominations[other.uid] = "n0"
+    run(scheduler, high())
+    assert client_of(scheduler).nominations == {"default/other-10": "n0", "default/high": "n0"}
+    assert scheduler.handle.nominator.node_of(others[0].uid) == ""
+
+
+def test_a_waiting_victim_is_sent_back() -> None:
+    """A pod that waits for permission is not in the cluster: it is rejected, not deleted."""
+    scheduler = full_node()
+    victim = low(node_name="")
+    scheduler.cache.assume(victim, "n0")
+    waiting = WaitingPod(victim, "n0", {"Gate": 60.0}, 0.0)
+    scheduler.handle.waiting_pods.add(waiting)
+    run(scheduler, high())
+    status = waiting.answer(0.0)
+    assert status is not None
+    assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, ("preempted",))
+    assert status.plugin == "DefaultPreemption"
+    client = client_of(scheduler)
+    assert (client.deleted, client.disruptions) == ([], {})
+    note = "Preempted by pod default/high on node n0 (in kube-scheduler memory)."
+    assert client.events[0].note == note
+
+
+def test_victims_on_their_way_out_are_left_alone() -> None:
+    """No second deletion, and no event; the promise is made."""
+    scheduler = full_node(low(leaving="Eviction"))
+    run(scheduler, high())
+    client = client_of(scheduler)
+    assert (client.deleted, client.disruptions) == ([], {})
+    assert client.nominations == {"default/high": "n0"}
+
+
+class TestEligibility:
+    """Who may evict others."""
+
+    def test_never_means_never(self) -> None:
+        """The policy Never ends the question; an older promise stays."""
+        scheduler = full_node(low())
+        pod = high(preemption_policy="Never", nominated_node_name="n0")
+        outcome = run(scheduler, pod)
+        assert outcome.message == f"{FULL} preemption: not eligible due to preemptionPolicy=Never."
+        assert scheduler.handle.nominator.node_of(pod.uid) == "n0"
+
+    def test_the_last_victims_are_waited_for(self) -> None:
+        """While pods leave the nominated node for it, the pod evicts nobody else."""
+        scheduler = full_node(low(leaving="PreemptionByScheduler"), low("other"))
+        outcome = run(scheduler, high(nominated_node_name="n0"))
+        tail = "preemption: not eligible due to a terminating pod on the nominated node."
+        assert outcome.message == f"{FULL} {tail}"
+        assert client_of(scheduler).deleted == []
+
+    @pytest.mark.parametrize(
+        "leaving",
+        [
+            low(leaving="EvictionByEvictionAPI"),
+            low(leaving="PreemptionByScheduler", priority=10),
+        ],
+    )
+    def test_others_that_leave_are_not_waited_for(self, leaving: PodInfo) -> None:
+        """Pods that go for another reason, or that it could not evict, do not count."""
+        scheduler = full_node(leaving, low("other"))
+        run(scheduler, high(nominated_node_name="n0", cpu="1"))
+        assert client_of(scheduler).deleted == ["default/other"]
+
+    def test_a_hopeless_nomination_does_not_hold_back(self) -> None:
+        """Where no eviction can help any more the pod looks elsewhere."""
+        scheduler = full_node(low(leaving="PreemptionByScheduler"))
+        scheduler.cache.update_node(make_node("n0", cpu="2", taints=["gone=:NoSchedule"]))
+        scheduler.cache.add_node(make_node("n1", cpu="2"))
+        scheduler.cache.add_pod(low("victim", node_name="n1"))
+        run(scheduler, high(nominated_node_name="n0"))
+        assert client_of(scheduler).nominations == {"default/high": "n1"}
+
+
+def test_where_nothing_helps_an_older_promise_is_taken_back() -> None:
+    """The pod's nomination is cleared with the message that says why."""
+    scheduler = full_node(low(priority=10))
+    client_of(scheduler).nominations["default/high"] = "n0"
+    outcome = run(scheduler, high(nominated_node_name="n0"))
+    assert outcome.message == (
+        f"{FULL} preemption: 0/1 nodes are available: "
+        "1 No preemption victims found for incoming pod."
+    )
+    assert client_of(scheduler).nominations == {}
+    assert len(scheduler.handle.nominator) == 0
+
+
+def test_a_refused_eviction_promises_nothing() -> None:
+    """The cluster's words are in the message, and the pod is nominated nowhere."""
+
+    class Refusing(MemoryClient):
+        def delete_pod(self, pod: PodInfo) -> None:
+            raise ClusterError(f"pods {pod.name} is forbidden")
+
+    scheduler = full_node(low(), client=Refusing())
+    outcome = run(scheduler, high())
+    assert outcome.message == f"{FULL} preemption: pods low is forbidden"
+    assert len(scheduler.handle.nominator) == 0
