@@ -256,7 +256,8 @@ class BoundPolicy:
             errors = out[root.error]
             if np.any(errors):
                 result = np.where(errors, instead, result)
-        return result if result.dtype == np.int64 else result.astype(np.int64)
+        scores: Scores = result.astype(np.int64, copy=False)
+        return scores
 
     def normalize(self, scores: Scores) -> Scores:
         """Return the scores of the feasible rows within 0..100; failed ones are 0."""

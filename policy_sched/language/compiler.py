@@ -167,8 +167,7 @@ class PolicyCompiler:
             self._problem(
                 checked,
                 "PS510",
-                "a normalize expression that reads more than score and scores"
-                " is not supported yet",
+                "a normalize expression that reads more than score and scores is not supported yet",
             )
         return unit
 
@@ -201,5 +200,3 @@ def make_unit(low: Lowering, values: Sequence[Val]) -> Unit:
         tuple(low.build.sites),
         any(root.error is not None for root in roots),
     )
-
-

@@ -56,7 +56,7 @@ class BoundExpression:
     def vector(
         self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp] | None = None
     ) -> tuple[list[Any], list[int]]:
-        """Return a value and an error (0, or 601..607) per row; a value under an error is garbage."""
+        """Return a value and an error (0, or 601..607) per row; values under errors are garbage."""
         n = self.table.n if rows is None else len(rows)
         chosen = slice(0, n) if rows is None else rows
         with np.errstate(all="ignore"):
@@ -114,5 +114,3 @@ def compile_expression(
 def error_name(number: int) -> str:
     """Return the kind of an error by its number in the catalogue, such as ``overflow``."""
     return KINDS[number - FIRST_ERROR] if number else ""
-
-

@@ -50,8 +50,8 @@ hasPreferredTerms(raw) -> bool | | Whether a node affinity of params has preferr
 selector(string) -> selector | | A label selector, such as "tier in (web, api), !legacy".
 selector.matches(map(string, string)) -> bool | | Whether the labels satisfy the selector.
 resources.fitsIn(resources) -> bool | | Whether every amount above zero is within the other's.
-resources.fitsIn(resources, list(string)) -> bool | | As fitsIn, but these names are not looked at.
-resources.fitsIn(resources, list(string), list(string)) -> bool | | Nor names of these groups.
+resources.fitsIn(resources, list(string)) -> bool | | As fitsIn, without these extended resources.
+resources.fitsIn(resources, list(string), list(string)) -> bool | | Nor of these groups.
 resources.names() -> list(string) | | cpu, memory, ephemeral-storage, then the others by name.
 isScalarResource(string) -> bool | | Whether it is extended, huge pages or an attachable volume.
 isExtendedResource(string) -> bool | | Whether it is a resource that a device plugin advertises.

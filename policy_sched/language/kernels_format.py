@@ -90,8 +90,8 @@ def _clause(letter: str, precision: int, value: Any, kind: Type) -> str:
     raise Fault(CONVERSION)
 
 
-def formatter(kind: Type) -> Callable[[str, Sequence[Any]], str]:
-    """Return the kernel of format for arguments of one type."""
+def formatter(kinds: Sequence[Type], others: Type) -> Callable[[str, Sequence[Any]], str]:
+    """Return the kernel of format for arguments of some types, and of one for those beyond."""
 
     def formatted(form: str, items: Sequence[Any]) -> str:
         parts: list[str] = []
@@ -105,6 +105,7 @@ def formatter(kind: Type) -> Callable[[str, Sequence[Any]], str]:
             if used >= len(items):
                 raise Fault(OUT_OF_RANGE)
             precision = int(found[1]) if found[1] else _DEFAULT_PRECISION
+            kind = kinds[used] if used < len(kinds) else others
             parts.append(_clause(found[2], precision, items[used], kind))
             used += 1
         if "%" in form[at:]:

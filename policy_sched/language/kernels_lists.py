@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from policy_sched.language.faults import Fault, Some
@@ -125,7 +126,7 @@ def ordered(items: Sequence[Any]) -> list[Any]:
 
 def is_sorted(items: Sequence[Any]) -> bool:
     """Tell whether no element is less than the one before it."""
-    return not any(b < a for a, b in zip(items, items[1:], strict=False))
+    return not any(b < a for a, b in pairwise(items))
 
 
 def weighted_mean(values: Sequence[int], weights: Sequence[int]) -> int:
@@ -204,7 +205,6 @@ TOTAL: Final[dict[str, Function]] = {
     "join_list_string": lambda items, separator: separator.join(items),
 }
 PARTIAL: Final[dict[str, Function]] = {
-    "sum_list": total,
     "min_list": _extreme(operator.lt),
     "max_list": _extreme(operator.gt),
     "math_least_list": _extreme(operator.lt),

@@ -181,8 +181,7 @@ def greatest(*numbers: Any) -> Any:
     """Return the first of the greatest arguments."""
     best = numbers[0]
     for number in numbers[1:]:
-        if number > best:
-            best = number
+        best = max(best, number)
     return best
 
 
@@ -190,8 +189,7 @@ def least(*numbers: Any) -> Any:
     """Return the first of the least arguments."""
     best = numbers[0]
     for number in numbers[1:]:
-        if number < best:
-            best = number
+        best = min(best, number)
     return best
 
 

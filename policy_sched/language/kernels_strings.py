@@ -14,9 +14,8 @@ from policy_sched.language.kernels_format import quoted
 
 Function = Callable[..., Any]
 #: Unicode's White_Space, as Go's strings.TrimSpace has it.
-_SPACE: Final = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
-    + "".join(chr(c) for c in range(0x2000, 0x200B))
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    chr(c) for c in range(0x2000, 0x200B)
 )
 _LOWER: Final = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {c: c - 32 for c in range(ord("a"), ord("z") + 1)}

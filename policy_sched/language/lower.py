@@ -1,4 +1,4 @@
-"""Lowers a typed tree: one case for each kind of node, and what the names of the environment are."""
+"""Lowers a typed tree: one case for each kind of node, and the environment's names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OBJECTS = {
 }
 
 
-def lower(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: C901, PLR0911, PLR0912  # a case each
+def lower(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: PLR0911  # a case each
     """Return the abstract value of an expression."""
     match core:
         case Const():
@@ -135,5 +135,3 @@ def make_lowering(
     low = Lowering(lower, functions)
     low.globals["params"] = Static(dict(params), params_type)
     return low
-
-

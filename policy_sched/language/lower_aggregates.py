@@ -17,10 +17,10 @@ from policy_sched.language.abstract import (
 )
 from policy_sched.language.ir import OVERFLOW, Op
 from policy_sched.language.kernels import KERNELS
-from policy_sched.language.kernels_lists import double_total
+from policy_sched.language.kernels_lists import double_total, total
 from policy_sched.language.lower_lists import wide_count
 from policy_sched.language.lower_loops import MAX_LENGTH, count, run_loop
-from policy_sched.language.lower_numbers import extreme, whole
+from policy_sched.language.lower_numbers import double, extreme, whole
 from policy_sched.language.lowering import Lowering, Refusal, element_type
 from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Span
@@ -53,7 +53,7 @@ def _where_masked(low: Lowering, mask: Val | None, item: Val, zero: Op) -> Val:
     if mask is None:
         return item
     op = low.op("where", mask.op, item.op, zero, rep=item.op.rep)
-    found = ranges.hull(low.range(item), ranges.point(zero.data if zero.rep == "i" else 0.0))
+    found = ranges.hull(low.range(item), ranges.point(0 if zero.rep == "i" else 0.0))
     return Val(op, None, item.type, found)
 
 
@@ -63,6 +63,8 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
     rep = rep_of(kind)
     if rep not in "if" or (isinstance(kind, QuantityType) and kind.dimension == "free"):
         raise Refusal("PS510", f"the sum of a {value.type} is not supported yet", span)
+    if isinstance(value, Static):
+        return low.fold(double_total if rep == "f" else total, [value.value], result, span)
     if isinstance(value, Wide):
         return _sum_of_wide(low, value, result, span, rep)
     if isinstance(value, Comprehension):
@@ -70,30 +72,28 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
         if rep == "f":
             return run_loop(low, value, "sum_double", inner.op, result, "f")
         one = low.range(inner)
-        total = ranges.mul(one, Interval(0, MAX_LENGTH))
-        site = 0 if ranges.fits(total) else low.build.site(OVERFLOW, "", span)
+        bounds = ranges.mul(one, Interval(0, MAX_LENGTH))
+        site = 0 if ranges.fits(bounds) else low.build.site(OVERFLOW, "", span)
         return run_loop(
-            low, value, "sum_int", inner.op, result, "i", site=site, interval=ranges.cut(total)
+            low, value, "sum_int", inner.op, result, "i", site=site, interval=ranges.cut(bounds)
         )
     if rep == "f":
         return low.call(double_total, [low.val(value)], result, span)
-    return low.call(KERNELS["sum_list"].function, [low.val(value)], result, span, fallible=True)
+    return low.call(total, [low.val(value)], result, span, fallible=True)
 
 
 def _sum_of_wide(low: Lowering, value: Wide, result: Type, span: Span, rep: str) -> Abstract:
     zero = low.build.const(0 if rep == "i" else 0.0, rep)
-    start = Static(0 if rep == "i" else 0.0, result)
-    total = low.val(start)
+    found = low.val(Static(0 if rep == "i" else 0.0, result))
     for mask, item in value.items:
         part = _where_masked(low, mask, low.plain(item), zero)
         if rep == "f":
-            found = ranges.double_add(low.range(total), low.range(part))
-            total = Val(low.op("fadd", total.op, part.op, rep="f"), total.err, result, found)
-        elif total.op is zero:
-            total = Val(part.op, part.err, result, part.range)
+            found = double(low, "fadd", found, part)
+        elif found.op is zero:
+            found = Val(part.op, part.err, result, low.range(part))
         else:
-            total = whole(low, "add", total, part, result, span)
-    return Val(total.op, low.first(value.err, total.err), result, total.range)
+            found = whole(low, "add", found, part, result, span)
+    return Val(found.op, low.first(value.err, found.err), result, found.range)
 
 
 def _flat(low: Lowering, value: Wide) -> tuple[list[Op], Interval]:
@@ -119,9 +119,7 @@ def _statistic(name: str) -> Handler:
             return low.call(kernel.function, [low.val(value)], result, span)
         ops, found = _flat(low, value)
         interval = (
-            ranges.mean(found)
-            if name == "wide_mean"
-            else ranges.deviation(found, len(value.items))
+            ranges.mean(found) if name == "wide_mean" else ranges.deviation(found, len(value.items))
         )
         return Val(low.op(name, *ops, rep="f"), value.err, DOUBLE, interval)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from policy_sched.language.abstract import (
     Abstract,
-    Comprehension,
     Static,
     Val,
     Wide,
@@ -28,6 +27,7 @@ from policy_sched.language.lower_logic import (
     value_of,
     with_error,
 )
+from policy_sched.language.lower_loops import MAX_LENGTH
 from policy_sched.language.lower_numbers import (
     BINARY,
     aligned,
@@ -43,12 +43,11 @@ from policy_sched.language.lower_numbers import (
     whole,
 )
 from policy_sched.language.lower_quantities import QUANTITIES
-from policy_sched.language.lower_loops import MAX_LENGTH
 from policy_sched.language.lower_records import has
 from policy_sched.language.lower_scheduler import SCHEDULER
 from policy_sched.language.lowering import Env, Lowering, Refusal, element_type
 from policy_sched.language.ranges import Interval
-from policy_sched.language.typed import Call, Span
+from policy_sched.language.typed import Call, ListLit, Span
 from policy_sched.language.types import DOUBLE, QuantityType, Type
 
 Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
@@ -62,6 +61,9 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
         lower = or_value if name.startswith("orValue") else or_optional
         return lower(low, first, core.args[1], env, result)
     args = [low.lower(arg, env) for arg in core.args]
+    if name == "format_string_list" and isinstance(core.args[1], ListLit):
+        kinds = [element.type for element in core.args[1].elements]
+        return _format_as(low, args, kinds, result, span)
     quantities = [a for a in args if isinstance(a.type, QuantityType)]
     if quantities and all(_is_free(q) for q in quantities) and name in FREE:
         return _apply(low, FREE[name], args, result, span)
@@ -95,9 +97,7 @@ def _apply(
     )
 
 
-def _binary(
-    low: Lowering, name: str, args: list[Abstract], result: Type, span: Span
-) -> Abstract:
+def _binary(low: Lowering, name: str, args: list[Abstract], result: Type, span: Span) -> Abstract:
     left, right = args
     kind = result
     if isinstance(left.type, QuantityType) and isinstance(right.type, QuantityType):
@@ -132,8 +132,22 @@ def _unequal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> 
 
 def _in_list(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     item, listed = args
-    if isinstance(listed, Comprehension):
-        listed = low.val(listed)
+    found = _member(low, item, listed, span)
+    if found is None:
+        return _apply(low, KERNELS["in_any_list"], args, result, span)
+    return with_error(low, found, low.first(item.err, listed.err))
+
+
+def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    listed, item = args
+    found = _member(low, item, listed, span)
+    if found is None:
+        return _apply(low, KERNELS["includes_list_any"], args, result, span)
+    return with_error(low, found, low.first(listed.err, item.err))
+
+
+def _member(low: Lowering, item: Abstract, listed: Abstract, span: Span) -> Abstract | None:
+    """Return whether an element equals ``item``, their errors apart; None if that needs a loop."""
     if isinstance(listed, Static) and rep_of(item.type) != "o" and len(listed.value) <= _FEW:
         element = element_type(listed.type)
         listed = Wide(tuple((None, Static(x, element)) for x in listed.value), None, listed.type)
@@ -142,9 +156,8 @@ def _in_list(low: Lowering, args: list[Abstract], result: Type, span: Span) -> A
         for mask, other in listed.items:
             same = equality(low, item, other, span)
             parts.append(same if mask is None else combine(low, [mask, same], every=True))
-        found = combine(low, [_bare(p) for p in parts], every=False)
-        return with_error(low, found, low.first(item.err, listed.err))
-    return _apply(low, KERNELS["in_any_list"], [item, listed], result, span)
+        return combine(low, [_bare(p) for p in parts], every=False)
+    return None
 
 
 _FEW: Final = 8
@@ -225,7 +238,13 @@ def _plus_int(sign: str) -> Handler:
 
 
 def _formatted(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
-    kernel = Kernel(formatter(element_type(args[1].type)), True)
+    return _format_as(low, args, (), result, span)
+
+
+def _format_as(
+    low: Lowering, args: list[Abstract], kinds: Sequence[Type], result: Type, span: Span
+) -> Abstract:
+    kernel = Kernel(formatter(kinds, element_type(args[1].type)), True)
     return _apply(low, kernel, args, result, span)
 
 
@@ -252,7 +271,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "ne_any_any": _unequal,
     "not_bool": lambda low, args, _r, _s: opposite(low, args[0]),
     "in_any_list": _in_list,
-    "includes_list_any": lambda low, args, r, s: _in_list(low, [args[1], args[0]], r, s),
+    "includes_list_any": _includes,
     "in_any_map": _in_map,
     "in_string_resources": _in_map,
     "double_int": _one(to_double),
@@ -276,5 +295,8 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "hasValue_optional": lambda low, args, _r, _s: has_value(low, args[0]),
     "value_optional": lambda low, args, r, s: value_of(low, args[0], r, s),
     "size_string": _string_size,
-    **{f"{kind}_{kind}": _same for kind in ("int", "double", "string", "bool", "duration", "timestamp")},
+    **{
+        f"{kind}_{kind}": _same
+        for kind in ("int", "double", "string", "bool", "duration", "timestamp")
+    },
 }

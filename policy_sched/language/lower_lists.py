@@ -27,10 +27,12 @@ from policy_sched.language.typed import ListLit, Macro, MapLit, Span
 from policy_sched.language.types import (
     BOOL,
     INT,
+    UNKNOWN,
     MapType,
     OptionalType,
     Type,
     list_of,
+    optional_of,
 )
 
 #: Constant lists up to this length are unrolled.
@@ -43,6 +45,8 @@ def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
     errors: list[Op | None] = []
     for element, optional in zip(core.elements, core.optional, strict=True):
         value = low.lower(element, env)
+        if isinstance(value, Comprehension):
+            value = low.val(value)  # its errors are the literal's, whoever reads the element
         mask: Static | Val | None = None
         if optional:
             found = low.opt(value)
@@ -63,8 +67,9 @@ def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
     for key_core, value_core, optional in zip(core.keys, core.values, core.optional, strict=True):
         key, value = low.lower(key_core, env), low.lower(value_core, env)
         if not isinstance(key, Static) or not isinstance(value, Static):
-            raise Refusal("PS510", "a map of values that are not constant is not supported yet",
-                          core.span)
+            raise Refusal(
+                "PS510", "a map of values that are not constant is not supported yet", core.span
+            )
         if optional:
             if value.value is None:
                 continue
@@ -117,15 +122,18 @@ def as_list(low: Lowering, value: Abstract) -> Abstract:
 
 
 def _keys(low: Lowering, value: Abstract) -> Abstract:
+    return as_list(low, _sorted_keys(low, value))
+
+
+def _sorted_keys(low: Lowering, value: Abstract) -> Static | Val:
     kind = value.type
     assert isinstance(kind, MapType)
     keys = list_of(kind.key)
     if isinstance(value, Static):
-        return as_list(low, Static(sorted(value.value), keys))
+        return Static(sorted(value.value), keys)
     if isinstance(value, NodeMap) and value.family == "image":
-        raise Refusal("PS510", "iterating over node.images is not supported yet",
-                      Span(0, 0))
-    return over(low, low.call(sorted_keys, [low.val(value)], keys, Span(0, 0)))
+        raise Refusal("PS510", "iterating over node.images is not supported yet", Span(0, 0))
+    return low.call(sorted_keys, [low.val(value)], keys, Span(0, 0))
 
 
 def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
@@ -166,8 +174,7 @@ def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> A
         items: tuple[tuple[Val | None, Abstract], ...] = tuple((None, n[second]) for n in names)
         return _unrolled(low, core, Wide(items, None, kind), names, env)
     if isinstance(kind, MapType):
-        loop = _keys(low, operand)
-        assert isinstance(loop, Comprehension)
+        loop = over(low, low.val(_sorted_keys(low, operand)))
         whole = low.val(operand)
         key = low.val(loop.value)
         default = Val(low.build.const(default_of(kind.value), "o"), None, kind.value)
@@ -274,7 +281,9 @@ def wide_count(low: Lowering, listed: Wide) -> Abstract:
     masks = [m.op for m, _ in listed.items if m is not None]
     always = len(listed.items) - len(masks)
     if not masks:
-        return with_error(low, Static(always, INT), listed.err) if listed.err else Static(always, INT)
+        return (
+            with_error(low, Static(always, INT), listed.err) if listed.err else Static(always, INT)
+        )
     masks += [low.true()] * always
     op = low.op("wide_count", *masks, rep="i")
     return Val(op, listed.err, INT, Interval(always, len(listed.items)))
@@ -325,7 +334,8 @@ def _optional_map(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Ab
     found = low.opt(operand)
     result = core.type
     assert core.body is not None
-    assert isinstance(result, OptionalType)
+    if not isinstance(result, OptionalType):
+        result = optional_of(UNKNOWN)  # of an element type that nothing settled
     if isinstance(found.present, Static) and not found.present.value:
         return with_error(low, Static(None, result), found.err)
     test = found.present if isinstance(found.present, Val) else None

@@ -161,12 +161,11 @@ def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
         left, right, _ = aligned(low, a, b, span)
     else:
         left, right = low.val(a), low.val(b)
-    if a.type == STRING or b.type == STRING:
+    if STRING in (a.type, b.type):
         left, right = _comparable(low, left, right)
     error = low.first(left.err, right.err)
     if rep_of(left.type) == "o":
-        found = low.call(equal, [left, right], BOOL, span)
-        return found
+        return low.call(equal, [left, right], BOOL, span)
     if left.op is right.op and left.op.rep != "f":
         return Val(low.true(), error, BOOL, BOOLS) if error else Static(True, BOOL)
     return Val(low.op("eq", left.op, right.op, rep="b"), error, BOOL, BOOLS)
@@ -177,10 +176,16 @@ def _comparable(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
     if a.op.rep == b.op.rep:
         return a, b
     if a.op.rep == "c" and b.op.level is Level.SCALAR:
-        return a, Val(low.op("find", b.op, rep="i"), b.err, b.type)
+        return a, _sought(low, b, a.op)
     if b.op.rep == "c" and a.op.level is Level.SCALAR:
-        return Val(low.op("find", a.op, rep="i"), a.err, a.type), b
+        return _sought(low, a, b.op), b
     return low.plain(a), low.plain(b)
+
+
+def _sought(low: Lowering, text: Val, among: Op) -> Val:
+    """Return the code of a text to be compared with codes; one that no column holds may be -1."""
+    kind = "find" if among.kind == "column" else "code"
+    return Val(low.op(kind, text.op, rep="c"), text.err, text.type)
 
 
 def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:

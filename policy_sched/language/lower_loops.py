@@ -22,7 +22,7 @@ def over(low: Lowering, value: Val, *, indexed: bool = False) -> Comprehension:
     return Comprehension(value.op, param, index, (), None, item, value.err, value.type)
 
 
-def run_loop(
+def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     low: Lowering,
     loop: Comprehension,
     kind: str,

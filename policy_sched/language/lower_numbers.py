@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
@@ -90,9 +89,7 @@ def to_int(low: Lowering, a: Val, span: Span, result: Type = INT) -> Val:
 
 def rounded(low: Lowering, a: Val) -> Val:
     """Lower math.round: halves away from zero."""
-    found = low.range(a)
-    if not found.nan and not math.isinf(found.lo) and not math.isinf(found.hi):
-        found = Interval(math.floor(found.lo - 0.5) * 1.0, math.ceil(found.hi + 0.5) * 1.0)
+    found = ranges.about(low.range(a))
     return Val(low.op("round", a.op, rep="f"), a.err, DOUBLE, found)
 
 
@@ -127,9 +124,7 @@ def percent(low: Lowering, part: Val, total: Val, span: Span) -> Val:
     error = low.first(part.err, total.err)
     if not ranges.fits(ranges.mul(found, ranges.point(100))):
         site = low.build.site(OVERFLOW, "", span)
-        product = low.op(
-            "mul_checked", part.op, low.build.const(100, "i"), rep="ti", data=site
-        )
+        product = low.op("mul_checked", part.op, low.build.const(100, "i"), rep="ti", data=site)
         positive = low.op("gt", total.op, low.build.const(0, "i"), rep="b")
         wrong = low.op("err", product, rep="e")
         error = low.first(error, low.masked(positive, wrong))
@@ -163,7 +158,9 @@ def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Val, V
     """Return two quantities in one unit: a literal takes the unit of what it meets."""
     left, right = _dimension(a), _dimension(b)
     if left == "free" and right == "free":
-        raise Refusal("PS510", "arithmetic between two quantity literals is not supported yet", span)
+        raise Refusal(
+            "PS510", "arithmetic between two quantity literals is not supported yet", span
+        )
     result = b.type if left == "free" else a.type
     other = right if left == "free" else left
     return in_units(low, a, other, span), in_units(low, b, other, span), result
@@ -245,5 +242,3 @@ BINARY: Final[dict[str, Binary]] = {
     "percent_int_int": lambda low, a, b, _r, s: percent(low, a, b, s),
     "percent_quantity_quantity": lambda low, a, b, _r, s: percent(low, a, b, s),
 }
-
-

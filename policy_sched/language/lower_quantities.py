@@ -38,9 +38,11 @@ def _literal(low: Lowering, args: list[Abstract], result: Type, span: Span) -> A
     folded = low.fold(fraction_of_text, [text.value], result, span)
     assert isinstance(result, QuantityType)
     if result.dimension in ("free", "any") or not isinstance(folded, Static):
-        return Static(folded.value, QuantityType(dimension="free")) if (
-            isinstance(folded, Static)
-        ) else folded
+        return (
+            Static(folded.value, QuantityType(dimension="free"))
+            if (isinstance(folded, Static))
+            else folded
+        )
     assert isinstance(folded.value, Fraction)
     scale = 1000 if result.dimension == "cpu" else 1
     return Static(units_of_fraction(folded.value, scale), result)
@@ -61,8 +63,10 @@ def _value(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Ab
 def _rounded_thousandth(low: Lowering, one: Val, span: Span) -> Val:
     """Return milli units as whole ones, rounded away from zero."""
     found = low.range(one)
-    interval = Interval(units_of_fraction(Fraction(int(found.lo), 1000), 1),
-                        units_of_fraction(Fraction(int(found.hi), 1000), 1))
+    interval = Interval(
+        units_of_fraction(Fraction(int(found.lo), 1000), 1),
+        units_of_fraction(Fraction(int(found.hi), 1000), 1),
+    )
     return low.call(_up, [one], INT, span, interval=interval)
 
 

@@ -66,7 +66,10 @@ _CODES: Final = {
 _NUMBERS: Final = {"creationTime": "i", "podCount": "i", "unschedulable": "b", "ready": "b"}
 _MAPS: Final = {"labels": "label", "annotations": "annotation", "images": "image"}
 _AMOUNTS: Final = ("capacity", "allocatable", "requested", "nonZeroRequested", "free")
-_OBJECTS: Final = {"conditions": "status.conditions", "declaredFeatures": "status.declared_features"}
+_OBJECTS: Final = {
+    "conditions": "status.conditions",
+    "declaredFeatures": "status.declared_features",
+}
 
 
 def snake(record: str, name: str) -> str:
@@ -164,9 +167,7 @@ def _family_column(low: Lowering, family: str, name: Abstract, rep: str, span: S
         return _column(low, (family, name.value), rep)
     one = low.plain(name)
     if one.op.level is Level.NODE:
-        raise Refusal(
-            "PS211", "this name differs from node to node; a column has one name", span
-        )
+        raise Refusal("PS211", "this name differs from node to node; a column has one name", span)
     return low.node_op("column_of", one.op, rep=rep, data=family)
 
 
@@ -182,7 +183,9 @@ def _image_field(low: Lowering, image: ImageRecord, name: str, result: Type) -> 
 # Maps, resources and lists by key.
 
 
-def lookup(low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span) -> Opt | Val | Static:
+def lookup(
+    low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span
+) -> Opt | Val | Static:
     """Return what ``value[key]`` is: an Opt where it may be missing, else the value itself."""
     kind = value.type
     if isinstance(value, NodeMap):
@@ -191,6 +194,8 @@ def lookup(low: Lowering, value: Abstract, key: Abstract, result: Type, span: Sp
         return _amount(low, low.val(value), key, result, span)
     if isinstance(kind, ListType):
         return _list_lookup(low, value, key, result, span)
+    if isinstance(value, Static) and value.value is None:  # of an optional that has no value
+        return Opt(Static(False, BOOL), Static(default_of(result), result), None, result)
     if isinstance(value, Static) and isinstance(key, Static):
         there = key.value in value.value
         inner = value.value[key.value] if there else default_of(result)
@@ -239,8 +244,11 @@ def _node_lookup(
 
 def _by_object(low: Lowering, value: NodeMap, key: Abstract, result: Type, span: Span) -> Opt:
     if value.family == "image":
-        raise Refusal("PS510", "node.images by a name that differs from node to node"
-                      " is not supported yet", span)
+        raise Refusal(
+            "PS510",
+            "node.images by a name that differs from node to node is not supported yet",
+            span,
+        )
     found = lookup(low, low.val(value), key, result, span)
     assert isinstance(found, Opt)
     return found
@@ -274,6 +282,8 @@ def _may_be_negative(one: Val) -> bool:
 
 
 def _list_lookup(low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span) -> Opt:
+    if isinstance(value, Static) and value.value is None:  # of an optional that has no value
+        return Opt(Static(False, BOOL), Static(default_of(result), result), None, result)
     if isinstance(value, Static) and isinstance(key, Static):
         there = 0 <= key.value < len(value.value)
         inner = value.value[key.value] if there else default_of(result)
@@ -328,8 +338,12 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
     """Lower ``key in value`` and has(value.key) of a map or resources."""
     if isinstance(value, NodeMap) and value.family in _AMOUNTS:
         if value.family != "allocatable":
-            raise Refusal("PS510", f'"in node.{value.family}" is not supported yet', span,
-                          "ask node.allocatable")
+            raise Refusal(
+                "PS510",
+                f'"in node.{value.family}" is not supported yet',
+                span,
+                "ask node.allocatable",
+            )
         op = _family_column(low, "allocatable?", key, "b", span)
         return Val(op, key.err, BOOL, BOOLS)
     kind = value.type
@@ -341,5 +355,3 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
     if found.err is None:
         return found.present
     return Val(low.val(found.present).op, found.err, BOOL, BOOLS)
-
-

@@ -57,7 +57,7 @@ def _preference(low: Lowering, args: list[Abstract], _result: Type, _span: Span)
 _WEIGHTS: Final = INT64.__class__(0, 10**8)
 
 
-def _constant_affinity(low: Lowering, value: Abstract, span: Span) -> NodeAffinity | None:
+def _constant_affinity(value: Abstract, span: Span) -> NodeAffinity | None:
     if not isinstance(value, Static):
         raise Refusal("PS510", "an affinity has to be a parameter as it stands", span)
     if not value.value:
@@ -69,7 +69,7 @@ def _constant_affinity(low: Lowering, value: Abstract, span: Span) -> NodeAffini
 
 
 def _node_matches(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    affinity = _constant_affinity(low, args[1], span)
+    affinity = _constant_affinity(args[1], span)
     if affinity is None or affinity.required is None:
         return Static(True, BOOL)
     empty = low.build.const({}, "o")
@@ -78,15 +78,17 @@ def _node_matches(low: Lowering, args: list[Abstract], _result: Type, span: Span
 
 
 def _node_preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    affinity = _constant_affinity(low, args[1], span)
+    affinity = _constant_affinity(args[1], span)
     if affinity is None or not affinity.preferred:
         return Static(0, INT)
     op = low.node_op("preference", low.build.const(affinity, "o"), rep="i")
     return Val(op, None, INT, _WEIGHTS)
 
 
-def _has_preferred_terms(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    affinity = _constant_affinity(low, args[0], span)
+def _has_preferred_terms(
+    _low: Lowering, args: list[Abstract], _result: Type, span: Span
+) -> Abstract:
+    affinity = _constant_affinity(args[0], span)
     return Static(affinity is not None and bool(affinity.preferred), BOOL)
 
 

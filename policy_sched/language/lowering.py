@@ -9,6 +9,7 @@ lowered when it is first read, with the facts of the place where it was bound, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -273,7 +274,7 @@ class Lowering:
         inner_val = Val(got, None, kind.element, range_of(kind.element))
         return Opt(Val(present_op, None, BOOL, ranges.BOOLS), inner_val, found.err, kind)
 
-    def call(
+    def call(  # noqa: PLR0913  # a kernel, its arguments, and what is known of its result
         self,
         function: Callable[..., Any],
         args: list[Val],
@@ -297,7 +298,9 @@ class Lowering:
         value, own = self.pair(self.op("call", *ops, rep=f"t{rep}", data=data), rep)
         return Val(value, self.first(error, own), result, found)
 
-    def fold(self, function: Callable[..., Any], args: list[Any], result: Type, span: Span) -> Abstract:
+    def fold(
+        self, function: Callable[..., Any], args: list[Any], result: Type, span: Span
+    ) -> Abstract:
         """Return the result of a kernel on constants."""
         try:
             return Static(function(*args), result)
@@ -356,6 +359,17 @@ def _assume_comparison(known: dict[Op, Interval], op: Op, truth: bool) -> None:
             low = high = bound
         case _:
             return
-    narrowed = Interval(low, high)
-    before = known.get(left)
-    known[left] = narrowed if before is None else ranges.meet(before, narrowed)
+    _narrow(known, left, Interval(low, high))
+    if left.kind == "sign":
+        low = low if low <= 0 else 1
+        high = high if high >= 0 else -1
+        _narrow(
+            known,
+            left.args[0],
+            Interval(low if low >= 0 else -math.inf, high if high <= 0 else math.inf),
+        )
+
+
+def _narrow(known: dict[Op, Interval], op: Op, narrowed: Interval) -> None:
+    before = known.get(op)
+    known[op] = narrowed if before is None else ranges.meet(before, narrowed)

@@ -94,18 +94,18 @@ class Shapes:
         """Tell whether ``op`` is best computed once per distinct value of its one column."""
         known = self._distinct.get(op)
         if known is None:
-            if op.level is Level.SCALAR or op.key is None or op.key is MIXED or op.key is op:
-                known = False
-            elif any(p.level is Level.NODE for p in op.params) or op.kind in ("val", "err"):
-                known = False
-            else:
-                known = not self.has_array(op) or any(
-                    self.per_distinct(a) or self._pair_needs(a)
-                    for a in op.args
-                    if a.level is Level.NODE
-                )
-            self._distinct[op] = known
+            known = self._distinct[op] = self._find_distinct(op)
         return known
+
+    def _find_distinct(self, op: Op) -> bool:
+        if op.level is Level.SCALAR or op.key in (None, MIXED, op) or op.kind in ("val", "err"):
+            return False
+        if any(p.level is Level.NODE for p in op.params):
+            return False
+        if not self.has_array(op):
+            return True
+        varying = [a for a in op.args if a.level is Level.NODE]
+        return any(self.per_distinct(a) or self._pair_needs(a) for a in varying)
 
     def _pair_needs(self, op: Op) -> bool:
         return op.kind in ("val", "err") and self.per_distinct(op.args[0])

@@ -60,12 +60,12 @@ def hull(a: Interval, b: Interval) -> Interval:
 def meet(a: Interval, b: Interval) -> Interval:
     """Return what both hold; where they contradict each other (dead code), the second."""
     lo, hi = max(a.lo, b.lo), min(a.hi, b.hi)
-    return Interval(lo, hi, a.nan and b.nan) if lo <= hi else b
+    return b if lo > hi else Interval(lo, hi, a.nan and b.nan)
 
 
 def fits(a: Interval) -> bool:
     """Tell whether an int of this range cannot overflow."""
-    return INT_MIN <= a.lo and a.hi <= INT_MAX
+    return a.lo >= INT_MIN and a.hi <= INT_MAX
 
 
 def cut(a: Interval) -> Interval:
@@ -184,6 +184,13 @@ def double_div(a: Interval, b: Interval) -> Interval:
     if b.has(0.0) or _infinite(a) or _infinite(b):
         return DOUBLES
     return _hull_of([x / y for x in (a.lo, a.hi) for y in (b.lo, b.hi)], nan=a.nan or b.nan)
+
+
+def about(a: Interval) -> Interval:
+    """Return the range of whole numbers next to members of a double range."""
+    lo = a.lo if math.isinf(a.lo) else float(math.floor(a.lo - 0.5))
+    hi = a.hi if math.isinf(a.hi) else float(math.ceil(a.hi + 0.5))
+    return Interval(lo, hi, a.nan)
 
 
 def mean(a: Interval) -> Interval:

@@ -24,7 +24,9 @@ _FAMILIES: Final = {
 }
 #: Totals that change only when a node comes, changes or goes: then everything is asked anew.
 _STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
-_DYNAMIC: Final = frozenset({"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"})
+_DYNAMIC: Final = frozenset(
+    {"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"}
+)
 
 
 class Scope(IntEnum):

@@ -1,4 +1,4 @@
-"""What generated functions ask of the node table: distinct values, loops over rows, pods, domains."""
+"""What generated functions ask of the node table: distinct values, rows, pods, domains."""
 
 from __future__ import annotations
 
@@ -155,6 +155,8 @@ def _per_row(n: int, values: Any) -> list[Any]:
     if isinstance(values, np.ndarray):
         listed: list[Any] = values.tolist()
         return listed if values.ndim else [listed] * n
+    if isinstance(values, np.generic):
+        values = values.item()
     return values if isinstance(values, list) else [values] * n
 
 

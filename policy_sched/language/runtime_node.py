@@ -89,7 +89,9 @@ def preference_rows(rt: Runtime, affinity: NodeAffinity | None, rows: RowSet) ->
     total: Any = 0
     for preferred in affinity.preferred if affinity else ():
         if preferred.weight:
-            total = total + np.multiply(_term_rows(rt, preferred.preference, rows), preferred.weight)
+            total = total + np.multiply(
+                _term_rows(rt, preferred.preference, rows), preferred.weight
+            )
     return total
 
 

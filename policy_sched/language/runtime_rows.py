@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.language.ranges import INT_MIN
+from policy_sched.language.runtime_scalar import percent
 
 #: An array of any dtype, or a number: which of them only the rule and the table decide.
 Rows: TypeAlias = Any
@@ -73,7 +74,10 @@ def mul_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
 
 def quotient_rows(a: Rows, b: Rows) -> Rows:
     """Return a / b truncated towards zero; 0 for what is an error."""
-    a, b = _int64s(a), _int64s(b)
+    a = _int64s(a)
+    if np.min(b, initial=1) > 0 and np.min(a, initial=0) >= 0:
+        return np.floor_divide(a, b)  # a third of the time, and the usual case
+    b = _int64s(b)
     wrong = (b == 0) | ((b == -1) & (a == INT_MIN))
     divisor = np.where(wrong, 1, b)
     whole = np.floor_divide(a, divisor)
@@ -87,10 +91,19 @@ def remainder_rows(a: Rows, b: Rows) -> Rows:
     return np.where(b == 0, 0, np.fmod(a, np.where((b == 0) | (b == -1), 1, b)))
 
 
+#: Below it, 100 * part is exact in a double wherever part <= whole.
+_EXACT_WHOLE: Final = 2**46
+
+
 def percent_rows(part: Rows, whole: Rows) -> Rows:
     """Return part * 100 / whole within 0..100; 0 where whole <= 0. Parts are below 2^56."""
-    if not isinstance(part, np.ndarray) and not isinstance(whole, np.ndarray):
-        part = _int64s(part)
+    if not np.ndim(part) and not np.ndim(whole):
+        return percent(int(part), int(whole))
+    if np.min(whole, initial=1) > 0 and np.max(whole, initial=0) < _EXACT_WHOLE:
+        # The quotient that counts lies in 0..100, so rounding cannot carry it over a whole number.
+        shares = np.multiply(part, 100.0)
+        shares /= whole
+        return np.clip(shares, 0.0, 100.0, out=shares).astype(np.int64)
     result = np.floor_divide(np.multiply(part, 100), whole)
     np.minimum(result, 100, out=result)
     np.maximum(result, 0, out=result)
@@ -102,6 +115,8 @@ def least_rows(a: Rows, b: Rows) -> Rows:
     """Return b where b < a, else a."""
     if _is_int(a) and _is_int(b):
         return np.minimum(a, b)
+    if isinstance(a, float) and a > 0:
+        return np.fmin(a, b)  # a, too, where b is NaN
     return np.where(np.less(b, a), b, a)
 
 
@@ -218,14 +233,8 @@ def weighted_wide_rows(*triples: Rows) -> Rows:
         if not _always(mask):
             part, weight = np.where(mask, part, 0), np.where(mask, weight, 0)
         upper = part if isinstance(upper, int) and not upper else np.add(upper, part)
-        whole = weight if isinstance(whole, int) and not whole else np.add(whole, weight)
-    if isinstance(whole, int):
-        return np.floor_divide(upper, whole) if whole > 0 and np.min(upper) >= 0 else (
-            quotient_rows(upper, whole)
-        )
+        whole = whole + weight  # a plain int as long as every mask holds everywhere
     return quotient_rows(upper, whole)
-
-
 
 
 NAMES: Final[dict[str, object]] = {

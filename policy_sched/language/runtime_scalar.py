@@ -1,4 +1,4 @@
-"""The arithmetic that generated functions call for one row, where Python's own differs from CEL's."""
+"""The arithmetic that generated functions call for one row, where Python differs from CEL."""
 
 from __future__ import annotations
 

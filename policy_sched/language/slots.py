@@ -9,7 +9,15 @@ from policy_sched.language.ir import Call, Op
 
 ColumnKey = tuple[str, ...]
 #: What the factory of the generated functions is given besides the columns.
-FACTORY_ARGUMENTS: Final = ("rt", "column", "find", "code", "texts", "taint_members", "port_members")
+FACTORY_ARGUMENTS: Final = (
+    "rt",
+    "column",
+    "find",
+    "code",
+    "texts",
+    "taint_members",
+    "port_members",
+)
 
 
 class Slots:

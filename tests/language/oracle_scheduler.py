@@ -148,8 +148,9 @@ def fits_in(
         amount <= room.get(name, 0)
         for name, amount in wanted.items()
         if amount > 0
-        and name not in (names or ())
-        and ("/" not in name or name.split("/")[0] not in (groups or ()))
+        and not (
+            is_extended(name) and (name in (names or ()) or name.split("/")[0] in (groups or ()))
+        )
     )
 
 
@@ -199,7 +200,9 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "fitsIn_resources_resources": fits_in,
     "fitsIn_resources_resources_list": fits_in,
     "fitsIn_resources_resources_list_list": fits_in,
-    "names_resources": sorted,
+    "names_resources": lambda held: sorted(
+        held, key=lambda n: (n != "cpu", n != "memory", n != "ephemeral-storage", n)
+    ),
     "isScalarResource_string": is_scalar,
     "isExtendedResource_string": is_extended,
     "conflicts_hostport_hostport": conflicts,
