@@ -255,6 +255,13 @@ def _pvc_names(info: PodInfo) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _volumes(info: PodInfo) -> PodVolumes | None:
+    spec = info.pod.spec
+    if not spec.volumes:
+        return None
+    return pod_volumes(spec.volumes, info.namespace, info.name, info.pod.metadata.uid)
+
+
 def _pod_group(info: PodInfo) -> str:
     group = info.pod.spec.scheduling_group
     return group.pod_group_name if group else ""
@@ -298,7 +305,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "start_time": lambda i: nanoseconds(i.pod.status.start_time),
     "terminating": lambda i: i.pod.metadata.deletion_timestamp is not None,
     "topology_spread": lambda i: spread_constraints(i.pod.spec.topology_spread_constraints),
-    "volumes": lambda i: pod_volumes(i.pod.spec.volumes, i.namespace, i.name, i.pod.metadata.uid),
+    "volumes": _volumes,
 }
 
 FIELDS: Final = frozenset((*_EAGER, *_LAZY)) - {"pod", "key", "non_zero_added", "has_pod_affinity"}

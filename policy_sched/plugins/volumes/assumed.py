@@ -10,6 +10,7 @@ is used again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 from policy_sched.cluster.api_objects import ApiObjects
@@ -40,6 +41,16 @@ class AssumeCache(Generic[T]):
             return assumed
         del self._assumed[namespace, name]
         return one
+
+    def names(self) -> Collection[tuple[str, str]]:
+        """Return namespace and name of what is assumed now."""
+        for namespace, name in tuple(self._assumed):
+            self.get(namespace, name)  # drops what the watch has overtaken
+        return self._assumed.keys()
+
+    def all(self) -> list[T]:
+        """Return what is assumed now, in the order in which it was."""
+        return [self._assumed[key][1] for key in self.names()]
 
     def waits_for_watch(self, namespace: str, name: str) -> bool:
         """Tell whether the API server has not shown the object since it was assumed."""

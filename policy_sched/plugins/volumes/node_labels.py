@@ -1,7 +1,7 @@
 """Which nodes have the labels that volumes and topologies ask for, for all rows at once.
 
-Theory of operation: a requirement is one comparison of a label column; affinities of volumes are
-kept until a node changes, since every pod that uses the volume asks for the same one.
+Theory of operation: a requirement is one comparison of a label column. The rows that reach free
+volumes are kept until a node changes, since every pod that looks for a volume asks for them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from policy_sched.model.storage import TopologySelectorTerm
 Mask = NDArray[np.bool_]
 """One truth value per row [0, n) of the node table; dead rows hold anything."""
 
-#: So many affinities are kept; a cluster of local disks has one per volume.
-KEPT: Final = 1024
+#: So many rows are kept of affinities together, 8 bytes each.
+KEPT_ROWS: Final = 4_000_000
 
 
 class NodeLabels:
@@ -31,7 +31,8 @@ class NodeLabels:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._version = -1
-        self._kept: dict[NodeSelector, Mask] = {}
+        self._kept: dict[NodeSelector | None, NDArray[np.intp]] = {}
+        self._kept_rows = 0
 
     def codes(self, key: str) -> NDArray[np.int32]:
         """Return the codes of a label's values, 0 where a node lacks it."""
@@ -51,6 +52,26 @@ class NodeLabels:
             mask &= self._meet(one)
         return mask
 
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return self._table.n
+
+    def rows(self, selector: NodeSelector | None) -> NDArray[np.intp]:
+        """Return the rows from which a volume with this node affinity can be reached, ascending.
+
+        Kept until a node changes: a cluster of local disks has an affinity for each of them.
+        """
+        if self._version != self._table.static_version or self._kept_rows > KEPT_ROWS:
+            self._kept.clear()
+            self._kept_rows = 0
+            self._version = self._table.static_version
+        rows = self._kept.get(selector)
+        if rows is None:
+            rows = self._kept[selector] = np.flatnonzero(self.affinity(selector))
+            self._kept_rows += rows.size
+        return rows
+
     def affinity(self, selector: NodeSelector | None) -> Mask:
         """Tell which nodes a volume with this node affinity can be reached from.
 
@@ -59,15 +80,9 @@ class NodeLabels:
         """
         if selector is None:
             return np.ones(self._table.n, np.bool_)
-        if self._version != self._table.static_version or len(self._kept) > KEPT:
-            self._kept.clear()
-            self._version = self._table.static_version
-        mask = self._kept.get(selector)
-        if mask is None:
-            mask = np.zeros(self._table.n, np.bool_)
-            for term in selector.node_selector_terms:
-                mask |= self._term(term)
-            self._kept[selector] = mask
+        mask = np.zeros(self._table.n, np.bool_)
+        for term in selector.node_selector_terms:
+            mask |= self._term(term)
         return mask
 
     def topologies(self, terms: Sequence[TopologySelectorTerm]) -> Mask:

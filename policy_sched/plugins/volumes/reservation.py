@@ -27,9 +27,9 @@ from policy_sched.plugins.volumes.lookup import (
     fully_bound,
     namespace_of,
 )
-from policy_sched.plugins.volumes.matching import kept_for
 from policy_sched.plugins.volumes.search import Plan
 from policy_sched.plugins.volumes.storage_view import StorageView
+from policy_sched.plugins.volumes.volume_index import kept_for
 
 #: Nanoseconds in a second.
 SECOND: Final = 1_000_000_000

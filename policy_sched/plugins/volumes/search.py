@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from policy_sched.plugins.volumes.lookup import NO_PROVISIONER, SELECTED_NODE, class_of
-from policy_sched.plugins.volumes.matching import NO_VOLUME, Choice, Volumes, choose, size_of
+from policy_sched.plugins.volumes.matching import NO_VOLUME, Choice, Numbers, Offers, choose
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
+from policy_sched.plugins.volumes.volume_index import size_of
 
 NODE_CONFLICT: Final = 1
 BIND_CONFLICT: Final = 2
@@ -43,16 +44,19 @@ class Claims(NamedTuple):
 class Storage(Protocol):
     """What the search asks of the cluster, assumed bindings included."""
 
-    labels: NodeLabels
+    @property
+    def labels(self) -> NodeLabels:
+        """Which nodes have which labels."""
+
+    @property
+    def offers(self) -> Offers:
+        """The volumes that can still be had."""
 
     def row_mask(self, node: str) -> Mask:
         """Return the mask of one node, shape (n,)."""
 
     def volume(self, name: str) -> PersistentVolume | None:
         """Return a volume by name."""
-
-    def volumes(self, class_name: str) -> Iterable[PersistentVolume]:
-        """Return the volumes of a class."""
 
     def reach(self, volume: PersistentVolume) -> Mask:
         """Tell which nodes reach a volume."""
@@ -127,15 +131,16 @@ def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, pla
             good = good & storage.row_mask(node)
             demands.append((claim, np.ones(n, np.bool_)))
     plan.codes[~good] |= BIND_CONFLICT
-    volumes = Volumes(storage.volumes)
+    numbers = Numbers()
     for claim in sorted(to_match, key=size_of):
-        choice = choose(claim, volumes, [c for _, c in plan.choices], storage.labels)
+        taken = [other for _, other in plan.choices]
+        choice = choose(claim, storage.offers, taken, numbers, storage.labels)
         if choice is None:
             demands.append((claim, np.ones(n, np.bool_)))
         else:
             plan.choices.append((claim, choice))
             demands.append((claim, choice == NO_VOLUME))
-    plan.volumes = volumes.all
+    plan.volumes = numbers.volumes
     for claim, where in demands:
         asked = where & good
         if asked.any():

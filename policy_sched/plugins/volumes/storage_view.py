@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
-
 import numpy as np
 
 from policy_sched.framework.handle import Handle
@@ -18,7 +15,7 @@ from policy_sched.model.storage import (
     StorageClass,
 )
 from policy_sched.plugins.volumes.assumed import AssumeCache
-from policy_sched.plugins.volumes.lookup import STORAGE, StorageLookup, class_of
+from policy_sched.plugins.volumes.lookup import STORAGE, StorageLookup
 from policy_sched.plugins.volumes.migration import (
     InTree,
     in_tree,
@@ -26,14 +23,13 @@ from policy_sched.plugins.volumes.migration import (
     translated_affinity,
 )
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
-
-NOT_SEEN: Final[Sequence[PersistentVolume]] = ()
+from policy_sched.plugins.volumes.volume_index import VolumeIndex, selector_of
 
 
 class StorageView:
     """Claims and volumes as assumed, and where volumes can be reached or made.
 
-    ``api`` is the same without what is assumed.
+    ``api`` is the same without what is assumed. ``offers`` are the volumes that can still be had.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -44,8 +40,7 @@ class StorageView:
         journal = handle.nodes.journal
         self.assumed_claims = AssumeCache(PersistentVolumeClaim, handle.objects, journal)
         self.assumed_volumes = AssumeCache(PersistentVolume, handle.objects, journal)
-        self._listed = NOT_SEEN
-        self._by_class: dict[str, list[str]] = {}
+        self.offers = VolumeIndex(handle.objects, self.assumed_volumes)
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """Return a claim as assumed."""
@@ -54,19 +49,6 @@ class StorageView:
     def volume(self, name: str) -> PersistentVolume | None:
         """Return a volume as assumed."""
         return self.assumed_volumes.get("", name)
-
-    def volumes(self, class_name: str) -> Iterator[PersistentVolume]:
-        """Return the volumes of a class as assumed."""
-        listed = self._objects.of(PersistentVolume)
-        if listed is not self._listed:  # a new list is made when a volume changes
-            self._listed = listed
-            self._by_class = {}
-            for volume in listed:
-                self._by_class.setdefault(class_of(volume), []).append(volume.metadata.name)
-        for name in self._by_class.get(class_name, ()):
-            found = self.volume(name)
-            assert found is not None, "listed volumes have a name"
-            yield found
 
     def storage_class(self, name: str) -> StorageClass | None:
         """Return a storage class."""
@@ -86,8 +68,7 @@ class StorageView:
         A volume of an in-tree plugin is looked at as its CSI driver's on nodes that leave it to
         the driver.
         """
-        affinity = volume.spec.node_affinity
-        plain = self.labels.affinity(affinity.required if affinity else None)
+        plain = self.labels.affinity(selector_of(volume))
         found = in_tree(volume)
         if found is None:
             return plain

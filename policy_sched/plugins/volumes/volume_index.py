@@ -1,0 +1,145 @@
+"""The volumes that a claim could be given, by storage class: the free ones by size, and the kept.
+
+Theory of operation: in a large cluster nearly every volume is bound, and a new one comes with
+nearly every pod. So only volumes that can still be had are in the index, and it is brought up to
+date by comparing the list of all volumes with the one seen last, place by place; objects are never
+changed in place. What is assumed lies above: an assumed volume is kept for its claim.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import count
+from operator import is_
+from typing import NamedTuple
+
+from policy_sched.cluster.api_objects import ApiObjects
+from policy_sched.model.affinity import NodeSelector
+from policy_sched.model.quantity import nanos
+from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
+from policy_sched.plugins.volumes.assumed import AssumeCache
+from policy_sched.plugins.volumes.lookup import STORAGE, class_of, namespace_of
+
+AVAILABLE = "Available"
+
+
+class Offer(NamedTuple):
+    """A free volume; ``size`` in nano-bytes, ``place`` in the list of all volumes.
+
+    ``group`` is the same for volumes that can be reached from the same nodes.
+    """
+
+    size: int
+    place: int
+    volume: PersistentVolume
+    group: int
+
+
+class VolumeIndex:
+    """Free and kept volumes, with what is assumed of them."""
+
+    def __init__(self, objects: ApiObjects, assumed: AssumeCache[PersistentVolume]) -> None:
+        self._objects = objects
+        self._assumed = assumed
+        self._listed: Sequence[PersistentVolume] = ()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._free: dict[str, dict[int, Offer]] = {}
+        self._sorted: dict[str, list[Offer]] = {}
+        self._kept: dict[tuple[str, str, str], set[int]] = {}
+        self._groups: dict[NodeSelector | None, int] = {}
+
+    def kept(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Return the volumes of the claim's class that are kept for it, in order of the list.
+
+        A volume that names another UID is kept for a claim of that name which is no more.
+        """
+        self._refresh()
+        key = (class_of(claim), namespace_of(claim), claim.metadata.name)
+        found = [self._as_assumed(self._listed[place]) for place in sorted(self._kept.get(key, ()))]
+        known = {volume.metadata.name for volume in found}
+        found += [
+            volume
+            for volume in self._assumed.all()
+            if class_of(volume) == key[0] and volume.metadata.name not in known
+        ]
+        return [volume for volume in found if kept_for(volume, claim)]
+
+    def free(self, class_name: str, size: int) -> list[Offer]:
+        """Return the free volumes of a class that are large enough, the smallest first."""
+        self._refresh()
+        offers = self._sorted.get(class_name)
+        if offers is None:
+            # Of two volumes of one size the first is taken, as kube-scheduler takes it.
+            offers = sorted(self._free.get(class_name, {}).values(), key=lambda o: o[:2])
+            self._sorted[class_name] = offers
+        fitting = offers[bisect_left(offers, size, key=lambda offer: offer.size) :]
+        taken = self._assumed.names()
+        if not taken:
+            return fitting
+        return [one for one in fitting if ("", one.volume.metadata.name) not in taken]
+
+    def _as_assumed(self, volume: PersistentVolume) -> PersistentVolume:
+        return self._assumed.get("", volume.metadata.name) or volume
+
+    def _refresh(self) -> None:
+        listed, before = self._objects.of(PersistentVolume), self._listed
+        if listed is before:  # a new list is made when a volume changes
+            return
+        self._listed = listed
+        changed = [i for i, same in zip(count(), map(is_, before, listed)) if not same]
+        moved = any(before[i].metadata.name != listed[i].metadata.name for i in changed)
+        if moved or len(listed) < len(before):
+            self._clear()
+            changed, before = [], ()
+        for place in changed:
+            self._drop(place, before[place])
+            self._add(place, listed[place])
+        for place in range(len(before), len(listed)):
+            self._add(place, listed[place])
+
+    def _drop(self, place: int, volume: PersistentVolume) -> None:
+        name = class_of(volume)
+        if self._free.get(name, {}).pop(place, None) is not None:
+            self._sorted.pop(name, None)
+        reference = volume.spec.claim_ref
+        if reference is not None:
+            self._kept.get((name, reference.namespace, reference.name), set()).discard(place)
+
+    def _add(self, place: int, volume: PersistentVolume) -> None:
+        if volume.metadata.deletion_timestamp is not None:
+            return
+        name, reference = class_of(volume), volume.spec.claim_ref
+        if reference is not None:
+            key = (name, reference.namespace, reference.name)
+            self._kept.setdefault(key, set()).add(place)
+        elif volume.status.phase == AVAILABLE:
+            group = self._groups.setdefault(selector_of(volume), len(self._groups))
+            offer = Offer(size_of(volume), place, volume, group)
+            self._free.setdefault(name, {})[place] = offer
+            self._sorted.pop(name, None)
+
+
+def selector_of(volume: PersistentVolume) -> NodeSelector | None:
+    """Return what a node must match to reach a volume, None if nothing."""
+    affinity = volume.spec.node_affinity
+    return affinity.required if affinity is not None else None
+
+
+def size_of(one: PersistentVolume | PersistentVolumeClaim) -> int:
+    """Return a volume's capacity or a claim's request in nano-bytes; 0 if it does not say."""
+    if isinstance(one, PersistentVolume):
+        return nanos(one.spec.capacity.get(STORAGE, 0))
+    return nanos(one.spec.resources.requests.get(STORAGE, 0))
+
+
+def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Tell whether a volume is bound to a claim, or kept for it by name."""
+    reference = volume.spec.claim_ref
+    return (
+        reference is not None
+        and (reference.name, reference.namespace) == (claim.metadata.name, namespace_of(claim))
+        and reference.uid in ("", claim.metadata.uid)
+    )
