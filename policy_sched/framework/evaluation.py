@@ -10,7 +10,7 @@ a property test compares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Final
 
@@ -19,13 +19,17 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.journal import DYNAMIC
 from policy_sched.cluster.node_table import NodeTable
+from policy_sched.errors import PluginError
 from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.extender import Extender
+from policy_sched.framework.extending import interested, passing, preferences
 from policy_sched.framework.filtering import FEASIBLE, Filtering
 from policy_sched.framework.kept_evaluations import KeptEvaluations
 from policy_sched.framework.nominations import Nominations
 from policy_sched.framework.results import Scope
 from policy_sched.framework.runner import Runner
+from policy_sched.framework.sampling import Sample
 from policy_sched.framework.scoring import Scoring
 from policy_sched.framework.signing import key_getter
 from policy_sched.framework.status import Status
@@ -83,6 +87,37 @@ class Evaluation:
             twin.score_anew(pod)
         return twin
 
+    def limited(self, pod: PodInfo, filtering: Filtering) -> Evaluation:
+        """Return the answer with fewer feasible rows; where one is left it is not scored anew."""
+        if filtering is self.filtering:
+            return self
+        twin = copy(self)
+        twin.state = self.state.clone()
+        twin.filtering = filtering
+        left = filtering.feasible_rows()
+        if left.size == 1 and self.scoring is not None:
+            twin.scoring = self.scoring.narrowed(left.item())
+        else:
+            twin.score_anew(pod)
+        return twin
+
+    def extended(self, pod: PodInfo, extenders: Sequence[Extender]) -> Evaluation:
+        """Return the answer after interested extenders have filtered and scored.
+
+        Raises PluginError if one fails that is not ignorable.
+        """
+        table = self._answers.table
+        found = self.limited(pod, passing(extenders, pod, self.filtering, table))
+        rows = found.filtering.feasible_rows()
+        if found.scoring is None or rows.size < 2:
+            return found
+        shares = preferences(extenders, pod, rows, table)
+        if not shares:
+            return found
+        twin = copy(found)
+        twin.scoring = found.scoring.raised(shares)
+        return twin
+
     def patch(self, pod: PodInfo, rows: list[int]) -> bool:
         """Bring everything up to date after pods came or went on `rows`.
 
@@ -116,7 +151,8 @@ class Evaluator:
     """Evaluates pods against all nodes for one pipeline.
 
     ``cached=False`` evaluates every pod from scratch. ``nominations``: the promises that pods
-    must respect; without them there are none.
+    must respect; without them there are none. ``sample`` leaves nodes out, and ``extenders`` have
+    their say, after the plugins; neither touches an evaluation that pods share.
     """
 
     def __init__(
@@ -126,38 +162,65 @@ class Evaluator:
         *,
         cached: bool = True,
         nominations: Nominations | None = None,
+        sample: Sample | None = None,
+        extenders: Sequence[Extender] = (),
     ) -> None:
         self._nominations = nominations
+        self._sample = sample
+        self._extenders = tuple(extenders)
         self._runner = runner
         self._table = table
         self._answers = Answers(runner, table, kept=cached)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None
-        self._key = key_getter(signature.fields) if signature is not None else None
+        self._key = key_getter(signature) if signature is not None else None
         self._kept: KeptEvaluations[Evaluation] = KeptEvaluations()
 
     def evaluate(self, pod: PodInfo) -> Evaluation:
         """Filter and score all nodes for `pod`. Raises PluginError if a plugin breaks."""
         evaluation = self._evaluate(pod)
-        if not self._nominations or evaluation.rejection is not None:
+        if evaluation.rejection is not None:
             return evaluation
-        return self._keep_promises(self._nominations, evaluation, pod)
+        extenders = interested(self._extenders, pod) if self._extenders else ()
+        if self._nominations:
+            rejections = self._promises(self._nominations, evaluation, pod)
+            taken = self._nominated(self._nominations, evaluation, pod, rejections, extenders)
+            if taken is not None:
+                return taken
+            if rejections:
+                evaluation = evaluation.beside(pod, rejections)
+        if self._sample is not None:
+            evaluation = evaluation.limited(pod, self._sample.of(evaluation.filtering))
+        return evaluation.extended(pod, extenders) if extenders else evaluation
 
-    def _keep_promises(
+    def _promises(
         self, nominations: Nominations, evaluation: Evaluation, pod: PodInfo
-    ) -> Evaluation:
-        """Take the pod's own nominated node if it fits there; respect those of others."""
+    ) -> Mapping[int, tuple[int, Status]]:
+        """Return the rows on which there is no room beside the pods that it is promised to."""
         rivals = nominations.rivals(pod)
-        filtering = evaluation.filtering
-        rejections: dict[int, tuple[int, Status]] = {}
-        if rivals:
-            trial = filtering.trial()
-            rejections = nominations.rejections(trial, evaluation.state, pod, rivals)
+        if not rivals:
+            return {}
+        return nominations.rejections(evaluation.filtering.trial(), evaluation.state, pod, rivals)
+
+    def _nominated(
+        self,
+        nominations: Nominations,
+        evaluation: Evaluation,
+        pod: PodInfo,
+        rejections: Mapping[int, tuple[int, Status]],
+        extenders: Sequence[Extender],
+    ) -> Evaluation | None:
+        """Return the pod's own nominated node alone, if it fits there and extenders agree."""
         own = nominations.row_of(pod)
-        if own is not None and filtering.first[own] == FEASIBLE and own not in rejections:
-            return evaluation.narrowed(own)
-        return evaluation.beside(pod, rejections) if rejections else evaluation
+        if own is None or evaluation.filtering.first[own] != FEASIBLE or own in rejections:
+            return None
+        taken = evaluation.narrowed(own)
+        try:
+            taken = taken.extended(pod, extenders)
+        except PluginError:
+            return None  # the extender is asked again, about all nodes, and may fail again
+        return taken if taken.scoring is not None else None
 
     def _evaluate(self, pod: PodInfo) -> Evaluation:
         if self._key is None:

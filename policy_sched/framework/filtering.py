@@ -30,8 +30,8 @@ FEASIBLE: Final = 0
 NO_NODE: Final = -1
 OUTSIDE: Final = -2
 NOT_ASKED: Final = -3
-"""Values of `first`: the row is feasible, is no live node, no PreFilter plugin named it, or
-another node was taken before this one was looked at.
+"""Values of `first`: the row is feasible, is no live node, no PreFilter plugin named it, or it
+was left out after the plugins: enough others were found before, or an extender turned it down.
 
 Positive values are one more than the index of the filter plugin that rejected the row.
 """
@@ -147,6 +147,33 @@ class Filtering:
         for row, (number, _) in asked.items():
             twin.first[row] = number
         twin.promised = asked
+        return twin
+
+    def without(self, rows: NDArray[np.intp]) -> Filtering:
+        """Return the answer of somebody who never looked at these rows; it cannot be patched."""
+        twin = copy(self)
+        twin.first = self.first.copy()
+        twin.first[rows] = NOT_ASKED
+        unseen = set(rows.tolist())
+        twin.promised = {row: said for row, said in self.promised.items() if row not in unseen}
+        if self.unpromised is not None:
+            twin.unpromised = self.unpromised.copy()
+            twin.unpromised[rows] = NOT_ASKED
+        twin.explanations = Explanations(self.n)
+        return twin
+
+    def left_to(self, rows: NDArray[np.intp], statuses: Mapping[int, Status]) -> Filtering:
+        """Return the answer with only these feasible rows left; it cannot be patched.
+
+        ``statuses``: what is said of other rows from now on, whatever was said before; a row
+        that is gone and not named there is gone without a reason.
+        """
+        twin = copy(self)
+        twin.first = np.where(self.first == FEASIBLE, NOT_ASKED, self.first).astype(np.int16)
+        twin.first[rows] = FEASIBLE
+        twin.unpromised = self.first if self.unpromised is None else self.unpromised
+        late = {row: (NOT_ASKED, said) for row, said in statuses.items() if twin.first[row]}
+        twin.promised = {**self.promised, **late}
         return twin
 
     def still_asks_the_same(self, state: CycleState, pod: PodInfo) -> bool:

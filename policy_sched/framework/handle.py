@@ -11,6 +11,7 @@ from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
+from policy_sched.framework.extender import Extender
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.queue.nominator import Nominator
 
@@ -22,6 +23,7 @@ class Handle:
     ``cache`` is read-only for plugins; its ``nodes`` are the columns that a filter answers for.
     ``objects`` are the other API objects, by kind.
     ``now`` returns nanoseconds since the epoch, from whatever clock drives the scheduler.
+    ``extenders`` are the services that have a say in filtering, scoring, preempting and binding.
     ``random`` is for plugins' choices among equals; its seed comes from the scheduler's.
     """
 
@@ -32,6 +34,7 @@ class Handle:
     now: Callable[[], int]
     objects: ApiObjects = field(default_factory=ApiObjects)
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
+    extenders: tuple[Extender, ...] = ()
 
     @property
     def nodes(self) -> NodeTable:

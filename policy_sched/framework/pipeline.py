@@ -8,10 +8,10 @@ say who answered, so no pod ever meets them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import pluggy
 
@@ -19,8 +19,13 @@ from policy_sched.errors import PluginError
 from policy_sched.framework import hookspecs
 from policy_sched.framework.points import CONFIGURED, POINTS
 from policy_sched.framework.results import Scope, Signature
+from policy_sched.model.pod_info import PodInfo
 
 ENTRY_POINT_GROUP: Final = "policy_sched.plugins"
+
+
+Percentage: TypeAlias = int | Literal["adaptive"]
+"""How many of all nodes are enough, in percent; 0 and 100: all. Adaptive: fewer where many are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Pipeline:
     scheduler_name: str
     hooks: Mapping[str, tuple[Hook, ...]]
     signatures: Mapping[str, Signature]
-    percentage_of_nodes_to_score: int = 0
+    percentage_of_nodes_to_score: Percentage = 0
     generation: int = 0
     content_hash: str = ""
 
@@ -60,6 +65,7 @@ class Pipeline:
     def signature(self) -> Signature | None:
         """Return what decides about a pod: all fields read; None if a plugin does not say."""
         fields: set[tuple[str, ...]] = set()
+        keys: list[Callable[[PodInfo], Hashable]] = []
         scope = Scope.STATIC
         for point in ("pre_filter", "filter", "pre_score", "score"):
             for hook in self.at(point):
@@ -67,8 +73,9 @@ class Pipeline:
                 if part is None:
                     return None
                 fields |= part.fields
+                keys += (key for key in part.keys if key not in keys)
                 scope = max(scope, part.scope)
-        return Signature(frozenset(fields), scope)
+        return Signature(frozenset(fields), scope, keys=tuple(keys))
 
 
 def plugin_manager(plugins: Mapping[str, object]) -> pluggy.PluginManager:
@@ -101,7 +108,7 @@ def freeze(
     manager: pluggy.PluginManager,
     order: Mapping[str, Iterable[tuple[str, int]]],
     *,
-    percentage_of_nodes_to_score: int = 0,
+    percentage_of_nodes_to_score: Percentage = 0,
     generation: int = 0,
     content_hash: str = "",
 ) -> Pipeline:

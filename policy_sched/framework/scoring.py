@@ -9,6 +9,7 @@ normalisation runs again over all of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Final, cast
 
@@ -27,6 +28,8 @@ from policy_sched.model.pod_info import PodInfo
 MAX_NODE_SCORE: Final = 100
 #: Below this share of feasible rows they are gathered first instead of scoring every row.
 GATHER_BELOW: Final = 0.25
+#: Total of a row on which the pod cannot run, where shares may make a total negative.
+NOWHERE: Final = -(2**63)
 _NOTHING: Final = np.empty(0, np.int64)
 
 
@@ -67,7 +70,8 @@ class Lane:
 class Scoring:
     """The score plugins' answers for one pod over all rows [0, n).
 
-    ``total``: int64, shape (n,), sum of weighted scores, -1 where not feasible.
+    ``total``: int64, shape (n,), sum of weighted scores, below all others where not feasible.
+    ``shares``: what others than plugins added to it, by who did.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class Scoring:
         self._runner = runner
         self._answers = answers
         self.n = n = answers.table.n
+        self.shares: Mapping[str, Scores] = {}
         state.write(Feasible(feasible))
         status, self._skipped = runner.pre_score(state, pod)
         if not status.ok:
@@ -114,9 +119,20 @@ class Scoring:
         twin.total[row] = self.total[row]
         return twin
 
+    def raised(self, shares: Mapping[str, Scores]) -> Scoring:
+        """Return the answer with shares of the total that no plugin gave; it cannot be patched.
+
+        ``shares``: int64, shape (n,), by who gave them; they may be below zero.
+        """
+        twin = copy(self)
+        twin.total = np.where(self.total < 0, NOWHERE, sum(shares.values(), self.total))
+        twin.shares = shares
+        return twin
+
     def weighted(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
         """Return each plugin's normalised and weighted score of `rows`, by plugin."""
-        return {lane.hook.plugin: lane.weighted()[rows].tolist() for lane in self._lanes}
+        plugins = {lane.hook.plugin: lane.weighted()[rows].tolist() for lane in self._lanes}
+        return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
     def patch(
         self,

@@ -46,7 +46,9 @@ class DefaultPreemption:
             cast("int", args.get("minCandidateNodesPercentage", 10)),
             cast("int", args.get("minCandidateNodesAbsolute", 100)),
         )
-        self._search = PreemptionSearch(handle.cache, handle.objects, self._rules, shortlist)
+        self._search = PreemptionSearch(
+            handle.cache, handle.objects, self._rules, shortlist, handle.extenders
+        )
 
     @hookimpl
     def post_filter(
@@ -59,6 +61,8 @@ class DefaultPreemption:
         curable = Code.UNSCHEDULABLE
         helped = [row for row, status in diagnosis.statuses.items() if status.code is curable]
         found = self._look(state, pod, sorted(helped))
+        if isinstance(found, Status):
+            return PostFilterResult(_said(found.code, found.message()))
         if isinstance(found, Eviction):
             node = self._handle.nodes.names[found.row]
             return PostFilterResult(SUCCESS, node, found.victims)
@@ -74,7 +78,7 @@ class DefaultPreemption:
 
     def _look(
         self, state: CycleState, pod: PodInfo, helped: list[int]
-    ) -> Eviction | dict[int, Status]:
+    ) -> Eviction | Status | dict[int, Status]:
         trial = state.read(Trial)
         assert trial is not None, "the failed attempt left its filters in the state"
         attempt = PreemptionAttempt(

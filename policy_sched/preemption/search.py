@@ -7,8 +7,10 @@ kube-scheduler looks at nodes in parallel and may find some more; the first ones
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +18,18 @@ from numpy.typing import NDArray
 from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.pod_order import PodOrder
-from policy_sched.framework.status import Status
+from policy_sched.errors import PluginError
+from policy_sched.framework.extender import Extender, NodeVictims
+from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.all_nodes import search_all
 from policy_sched.preemption.attempt import NO_VICTIMS, Found, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets, running_count
+from policy_sched.preemption.consultation import candidates_of, consulted
 from policy_sched.preemption.one_node import search_each
 from policy_sched.preemption.rules import Candidates, PreemptionRules
+
+NO_CANDIDATE: Final = Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +59,15 @@ class PreemptionSearch:
     """Finds victims for pods of one profile; nothing is changed by it."""
 
     def __init__(
-        self, cache: Cache, objects: ApiObjects, rules: PreemptionRules, shortlist: Shortlist
+        self,
+        cache: Cache,
+        objects: ApiObjects,
+        rules: PreemptionRules,
+        shortlist: Shortlist,
+        extenders: Sequence[Extender] = (),
     ) -> None:
         self._cache = cache
+        self._extenders = extenders
         self._rules = rules
         self._shortlist = shortlist
         self._order = PodOrder(cache, rules.victim_order)
@@ -62,21 +75,49 @@ class PreemptionSearch:
 
     def search(
         self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
-    ) -> Eviction | dict[int, Status]:
+    ) -> Eviction | Status | dict[int, Status]:
         """Return the best eviction, or by row why none of the rows can be helped.
 
-        ``rows``: the rows that removing pods may help, ascending, shape (m,). A status of code
-        Error says that a filter contradicted itself.
+        A status alone: there were candidates, and an extender failed or none of them was left.
+        ``rows``: the rows that removing pods may help, ascending, shape (m,). A row's status of
+        code Error says that a filter contradicted itself.
         """
         if not rows.size:
             return {}
         candidates, rejections = self._candidates(attempt, rows, rng)
         if not candidates.rows.size:
             return rejections
+        if self._extenders:
+            try:
+                candidates = self._consult(attempt.pod, candidates)
+            except PluginError as error:
+                return Status(Code.ERROR, (str(error),))
+            if not candidates.rows.size:
+                return NO_CANDIDATE
         best = self._best(candidates)
-        victims = candidates.victims[:, best]
+        return Eviction(candidates.rows.item(best), self._victims(candidates, best))
+
+    def _victims(self, candidates: Candidates, place: int) -> tuple[PodInfo, ...]:
+        """Return the victims on one candidate, the most important one first."""
+        victims = candidates.victims[:, place]
         infos = [self._cache.pods.infos[i] for i in self._by_importance(victims[victims >= 0])]
-        return Eviction(candidates.rows.item(best), tuple(pod for pod in infos if pod is not None))
+        return tuple(pod for pod in infos if pod is not None)
+
+    def _consult(self, pod: PodInfo, candidates: Candidates) -> Candidates:
+        """Return what extenders leave of the candidates, those left in the order they had."""
+        names = self._cache.nodes.names
+        before = {
+            names[row]: NodeVictims(self._victims(candidates, place), violations)
+            for place, (row, violations) in enumerate(
+                zip(candidates.rows.tolist(), candidates.violations.tolist(), strict=True)
+            )
+        }
+        after = consulted(self._extenders, pod, before, self._cache)
+        if after is before:
+            return candidates
+        places = {name: place for place, name in enumerate(before)}
+        ordered = sorted(after, key=lambda name: (places.get(name, len(places)), name))
+        return candidates_of({name: after[name] for name in ordered}, self._cache)
 
     def _candidates(
         self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random

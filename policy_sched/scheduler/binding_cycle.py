@@ -7,6 +7,7 @@ then the cache forgets the pod.
 from __future__ import annotations
 
 from policy_sched.errors import PluginError
+from policy_sched.framework import extending
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.waiting_pods import WaitingPod
@@ -45,7 +46,8 @@ def bind(attempt: Attempt, node: str, handle: Handle) -> Status:
     try:
         status = runner.first_rejection("pre_bind", attempt.state, pod, node)
         if status.ok:
-            status = runner.first_success("bind", attempt.state, pod, node)
+            bound = extending.bind(handle.extenders, pod, node) if handle.extenders else None
+            status = bound or runner.first_success("bind", attempt.state, pod, node)
             if status.code is Code.SKIP:
                 status = Status(Code.ERROR, ("no Bind plugin took the pod",))
     except PluginError as error:
