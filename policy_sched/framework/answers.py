@@ -33,7 +33,7 @@ class Answers:
         self._keys: dict[str, Callable[[PodInfo], Key]] = {}
         if kept:
             self._keys = {
-                plugin: key_getter(signature.fields)
+                plugin: key_getter(signature)
                 for plugin, signature in runner.pipeline.signatures.items()
                 if signature.scope is Scope.STATIC
             }

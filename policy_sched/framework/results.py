@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -123,3 +123,9 @@ class Signature:
     scope: Scope
     proved: bool = False
     """The scores are known to lie in 0..100 (after normalisation); nobody checks them again."""
+    keys: tuple[Callable[[PodInfo], Hashable], ...] = ()
+    """In place of fields: functions of the pod, equal where the plugin's answers are equal now.
+
+    They may look at the cluster as well: a plugin that nothing in the cluster concerns gives the
+    same key to every pod.
+    """

@@ -6,13 +6,26 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import cast
 
+from policy_sched.framework.results import Signature
 from policy_sched.model.pod_info import PodInfo, field_key
 
 Key = tuple[object, ...]
 
 
-def key_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:
-    """Return the function from a pod to the values of ``fields``, hashable and in fixed order."""
+def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
+    """Return the function from a pod to what ``signature`` tells it by, hashable and ordered."""
+    of_fields = _fields_getter(signature.fields)
+    keys = signature.keys
+    if not keys:
+        return of_fields
+
+    def with_keys(pod: PodInfo) -> Key:
+        return of_fields(pod) + tuple([key(pod) for key in keys])
+
+    return with_keys
+
+
+def _fields_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:
     whole = sorted({_attribute(path) for path in fields if len(path) == 1 or _of_namespace(path)})
     parts = sorted((p[0], p[1]) for p in fields if len(p) > 1 and not _of_namespace(p))
     getter = attrgetter(*whole) if whole else None

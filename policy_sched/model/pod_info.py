@@ -25,6 +25,9 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 DEFAULT_NAMESPACE: Final = "default"
 
 _EAGER: Final = (
+    "node_affinity",
+    "non_zero_requests_key",
+    "requests_key",
     "has_pod_affinity",
     "host_ports",
     "key",
@@ -55,9 +58,7 @@ _LAZY: Final = (
     "labels_key",
     "limits",
     "limits_key",
-    "node_affinity",
     "node_selector_key",
-    "non_zero_requests_key",
     "owner_key",
     "owner_kind",
     "owner_name",
@@ -67,7 +68,6 @@ _LAZY: Final = (
     "priority_class_name",
     "pvc_names",
     "qos_class",
-    "requests_key",
     "runtime_class_name",
     "scheduling_gates",
     "service_account_name",
@@ -159,12 +159,23 @@ class PodInfo:
         self.node_selector = spec.node_selector
         self.tolerations = spec.tolerations
         self.requests = total.requests
+        self.requests_key = total.requests_key
         self.non_zero_requests = total.non_zero
+        self.non_zero_requests_key = total.non_zero_key
         self.non_zero_added = total.non_zero_added
         affinity = spec.affinity
-        self.has_pod_affinity = affinity is not None and (
-            affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
-        )
+        if affinity is None:
+            self.node_affinity = None
+            self.has_pod_affinity = False
+        else:
+            self.node_affinity = affinity.node_affinity
+            self.has_pod_affinity = (
+                affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+            )
+        if not spec.volumes:
+            self.volumes = None
+        if not spec.node_selector:
+            self.node_selector_key = ()
         self.host_ports = _host_ports(spec)
         return self
 
@@ -267,11 +278,6 @@ def _pod_group(info: PodInfo) -> str:
     return group.pod_group_name if group else ""
 
 
-def _node_affinity(info: PodInfo) -> NodeAffinity | None:
-    affinity = info.pod.spec.affinity
-    return affinity.node_affinity if affinity else None
-
-
 _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "affinity_terms": lambda i: (
         pod_terms(i.pod.spec.affinity, i.namespace) if i.has_pod_affinity else NO_TERMS
@@ -286,9 +292,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "labels_key": lambda i: tuple(sorted(i.labels.items())),
     "limits": lambda i: limits(i.pod),
     "limits_key": lambda i: tuple(sorted(i.limits.items())),
-    "node_affinity": _node_affinity,
     "node_selector_key": lambda i: tuple(sorted(i.node_selector.items())),
-    "non_zero_requests_key": lambda i: tuple(sorted(i.non_zero_requests.items())),
     "owner_key": _owner_key,
     "owner_kind": lambda i: _controller(i).kind,
     "owner_name": lambda i: _controller(i).name,
@@ -298,7 +302,6 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "priority_class_name": lambda i: i.pod.spec.priority_class_name,
     "pvc_names": _pvc_names,
     "qos_class": lambda i: qos_class(i.pod),
-    "requests_key": lambda i: tuple(sorted(i.requests.items())),
     "runtime_class_name": lambda i: i.pod.spec.runtime_class_name,
     "scheduling_gates": lambda i: tuple(g.name for g in i.pod.spec.scheduling_gates),
     "service_account_name": lambda i: i.pod.spec.service_account_name,

@@ -48,6 +48,17 @@ class Totals(msgspec.Struct, frozen=True):
     requests: dict[str, int]
     non_zero: dict[str, int]
     non_zero_added: dict[str, int]
+    requests_key: tuple[tuple[str, int], ...]
+    non_zero_key: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(
+        cls, requests: dict[str, int], non_zero: dict[str, int], non_zero_added: dict[str, int]
+    ) -> Totals:
+        """Return totals with their keys: what they hold, sorted."""
+        key = tuple(sorted(requests.items()))
+        non_zero_key = key if non_zero is requests else tuple(sorted(non_zero.items()))
+        return cls(requests, non_zero, non_zero_added, key, non_zero_key)
 
 
 @lru_cache(maxsize=4096)
@@ -93,9 +104,9 @@ def _simple_totals(requests: tuple[tuple[str, Amount], ...]) -> Totals:
     """Return the totals of a pod that is one container with these requests."""
     asked = _in_units({name: nanos(amount) for name, amount in requests})
     if "cpu" in asked and "memory" in asked:
-        return Totals(asked, asked, asked)
+        return Totals.of(asked, asked, asked)
     non_zero = _DEFAULT_UNITS | asked
-    return Totals(asked, non_zero, non_zero)
+    return Totals.of(asked, non_zero, non_zero)
 
 
 def _general_totals(pod: Pod) -> Totals:
@@ -106,7 +117,7 @@ def _general_totals(pod: Pod) -> Totals:
     }
     added = _in_units(_pod_requests(pod, missing) if missing else amounts)
     asked = _in_units(_pod_requests(pod, _DEFAULTS, with_pod_level=False))
-    return Totals(_in_units(amounts), asked, added if added != asked else asked)
+    return Totals.of(_in_units(amounts), asked, added if added != asked else asked)
 
 
 def requests(pod: Pod) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 from policy_sched.cluster.domains import Domain
@@ -32,7 +32,6 @@ from policy_sched.plugins.pod_affinity_terms import OwnTerms, TermBook
 
 NAME: Final = "InterPodAffinity"
 
-_READS: Final = frozenset({("affinity_terms",), ("namespace",), ("labels",)})
 _SKIP_FILTER: Final = PreFilterResult(SKIP)
 _ASK_FILTER: Final = PreFilterResult()
 
@@ -53,8 +52,8 @@ class InterPodAffinity:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Name what the pod asks of others, and what others may ask of it."""
-        return Signature(_READS, Scope.CLUSTER, proved=True)
+        """Tell pods apart by what they ask of others, and what others may ask of them."""
+        return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(self._key,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -127,6 +126,15 @@ class InterPodAffinity:
     def normalize_score(self, scores: Scores) -> Scores:
         """Stretch the scores over 0..100."""
         return normalized(scores)
+
+    def _key(self, pod: PodInfo) -> Hashable:
+        """Return the pod's terms, namespace and labels; nothing while nobody asks for anything."""
+        if pod.has_pod_affinity:
+            return (pod.affinity_terms, pod.namespace, pod.labels_key)
+        carried = self._carried
+        if carried.anti_affinity.live or carried.affinity.live or carried.preferred.live:
+            return (pod.namespace, pod.labels_key)
+        return None
 
     def _move(
         self, state: CycleState, pod: PodInfo, other: PodInfo, place: tuple[int, int]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from operator import attrgetter
 from typing import Final
 
 from policy_sched.framework.cycle_state import CycleState
@@ -33,17 +34,15 @@ from policy_sched.plugins.topology_spread_score import SoftSpread, normalized, s
 
 NAME: Final = "PodTopologySpread"
 
-_READS: Final = frozenset(
-    (field,)
-    for field in (
-        "topology_spread",
-        "namespace",
-        "labels",
-        "node_selector",
-        "node_affinity",
-        "tolerations",
-        "owner_key",
-    )
+#: What decides about a pod's constraints, its own and those of its workload.
+_read: Final = attrgetter(
+    "topology_spread",
+    "namespace",
+    "labels_key",
+    "node_selector_key",
+    "node_affinity",
+    "tolerations",
+    "owner_key",
 )
 _SKIP_FILTER: Final = PreFilterResult(SKIP)
 _ASK_FILTER: Final = PreFilterResult()
@@ -59,8 +58,8 @@ class PodTopologySpread:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Name what decides about constraints and about the nodes that count."""
-        return Signature(_READS, Scope.CLUSTER, proved=True)
+        """Tell pods apart by what decides about constraints and about the nodes that count."""
+        return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(self._key,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -118,6 +117,9 @@ class PodTopologySpread:
         live = self._table.live_count
         state.write(soft_spread(self._counter, pod, constraints, feasible.rows, live))
         return SUCCESS
+
+    def _key(self, pod: PodInfo) -> Hashable:
+        return _read(pod) if self._book.may_hold(pod) else None
 
     @hookimpl
     def score(self, state: CycleState, rows: Rows) -> Scores:

@@ -93,9 +93,10 @@ class ConstraintBook:
 
     def of(self, pod: PodInfo) -> Constraints:
         """Return the constraints that hold for the pod."""
-        own = pod.topology_spread
-        if own:
-            return self._of_pod(pod, own)
+        if pod.pod.spec.topology_spread_constraints:
+            own = pod.topology_spread
+            if own:
+                return self._of_pod(pod, own)
         if not self._defaults:
             return NONE
         if self._version != self._objects.version:
@@ -109,6 +110,14 @@ class ConstraintBook:
                 self._default.clear()
             found = self._default[key] = self._of_workload(pod)
         return found
+
+    def may_hold(self, pod: PodInfo) -> bool:
+        """Tell, at little cost, whether constraints may hold for the pod."""
+        if pod.pod.spec.topology_spread_constraints:
+            return True
+        if self._defaults and self._version != self._objects.version:
+            self._read_objects()
+        return bool(self._defaults and self._workloads)
 
     def _of_pod(self, pod: PodInfo, own: SpreadConstraints) -> Constraints:
         reads_labels = any(c.match_label_keys for c in (*own.hard, *own.soft))

@@ -14,6 +14,7 @@ from policy_sched.framework.evaluation import Evaluation, Evaluator
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
 from policy_sched.framework.points import CONFIGURED
+from policy_sched.framework.results import Scope, Signature
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.signing import key_getter
 from policy_sched.framework.waiting_pods import WaitingPods
@@ -145,7 +146,7 @@ def test_a_plugin_that_does_not_sign_is_asked_every_time() -> None:
 )
 def test_a_key_is_equal_exactly_where_the_fields_are(fields, same, other) -> None:  # type: ignore[no-untyped-def]  # a table of pods
     """Pods that agree in the read fields have one key; pods that do not have two."""
-    key = key_getter(fields)
+    key = key_getter(Signature(fields, Scope.STATIC))
     assert key(PodInfo.of(make_pod("a"))) == key(PodInfo.of(same))
     if other is not None:
         assert key(PodInfo.of(make_pod("a"))) != key(PodInfo.of(other))
