@@ -10,19 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
-from policy_sched.language.compiled import FilterRule, GateRule, Root, Sections, Unit
+from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
 from policy_sched.language.cycle import Cycle
-from policy_sched.language.faults import RuleError, Some
-from policy_sched.language.generate import Functions
-from policy_sched.language.ir import KINDS
+from policy_sched.language.faults import Failure, RuleError, Some
+from policy_sched.language.judging import BoundUnit, Codes, judge, reversed_key
 from policy_sched.language.normalizers import FAILED, NORMALIZERS, normalized
-from policy_sched.language.normalizing import Stats, by_expression
+from policy_sched.language.normalizing import by_expression
 from policy_sched.language.runtime import Runtime
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 
 Rows = npt.NDArray[np.intp] | None
-Codes = npt.NDArray[np.int16]
 Scores = npt.NDArray[np.int64]
 
 #: Up to this many rows are computed one by one.
@@ -32,28 +30,10 @@ _NO_CYCLE: Final = Cycle()
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a node was rejected; ``aborted`` if the rule failed and its onError is Abort."""
+    """Why a node was rejected, and whether removing pods may help."""
 
     resolvable: bool
     reasons: tuple[str, ...]
-    aborted: bool = False
-
-
-class _Bound:
-    """A unit over a table."""
-
-    __slots__ = ("functions", "unit")
-
-    def __init__(self, unit: Unit, runtime: Runtime) -> None:
-        self.unit = unit
-        self.functions: Functions = unit.program.bind(runtime)
-
-    def one(self, root: Root, out: Sequence[Any]) -> Any:
-        """Return a root's value, or the RuleError in its place."""
-        if root.error is not None and out[root.error]:
-            site = int(out[root.error])
-            return RuleError(KINDS[self.unit.sites[site].kind], self.unit.words(site))
-        return out[root.value]
 
 
 class BoundPolicy:
@@ -68,16 +48,19 @@ class BoundPolicy:
         self._table = table
         runtime = Runtime(table)
 
-        def bound(unit: Unit | None) -> _Bound | None:
-            return None if unit is None else _Bound(unit, runtime)
+        def bound(unit: Unit | None) -> BoundUnit | None:
+            return None if unit is None else BoundUnit(unit, runtime)
 
         self._match = bound(sections.match)
         self._score_match = bound(sections.score_match)
-        self._gates = [(gate, _Bound(gate.unit, runtime)) for gate in sections.pre_enqueue]
+        self._gates = [(gate, BoundUnit(gate.unit, runtime)) for gate in sections.pre_enqueue]
         self._keys = bound(sections.queue_sort)
         self._names = bound(sections.node_names)
         self._filter = bound(sections.filter)
         self._rules = [(rule, bound(rule.explain)) for rule in sections.rules]
+        self._aborting = [
+            2 * i + 2 for i, rule in enumerate(sections.rules) if rule.on_error == "Abort"
+        ]
         self._score = bound(sections.score.unit) if sections.score else None
         expression = sections.score.expression if sections.score else None
         self._normalizer = bound(expression)
@@ -85,29 +68,29 @@ class BoundPolicy:
     # Before nodes are looked at.
 
     def matches(self, pod: PodInfo, cycle: Cycle) -> bool:
-        """Tell whether all matchConditions hold; a condition that fails holds, so the rules run."""
+        """Tell whether all matchConditions hold; RuleError if none is false but one fails."""
         return self._all(self._match, pod, cycle)
 
     def matches_score(self, pod: PodInfo, cycle: Cycle) -> bool:
-        """Tell whether all matchConditions of the score hold."""
+        """Tell whether all matchConditions of the score hold; raises as `matches`."""
         return self._all(self._score_match, pod, cycle)
 
-    def _all(self, bound: _Bound | None, pod: PodInfo, cycle: Cycle) -> bool:
+    def _all(self, bound: BoundUnit | None, pod: PodInfo, cycle: Cycle) -> bool:
         if bound is None:
             return True
         out = bound.functions.scalar(pod, cycle, 0)
-        for root in bound.unit.roots:
-            failed = root.error is not None and out[root.error]
-            if not failed and not out[root.value]:
-                return False
-        return True
+        values = [bound.one(root, out) for root in bound.unit.roots]
+        for i, value in enumerate(values):
+            if isinstance(value, Failure) and all(isinstance(v, Failure) or v for v in values):
+                raise RuleError(f"matchConditions[{i}]: {value.message}")
+        return all(values)
 
     def pre_enqueue(self, pod: PodInfo, cycle: Cycle) -> str | None:
         """Return why the pod may not enter the queue, or None if it may."""
         for gate, bound in self._gates:
             out = bound.functions.scalar(pod, cycle, 0)
             verdict = bound.one(bound.unit.roots[0], out)
-            if isinstance(verdict, RuleError):
+            if isinstance(verdict, Failure):
                 if gate.on_error == "Allow":
                     continue
                 return f"rule {gate.name}: {verdict.message}"
@@ -115,11 +98,11 @@ class BoundPolicy:
                 return self._gate_message(gate, bound, out)
         return None
 
-    def _gate_message(self, gate: GateRule, bound: _Bound, out: Sequence[Any]) -> str:
+    def _gate_message(self, gate: GateRule, bound: BoundUnit, out: Sequence[Any]) -> str:
         if len(bound.unit.roots) == 1:
             return gate.message
         words = bound.one(bound.unit.roots[1], out)
-        if isinstance(words, RuleError):
+        if isinstance(words, Failure):
             return gate.message or f"rule {gate.name}: {words.message}"
         return str(words)
 
@@ -132,29 +115,30 @@ class BoundPolicy:
         roots = self._keys.unit.roots
         for root, descending in zip(roots, self._sections.descending, strict=True):
             value = self._keys.one(root, out)
-            if isinstance(value, RuleError):
+            if isinstance(value, Failure):
                 value = 0
-            keys.append(_reversed(value) if descending else value)
+            keys.append(reversed_key(value) if descending else value)
         return tuple(keys)
 
     def node_names(self, pod: PodInfo, cycle: Cycle) -> frozenset[str] | None:
-        """Return the only nodes to look at, by name, or None for all."""
+        """Return the only nodes to look at, by name, or None for all. May raise RuleError."""
         if self._names is None:
             return None
         out = self._names.functions.scalar(pod, cycle, 0)
         value = self._names.one(self._names.unit.roots[0], out)
+        if isinstance(value, Failure):
+            raise RuleError(f"preFilter.nodeNames: {value.message}")
         if isinstance(value, Some):
             value = value.value
-        if value is None or isinstance(value, RuleError):
-            return None
-        return frozenset(value)
+        return None if value is None else frozenset(value)
 
     # Filter.
 
     def filter(self, pod: PodInfo, cycle: Cycle, rows: Rows = None) -> Codes | None:
         """Return a code per row; None if every row passes.
 
-        0 passes; 2 * i + 1 was rejected by rule i, 2 * i + 2 met an error in rule i.
+        0 passes; 2 * i + 1 was rejected by rule i, 2 * i + 2 met an error in rule i. Raises
+        RuleError where a rule whose onError is Abort fails on a live row.
         """
         bound = self._filter
         if bound is None:
@@ -162,20 +146,36 @@ class BoundPolicy:
         if rows is not None and len(rows) <= FEW_ROWS:
             return self._filter_few(bound, pod, cycle, rows)
         n = self._table.n if rows is None else len(rows)
-        out = _vector(bound, pod, cycle, slice(0, n) if rows is None else rows, n)
+        out = bound.vector(pod, cycle, slice(0, n) if rows is None else rows, n)
         codes: Codes | None = None
         for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
-            codes = _judge(codes, out[root.value], errors, rule, i, n)
+            codes = judge(codes, out[root.value], errors, rule, i, n)
+        if self._aborting and codes is not None:
+            self._abort(pod, cycle, np.arange(n) if rows is None else rows, codes)
         return codes
 
     def _filter_few(
-        self, bound: _Bound, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp]
+        self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp]
     ) -> Codes | None:
         codes = [self._filter_one(bound, pod, cycle, row) for row in rows.tolist()]
-        return np.array(codes, dtype=np.int16) if any(codes) else None
+        if not any(codes):
+            return None
+        found = np.array(codes, dtype=np.int16)
+        if self._aborting:
+            self._abort(pod, cycle, rows, found)
+        return found
 
-    def _filter_one(self, bound: _Bound, pod: PodInfo, cycle: Cycle, row: int) -> int:
+    def _abort(self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp], codes: Codes) -> None:
+        """Raise RuleError if a rule whose onError is Abort failed on a node that lives."""
+        live = self._table.live.values[rows]
+        failed = np.flatnonzero(np.isin(codes, self._aborting) & live)
+        if len(failed):
+            row, code = int(rows[failed[0]]), int(codes[failed[0]])
+            why = self._explain_one(pod, cycle, row, code).reasons[0]
+            raise RuleError(f"{why} (node {self._table.names[row]})")
+
+    def _filter_one(self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, row: int) -> int:
         out = bound.functions.scalar(pod, cycle, row)
         for i, root in enumerate(bound.unit.roots):
             if root.error is not None and out[root.error]:
@@ -194,11 +194,9 @@ class BoundPolicy:
         for row, code in zip(rows.tolist(), codes.tolist(), strict=True):
             known = found.get(code)
             if known is None:
-                rule, bound = self._rules[(code - 1) // 2]
                 known = self._explain_one(pod, cycle, row, code)
-                if code % 2 and bound is None:
+                if code % 2 and self._rules[(code - 1) // 2][1] is None:
                     found[code] = known
-                del rule
             result.append(known)
         return result
 
@@ -215,7 +213,7 @@ class BoundPolicy:
         if resolvable is None:
             resolvable = bound.one(roots.pop(0), out)
         words: Any = bound.one(roots[0], out) if roots else rule.message
-        if isinstance(words, RuleError):
+        if isinstance(words, Failure):
             words = rule.message or f"rule {rule.name}: {words.message}"
             return Explanation(resolvable is True, (words,))
         reasons = tuple(words) if rule.listed else (str(words),)
@@ -227,9 +225,8 @@ class BoundPolicy:
         assert self._filter is not None
         out = self._filter.functions.scalar(pod, cycle, row)
         error = self._filter.one(self._filter.unit.roots[number], out)
-        words = error.message if isinstance(error, RuleError) else "error"
-        aborted = rule.on_error == "Abort"
-        return Explanation(False, (f"rule {rule.name}: {words}",), aborted)
+        words = error.message if isinstance(error, Failure) else "error"
+        return Explanation(False, (f"rule {rule.name}: {words}",))
 
     # Score.
 
@@ -248,7 +245,7 @@ class BoundPolicy:
                 values.append(instead if failed else out[root.value])
             return np.array(values, dtype=np.int64)
         n = self._table.n if rows is None else len(rows)
-        out = _vector(bound, pod, cycle, slice(0, n) if rows is None else rows, n)
+        out = bound.vector(pod, cycle, slice(0, n) if rows is None else rows, n)
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             result = np.full(n, result, dtype=np.int64)
@@ -268,7 +265,7 @@ class BoundPolicy:
 
             def function(raw: Scores) -> Scores:
                 stats = by_expression(raw)
-                out = _vector(bound, None, stats, slice(0, len(raw)), len(raw))
+                out = bound.vector(None, stats, slice(0, len(raw)), len(raw))
                 root = bound.unit.roots[0]
                 value = np.broadcast_to(np.asarray(out[root.value], dtype=np.int64), raw.shape)
                 errors = 0 if root.error is None else out[root.error]
@@ -279,59 +276,3 @@ class BoundPolicy:
         if score.normalizer is None:
             return scores
         return normalized(NORMALIZERS[score.normalizer], scores)
-
-
-def _vector(bound: _Bound, pod: PodInfo | None, cycle: Cycle | Stats, rows: Any, n: int) -> Any:
-    with np.errstate(all="ignore"):
-        return bound.functions.vector(pod, cycle, rows, n)
-
-
-def _judge(
-    codes: Codes | None, values: Any, errors: Any, rule: FilterRule, number: int, n: int
-) -> Codes | None:
-    """Return ``codes`` with what rule ``number`` adds for rows that passed so far."""
-    own: Any = None
-    if errors is not None and np.any(errors):
-        failed = np.not_equal(errors, 0)
-        wrong = 0 if rule.on_error == "Allow" else 2 * number + 2
-        own = np.where(failed, wrong, np.where(values, 0, 2 * number + 1))
-    elif isinstance(values, np.ndarray) and values.ndim:
-        if values.all():
-            return codes
-        if number == 0:
-            own = np.logical_not(values).astype(np.int16)
-        else:
-            own = np.where(values, 0, 2 * number + 1)
-    elif values:
-        return codes
-    else:
-        own = 2 * number + 1
-    if not isinstance(own, np.ndarray) or own.ndim == 0:
-        own = np.full(n, own, dtype=np.int16)
-    own = own.astype(np.int16, copy=False)
-    return own if codes is None else np.where(codes, codes, own)
-
-
-def _reversed(value: Any) -> Any:
-    """Return what sorts the other way round."""
-    if isinstance(value, str):
-        return _Reversed(value)
-    return -value
-
-
-class _Reversed:
-    """A string that sorts in descending order."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __lt__(self, other: _Reversed) -> bool:
-        return other.text < self.text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reversed) and other.text == self.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)

@@ -63,13 +63,15 @@ class GateRule:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score rule: its unit, its normaliser by name or by unit, and its proved range."""
+    """The score rule: its unit, its normaliser by name or by unit, and its proved range.
+
+    A node whose rule fails has the final score 0 and counts in no statistic.
+    """
 
     unit: Unit
     range: Interval
     normalizer: str | None
     expression: Unit | None
-    on_error: str
 
 
 @dataclass(frozen=True, slots=True)

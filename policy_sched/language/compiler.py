@@ -148,8 +148,12 @@ class PolicyCompiler:
                 self._problem(score.expression, "PS323", f"{message} negative")
         else:
             self._within(score.expression, found, "score")
+        if score.on_error == "Abort":  # scores are asked of nodes that are out already, too
+            self._problem(
+                score.expression, "PS510", "onError: Abort of a score is not supported yet"
+            )
         unit = make_unit(self._low, [value])
-        return Score(unit, found, name, expression, score.on_error or "Zero")
+        return Score(unit, found, name, expression)
 
     def _raw_score(self, checked: Checked) -> Val:
         value = self._low.val(self._low.lower(checked.core, {}))

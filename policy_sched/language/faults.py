@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from policy_sched.errors import PolicySchedError
+
 
 class Fault(Exception):  # noqa: N818  # an error value of the language, not one of this program
     """An error of an expression; ``kind`` is one of ir.KINDS by number."""
@@ -21,8 +23,12 @@ class Some:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleError:
+class Failure:
     """What an expression gave instead of a value: the kind of error and its words for people."""
 
     kind: str
     message: str
+
+
+class RuleError(PolicySchedError):
+    """A rule whose onError is Abort failed: the attempt cannot go on."""

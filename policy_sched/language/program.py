@@ -21,6 +21,7 @@ from policy_sched.language.expression import (
     compile_expression,
     error_name,
 )
+from policy_sched.language.faults import RuleError
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import Reads, Scope
 
@@ -31,6 +32,7 @@ __all__ = [
     "CompiledPolicy",
     "Explanation",
     "Expression",
+    "RuleError",
     "compile_expression",
     "compile_policy",
     "error_name",
