@@ -14,6 +14,7 @@ from policy_sched.plugins.registry import factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
 from policy_sched.plugins.unbuilt import UNBUILT
 from policy_sched.profiles.compile import compiled, content_hash
+from policy_sched.profiles.extenders import certificate_problems
 from policy_sched.profiles.load_config import LoadedConfig
 from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
 from policy_sched.profiles.problems import UNKNOWN_PLUGIN, Problem
@@ -41,6 +42,7 @@ def compile_profiles(
     shipped, problems = load_policies([str(default_policies())])
     plans, found = resolve(config, (*shipped, *policies), plugin_points())
     problems += found
+    problems += config.place.diagnostics(certificate_problems(config.model.extenders))
     results = []
     for i, plan in enumerate(plans):
         ready: dict[str, CompiledPolicy] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 
 from policy_sched.profiles.model_types import Document, Duration, Many, zero_means_default
 
@@ -26,8 +26,18 @@ def says(words: str) -> dict[str, Any]:
 
 
 Percentage = Annotated[
-    int, Field(ge=0, le=100, json_schema_extra=says("not in valid range [0-100]"))
+    Annotated[int, Field(ge=0, le=100)] | Literal["adaptive"],
+    WithJsonSchema(
+        {
+            "type": ["integer", "string"],
+            "minimum": 0,
+            "maximum": 100,
+            "pattern": "^adaptive$",
+            **says("not in valid range [0-100]"),
+        }
+    ),
 ]
+"""A share of nodes in percent, or the word adaptive, which kube-scheduler does not know."""
 
 
 class Plugin(Document):
@@ -113,7 +123,7 @@ class KubeSchedulerProfile(Document):
     scheduler_name: str | None = None
     """Pods with this spec.schedulerName use this profile; default-scheduler if it is the only."""
     percentage_of_nodes_to_score: Percentage | None = None
-    """Overrides the global value; 0 is adaptive."""
+    """Overrides the global value for this profile."""
     plugins: Plugins = Plugins()
     """Plugins enabled and disabled in this profile."""
     plugin_config: Many[PluginConfig] = ()
@@ -126,7 +136,7 @@ class ExtenderManagedResource(Document):
     name: str
     """Name of the extended resource."""
     ignored_by_scheduler: bool = False
-    """The scheduler itself does not check this resource."""
+    """NodeResourcesFit does not check this resource; such names replace its ignoredResources."""
 
 
 class ExtenderTLSConfig(Document):
@@ -150,33 +160,60 @@ class ExtenderTLSConfig(Document):
     """Trusted root certificates, PEM in base64."""
 
 
+class ExtenderPodSelectorRequirement(Document):
+    """One requirement on a pod's labels."""
+
+    key: str
+    """Label key."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How the label is compared."""
+    values: Many[str] = ()
+    """Values to compare with; for In and NotIn."""
+
+
+class ExtenderPodSelector(Document):
+    """Labels that a pod must have to be an extender's concern; empty means all pods."""
+
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    """Labels and their values."""
+    match_expressions: Many[ExtenderPodSelectorRequirement] = ()
+    """Requirements on labels; all of them must hold."""
+
+
 class Extender(Document):
-    """An HTTP service that takes part in filtering, scoring, preempting or binding."""
+    """An HTTP service that takes part in filtering, scoring, preempting or binding.
+
+    Extenders come after the plugins, in the order of the file, ignorable ones last.
+    """
 
     url_prefix: str
-    """Address of the extender."""
+    """Address of the extender, http or https; a verb is appended to it with a slash."""
     filter_verb: str = ""
     """Appended to urlPrefix to filter; empty if the extender does not filter."""
     preempt_verb: str = ""
     """Appended to urlPrefix to preempt; empty if the extender does not preempt."""
     prioritize_verb: str = ""
     """Appended to urlPrefix to score; empty if the extender does not score."""
-    weight: int = 0
-    """Factor of the extender's scores."""
+    weight: Annotated[int, Field(le=2**63 - 1)] = 0
+    """Factor of the extender's scores, which are 0 to 10 and count ten times."""
     bind_verb: str = ""
     """Appended to urlPrefix to bind; at most one extender binds."""
     enable_https: Annotated[bool, Field(alias="enableHTTPS")] = False
-    """Use HTTPS."""
+    """Do not verify the server of an https address where tlsConfig has no trusted roots."""
     tls_config: ExtenderTLSConfig | None = None
     """Transport security."""
     http_timeout: Annotated[Duration, Field(alias="httpTimeout")] = 5 * SECOND
-    """Longest call; default 5s."""
+    """Longest call, from connecting to the last byte; 0 or absent means 5s."""
     node_cache_capable: bool = False
-    """The extender knows the nodes: send names only."""
+    """The extender knows the nodes: send names only. Otherwise nodes are sent as they are known
+    here, with the fields that scheduling reads."""
     managed_resources: Many[ExtenderManagedResource] = ()
-    """Only pods that request one of these are sent to the extender; empty means all."""
+    """Only pods with a container that requests one of these are its concern; empty means all."""
+    pod_selector: ExtenderPodSelector | None = None
+    """Only pods with these labels are its concern; absent means all. An addition: kube-scheduler
+    does not have it."""
     ignorable: bool = False
-    """Go on scheduling when the extender fails."""
+    """Go on without the extender when it fails; scores of one that fails never count."""
 
 
 class LeaderElection(Document):
@@ -252,7 +289,12 @@ class KubeSchedulerConfiguration(Document):
     enable_contention_profiling: bool = True
     """Serve contention profiling data; default true."""
     percentage_of_nodes_to_score: Percentage = 0
-    """Stop filtering when this share of all nodes is feasible; 0, the default, is adaptive."""
+    """Choose among the first nodes found once this share of all nodes is feasible, 1 to 99.
+
+    0, the default, and 100 look at all nodes, which costs nothing here, as nodes are columns. The
+    word adaptive stands for what 0 means to kube-scheduler: 50 percent and less where there are
+    many nodes, down to 5. At least 100 feasible nodes are always looked for.
+    """
     pod_initial_backoff_seconds: Annotated[
         int, Field(ge=1, json_schema_extra=says("must be greater than 0"))
     ] = 1

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.framework.pipeline import Percentage
 from policy_sched.language.sources import PolicySource
+from policy_sched.plugins.extenders.settings import ExtenderSettings
 from policy_sched.profiles.defaults import (
     DEFAULT_SCHEDULER,
     MULTI_POINT,
@@ -16,6 +18,7 @@ from policy_sched.profiles.defaults import (
     REMOVED_PLUGINS,
 )
 from policy_sched.profiles.expand import Enabled, Entry, Expansion, Lists, Trouble, expand
+from policy_sched.profiles.extenders import extender_settings, ignored_resources
 from policy_sched.profiles.load_config import LoadedConfig
 from policy_sched.profiles.load_policies import LoadedPolicy
 from policy_sched.profiles.models import KubeSchedulerProfile
@@ -50,10 +53,12 @@ class ProfilePlan:
     """
 
     scheduler_name: str
-    percentage_of_nodes_to_score: int
+    percentage_of_nodes_to_score: Percentage
     points: Mapping[str, tuple[Enabled, ...]]
     args: Mapping[str, Mapping[str, Any]]
     policies: Mapping[str, PolicySource]
+    extenders: tuple[ExtenderSettings, ...] = ()
+    """Extenders in the order in which they are asked; the same in all profiles."""
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -191,9 +196,12 @@ def _plan(
     args: dict[str, Mapping[str, Any]] = {}
     sources: dict[str, PolicySource] = {}
     enabled = dict.fromkeys(name for names in points.values() for name, _ in names)
+    ignored = ignored_resources(config.model.extenders)
     for name in enabled:
         position, raw = given.get(name, (-1, {}))
         effective = effective_args(name, config.args.get((index, name))) if name in ARGS else raw
+        if name == "NodeResourcesFit" and ignored:
+            effective = {**effective, "ignoredResources": list(ignored)}
         if name not in known:
             args[name] = effective
             continue
@@ -213,6 +221,7 @@ def _plan(
         points=points,
         args=args,
         policies=sources,
+        extenders=extender_settings(config.model.extenders),
     )
 
 

@@ -113,14 +113,14 @@ def _explain(error: ValidationError, validator: Draft7Validator) -> Iterator[Pro
                 yield from _explain(inner_error, validator)
         case _:
             why = str(schema.get("errorMessage", error.message))
-            yield _with(invalid(path, instance, why), fill)
+            hint = _type_hint("integer", instance) if "integer" in schema.get("type", ()) else ""
+            yield _with(invalid(path, instance, why), fill, hint)
 
 
-def _with(problem: Problem, placeholder: object) -> Problem:
+def _with(problem: Problem, placeholder: object, hint: str = "") -> Problem:
     """Return ``problem`` with a placeholder."""
-    return Problem(
-        problem.path, problem.code, problem.message, problem.hint, placeholder=placeholder
-    )
+    hint = hint or problem.hint
+    return Problem(problem.path, problem.code, problem.message, hint, placeholder=placeholder)
 
 
 def _unknown_keys(path: Path, instance: Mapping[str, object], schema: Schema) -> Iterator[Problem]:
@@ -179,7 +179,7 @@ def _placeholder(schema: Schema, root: Schema) -> object:
                 return _placeholder(root["definitions"][name], root)
             return _placeholder(inner[0], root)
     kind = schema.get("type", "object")
-    kind = kind if isinstance(kind, str) else "string"
+    kind = kind if isinstance(kind, str) else kind[0]
     if kind == "object":
         properties = schema.get("properties", {})
         return {key: _placeholder(properties[key], root) for key in schema.get("required", ())}

@@ -12,7 +12,6 @@ from typing import Final
 from policy_sched.profiles.defaults import MULTI_POINT, POINTS, REMOVED_PLUGINS
 from policy_sched.profiles.models import (
     API_VERSION,
-    Extender,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElection,
@@ -28,7 +27,7 @@ from policy_sched.profiles.problems import (
     path_text,
     required,
 )
-from policy_sched.profiles.validate_args import label_name_faults
+from policy_sched.profiles.validate_extenders import check_extenders
 
 _SET_FIELDS: Final = {
     point: "".join(f"_{c.lower()}" if c.isupper() else c for c in point)
@@ -55,7 +54,7 @@ def check_configuration(config: KubeSchedulerConfiguration) -> Iterator[Problem]
         words = "must be greater than or equal to PodInitialBackoffSeconds"
         yield invalid(("podMaxBackoffSeconds",), config.pod_max_backoff_seconds, words)
     yield from _profiles(config)
-    yield from _extenders(config.extenders)
+    yield from check_extenders(config.extenders)
 
 
 def _leader_election(election: LeaderElection) -> Iterator[Problem]:
@@ -151,36 +150,3 @@ def _queue_sort(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
                     f"{path_text(at)}: Invalid value: queueSort must be the same for all profiles"
                 )
                 yield Problem(at, UNLIKE_QUEUE_SORT, text)
-
-
-def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
-    managed: set[str] = set()
-    for i, extender in enumerate(extenders):
-        path: Path = ("extenders", i)
-        if extender.prioritize_verb and extender.weight <= 0:
-            words = "must have a positive weight applied to it"
-            yield invalid((*path, "weight"), extender.weight, words)
-        for j, resource in enumerate(extender.managed_resources):
-            at = (*path, "managedResources", j, "name")
-            faults = label_name_faults(resource.name)
-            yield from (invalid(at, resource.name, fault) for fault in faults)
-            if not faults and not _is_extended(resource.name):
-                yield invalid(at, resource.name, "is an invalid extended resource name")
-            if resource.name in managed:
-                yield invalid(at, resource.name, "duplicate extender managed resource name")
-            managed.add(resource.name)
-    binders = [i for i, extender in enumerate(extenders) if extender.bind_verb]
-    if len(binders) > 1:
-        text = f"found {len(binders)} extenders implementing bind"
-        problem = invalid(("extenders",), text, "only one extender can implement bind")
-        yield Problem(("extenders", binders[1], "bindVerb"), BAD_VALUE, problem.message)
-
-
-def _is_extended(name: str) -> bool:
-    """Is this a resource outside kubernetes.io, whose quota name is valid too?"""
-    native = "/" not in name or "kubernetes.io/" in name
-    return (
-        not native
-        and not name.startswith("requests.")
-        and not label_name_faults(f"requests.{name}")
-    )

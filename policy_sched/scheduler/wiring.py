@@ -14,9 +14,12 @@ from policy_sched.errors import Diagnostic
 from policy_sched.framework.evaluation import Evaluator
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.nominations import Nominations
+from policy_sched.framework.pipeline import Pipeline
 from policy_sched.framework.runner import Runner
+from policy_sched.framework.sampling import Rotation, Sample, looks_at_all
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.plugins.extenders.http_extender import HttpExtender
 from policy_sched.plugins.unbuilt import Refusals
 from policy_sched.profiles.build import CompiledPlan, build_pipeline, compile_profiles, raise_errors
 from policy_sched.profiles.load_config import (
@@ -108,7 +111,9 @@ def assemble(
         (lambda: EPOCH) if now is None else now,
         known,
         Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
+        tuple(HttpExtender(settings) for settings in plans[0].plan.extenders),
     )
+    rotation = Rotation()
     nominations = Nominations(cache, handle.nominator)
     profiles: dict[str, Profile] = {}
     for plan in plans:
@@ -116,7 +121,14 @@ def assemble(
         profiles[plan.plan.scheduler_name] = Profile(
             runner.pipeline,
             runner,
-            Evaluator(runner, handle.nodes, cached=cached, nominations=nominations),
+            Evaluator(
+                runner,
+                handle.nodes,
+                cached=cached,
+                nominations=nominations,
+                sample=_sample(runner.pipeline, handle, rotation),
+                extenders=handle.extenders,
+            ),
             Refusals(plan.plan.plugins),
         )
     first = next(iter(profiles.values())).runner
@@ -126,3 +138,13 @@ def assemble(
 
     # A seed makes ties repeatable; nothing here is a secret.
     return Scheduler(handle, SchedulingQueue(sort_key), profiles, Random(seed))  # noqa: S311
+
+
+def _sample(pipeline: Pipeline, handle: Handle, rotation: Rotation) -> Sample | None:
+    """Return how a profile leaves nodes out; None if it looks at all."""
+    percentage = pipeline.percentage_of_nodes_to_score
+    if looks_at_all(percentage):
+        return None
+    chosen_otherwise = any(e.filters or e.prioritizes for e in handle.extenders)
+    any_will_do = not pipeline.at("score") and not chosen_otherwise
+    return Sample(handle.nodes, percentage, rotation, any_will_do=any_will_do)

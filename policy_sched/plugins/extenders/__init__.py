@@ -1,0 +1,1 @@
+"""HTTP extenders: services that take part in filtering, scoring, preempting and binding."""

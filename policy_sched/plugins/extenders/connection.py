@@ -1,0 +1,173 @@
+"""Connection: one keep-alive connection to an extender, and calls that end in time.
+
+Synchronous on the standard library: a decision waits for its extenders and has nothing else to
+do meanwhile, so an event loop in `decide` would buy nothing and make every caller of it
+asynchronous. Theory of operation: a call writes one POST and reads one answer, all of it before a
+common deadline, whatever the server does. The connection is kept if both sides agree; a kept
+connection on which something can be read was closed by the server and is opened anew before
+anything is sent, so no call is ever sent twice.
+"""
+
+from __future__ import annotations
+
+import io
+import select
+import socket
+import ssl
+import time
+from http import HTTPStatus
+from http.client import BadStatusLine, HTTPException, HTTPResponse, IncompleteRead, LineTooLong
+from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import urlsplit
+
+from policy_sched.errors import PluginError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Connection:
+    """Posts JSON to the verbs of one extender.
+
+    ``timeout``: seconds for a whole call. ``context``: for https addresses. ``server_name``: the
+    name that the server's certificate must have, if not the address's.
+    """
+
+    def __init__(
+        self,
+        url_prefix: str,
+        timeout: float,
+        context: ssl.SSLContext | None = None,
+        server_name: str = "",
+    ) -> None:
+        parts = urlsplit(url_prefix)
+        self._prefix = url_prefix.rstrip("/")
+        self._root = f"{parts.scheme}://{parts.netloc}"
+        self._netloc = parts.netloc
+        self._host = parts.hostname or ""
+        self._port = parts.port or _PORTS.get(parts.scheme, 0)
+        self._context = context if parts.scheme == "https" else None
+        self._server_name = server_name or self._host
+        self._timeout = timeout
+        self._socket: socket.socket | None = None
+
+    def post(self, verb: str, body: bytes) -> bytes:
+        """Send ``body`` to the verb and return the answer's body.
+
+        Raises PluginError, in kube-scheduler's words as far as it has some, if there is no
+        answer in time or its status is not 200.
+        """
+        url = f"{self._prefix}/{verb}"
+        until = time.monotonic() + self._timeout
+        try:
+            status, answer = self._exchange(url.removeprefix(self._root), body, until)
+        except (OSError, HTTPException) as error:
+            self.close()
+            raise PluginError(f'Post "{url}": {self._why(error)}') from error
+        if status != HTTPStatus.OK:
+            raise PluginError(f"failed {verb} with extender at URL {url}, code {status}")
+        return answer
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _exchange(self, target: str, body: bytes, until: float) -> tuple[int, bytes]:
+        if self._socket is not None and _something_to_read(self._socket):
+            self.close()
+        if self._socket is None:
+            self._socket = self._open(until)
+        head = (
+            f"POST {target} HTTP/1.1\r\nHost: {self._netloc}\r\nUser-Agent: policy-sched\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self._socket.settimeout(_left(until))
+        self._socket.sendall(head.encode("ascii") + body)
+        response = HTTPResponse(
+            cast("socket.socket", _Incoming(self._socket, until)), method="POST"
+        )
+        try:
+            response.begin()
+            answer = response.read()
+        finally:
+            response.close()
+        if response.will_close:
+            self.close()
+        return response.status, answer
+
+    def _open(self, until: float) -> socket.socket:
+        plain = socket.create_connection((self._host, self._port), timeout=_left(until))
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._context is None:
+            return plain
+        try:
+            plain.settimeout(_left(until))
+            return self._context.wrap_socket(plain, server_hostname=self._server_name)
+        except OSError:
+            plain.close()
+            raise
+
+    def _why(self, error: OSError | HTTPException) -> str:
+        """Return what happened, in the words that Go's HTTP client has for it."""
+        match error:
+            case TimeoutError():
+                return (
+                    "context deadline exceeded (Client.Timeout exceeded while awaiting the answer)"
+                )
+            case ConnectionRefusedError():
+                return f"dial tcp {self._host}:{self._port}: connect: connection refused"
+            case socket.gaierror():
+                return f"dial tcp: lookup {self._host}: no such host"
+            case ssl.SSLCertVerificationError():
+                return f"tls: failed to verify certificate: {error.verify_message}"
+            case (
+                ConnectionResetError() | ssl.SSLEOFError()
+            ):  # with http.client's RemoteDisconnected
+                return "EOF"
+            case IncompleteRead():
+                return "unexpected EOF"
+            case BadStatusLine() | LineTooLong():
+                return "malformed HTTP response"
+        return str(error) or type(error).__name__
+
+
+class _Incoming(io.RawIOBase):
+    """The receiving side of a socket; reads fail once the deadline has passed.
+
+    Stands in for the socket towards HTTPResponse, which asks it for a file to read from.
+    """
+
+    def __init__(self, connected: socket.socket, until: float) -> None:
+        self._socket = connected
+        self._until = until
+
+    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - the socket's signature
+        """Return the buffered file."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Read what is there, or wait for it until the deadline."""
+        self._socket.settimeout(_left(self._until))
+        return self._socket.recv_into(buffer)
+
+
+def _left(until: float) -> float:
+    """Return the seconds until a deadline. Raises TimeoutError if it has passed."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def _something_to_read(connected: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(connected, select.POLLIN)
+    return bool(poll.poll(0))

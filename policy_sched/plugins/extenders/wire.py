@@ -1,0 +1,189 @@
+"""The wire format extender/v1: what is sent to extenders, and what they answer.
+
+Names of fields are written as Go writes a struct without tags (``NodeNames``); in answers upper
+and lower case do not matter, as for Go's decoder. Objects are sent with the fields that are read
+here (model/pod.py, model/node.py). An answer that cannot be read is a ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from policy_sched.framework.extender import NamedVictims, NodeVictims, Passed
+from policy_sched.model.meta import Int64
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+
+T = TypeVar("T")
+
+
+class _NodeList(Struct):
+    items: list[Raw]
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+class _ExtenderArgs(Struct, rename="pascal"):
+    pod: Pod
+    nodes: _NodeList | None
+    node_names: list[str] | None
+
+
+class _Victims(Struct, rename="pascal"):
+    pods: list[Pod]
+    num_violations: int = field(name="NumPDBViolations")
+
+
+class _MetaPod(Struct):
+    uid: str = field(name="UID")
+
+
+class _MetaVictims(Struct, rename="pascal"):
+    pods: list[_MetaPod]
+    num_violations: int = field(name="NumPDBViolations")
+
+
+class _PreemptionArgs(Struct, rename="pascal"):
+    pod: Pod
+    node_name_to_victims: dict[str, _Victims] | None
+    node_name_to_meta_victims: dict[str, _MetaVictims] | None
+
+
+class _BindingArgs(Struct, rename="pascal"):
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str = field(name="PodUID")
+    node: str
+
+
+class _Metadata(Struct):
+    name: str = ""
+
+
+class _NamedNode(Struct):
+    metadata: _Metadata = field(default_factory=_Metadata)
+
+
+class _NamedNodes(Struct):
+    items: list[_NamedNode] | None = None
+
+
+class _HostPriority(Struct, rename="pascal", forbid_unknown_fields=True):
+    host: str
+    score: Int64
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw] | None)
+_PRIORITIES: Final = msgspec.json.Decoder(list[_HostPriority] | None)
+_PRIORITIES_IN_ANY_CASE: Final = msgspec.json.Decoder(list[dict[str, Raw]])
+
+
+def node_json(node: Node) -> Raw:
+    """Return a node's JSON, to be sent again and again."""
+    return Raw(_ENCODER.encode(node))
+
+
+def extender_args(pod: PodInfo, nodes: Iterable[Raw] | None, names: list[str] | None) -> bytes:
+    """Return the arguments of filter and prioritize: nodes, or names where these suffice."""
+    sent = None if nodes is None else _NodeList(list(nodes))
+    return _ENCODER.encode(_ExtenderArgs(pod.pod, sent, names))
+
+
+def preemption_args(pod: PodInfo, victims: Mapping[str, NodeVictims], *, names_only: bool) -> bytes:
+    """Return the arguments of preempt: victims, or their UIDs where these suffice."""
+    if names_only:
+        named = {
+            node: _MetaVictims([_MetaPod(p.uid) for p in found.pods], found.violations)
+            for node, found in victims.items()
+        }
+        return _ENCODER.encode(_PreemptionArgs(pod.pod, None, named))
+    whole = {
+        node: _Victims([_on(p.pod, node) for p in found.pods], found.violations)
+        for node, found in victims.items()
+    }
+    return _ENCODER.encode(_PreemptionArgs(pod.pod, whole, None))
+
+
+def binding_args(pod: PodInfo, node: str) -> bytes:
+    """Return the arguments of bind."""
+    return _ENCODER.encode(_BindingArgs(pod.name, pod.namespace, pod.uid, node))
+
+
+def filter_result(body: bytes, *, by_name: bool) -> tuple[Passed, str]:
+    """Return what an extender's filter answered, and its error.
+
+    ``by_name``: the extender may answer with names alone. Neither names nor nodes: none passes.
+    """
+    fields = _fields(body)
+    names = _read(fields, "NodeNames", list[str]) if by_name else None
+    if names is None:
+        nodes = _read(fields, "Nodes", _NamedNodes)
+        names = [node.metadata.name for node in (nodes and nodes.items) or ()]
+    passed = Passed(
+        frozenset(names),
+        _read(fields, "FailedNodes", dict[str, str]) or {},
+        _read(fields, "FailedAndUnresolvableNodes", dict[str, str]) or {},
+    )
+    return passed, _error(fields)
+
+
+def host_priorities(body: bytes) -> list[tuple[str, int]]:
+    """Return an extender's scores."""
+    try:
+        return [(one.host, one.score) for one in _PRIORITIES.decode(body) or ()]
+    except msgspec.ValidationError:
+        return [_host_priority(one) for one in _PRIORITIES_IN_ANY_CASE.decode(body)]
+
+
+def preemption_result(body: bytes) -> dict[str, NamedVictims]:
+    """Return the victims that an extender leaves, by node."""
+    found = _read(_fields(body), "NodeNameToMetaVictims", dict[str, Raw]) or {}
+    return {node: _named_victims(_fields(raw)) for node, raw in found.items()}
+
+
+def binding_error(body: bytes) -> str:
+    """Return why an extender did not bind, empty if it did."""
+    return _error(_fields(body))
+
+
+def _on(pod: Pod, node: str) -> Pod:
+    """Return the pod with its node, which a pod that is being bound does not say yet."""
+    if pod.spec.node_name == node:
+        return pod
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _fields(body: bytes | Raw) -> dict[str, Raw]:
+    return {name.lower(): value for name, value in (_FIELDS.decode(body) or {}).items()}
+
+
+def _read(fields: Mapping[str, Raw], name: str, kind: type[T]) -> T | None:
+    raw = fields.get(name.lower())
+    if raw is None:
+        return None
+    wanted: Any = kind | None  # what msgspec reads is what this says, but mypy cannot
+    found: T | None = msgspec.json.decode(raw, type=wanted)
+    return found
+
+
+def _error(fields: Mapping[str, Raw]) -> str:
+    return _read(fields, "Error", str) or ""
+
+
+def _host_priority(one: Mapping[str, Raw]) -> tuple[str, int]:
+    fields = {name.lower(): value for name, value in one.items()}
+    score: int = _read(fields, "Score", Int64) or 0
+    return _read(fields, "Host", str) or "", score
+
+
+def _named_victims(fields: Mapping[str, Raw]) -> NamedVictims:
+    pods = [_fields(raw) for raw in _read(fields, "Pods", list[Raw]) or ()]
+    uids = tuple(_read(pod, "UID", str) or "" for pod in pods)
+    violations: int = _read(fields, "NumPDBViolations", Int64) or 0
+    return NamedVictims(uids, violations)
