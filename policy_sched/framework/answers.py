@@ -11,6 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
@@ -30,6 +33,7 @@ class Answers:
         self._runner = runner
         self.table = table
         self._version = -1
+        self._live: NDArray[np.bool_] | None = None
         self._keys: dict[str, Callable[[PodInfo], Key]] = {}
         if kept:
             self._keys = {
@@ -39,15 +43,26 @@ class Answers:
             }
         self._kept: dict[tuple[str, str], OrderedDict[Key, object]] = {}
 
+    def live(self) -> NDArray[np.bool_]:
+        """Return which rows of [0, n) have a live node; shared until a node comes or goes."""
+        self._renew()
+        if self._live is None:
+            self._live = self.table.live.values[: self.table.n].copy()
+        return self._live
+
+    def _renew(self) -> None:
+        version = self.table.journal.static_version
+        if self._version != version:
+            self._kept.clear()
+            self._live = None
+            self._version = version
+
     def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo) -> object:
         """Return the answer for all rows; it may be shared, so do not change its arrays."""
         key_of = self._keys.get(hook.plugin)
         if key_of is None:
             return self._runner.call(point, hook, state, pod, None)
-        version = self.table.journal.static_version
-        if self._version != version:
-            self._kept.clear()
-            self._version = version
+        self._renew()
         kept = self._kept.setdefault((point, hook.plugin), OrderedDict())
         key = key_of(pod)
         if key in kept:

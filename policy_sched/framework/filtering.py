@@ -61,7 +61,7 @@ class Filtering:
         self.unpromised: Codes | None = None
         """What ``first`` was without ``promised``, where there is such a difference."""
         self.explanations = Explanations(self.n)
-        self._fixed = np.where(table.live.values[: self.n], FEASIBLE, NO_NODE).astype(np.int16)
+        self._fixed = answers.live().astype(np.int16) + np.int16(NO_NODE)
         status, self._skipped, names, self._narrowing = runner.pre_filter(state, pod)
         self.rejection = None if status.ok else status
         self.plugins = runner.active("filter", self._skipped)
