@@ -154,6 +154,12 @@ def fits_in(
     )
 
 
+def names(whole: Resources) -> list[str]:
+    """Return resource names in kube's order of reasons: three first, then the others sorted."""
+    first = [name for name in ("cpu", "memory", "ephemeral-storage") if name in whole]
+    return first + sorted(whole.keys() - set(first))
+
+
 def is_scalar(name: str) -> bool:
     """Tell whether a resource is extended, huge pages or an attachable volume."""
     return name.startswith(SCALAR_PREFIXES) or is_extended(name)
@@ -200,9 +206,7 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "fitsIn_resources_resources": fits_in,
     "fitsIn_resources_resources_list": fits_in,
     "fitsIn_resources_resources_list_list": fits_in,
-    "names_resources": lambda held: sorted(
-        held, key=lambda n: (n != "cpu", n != "memory", n != "ephemeral-storage", n)
-    ),
+    "names_resources": names,
     "isScalarResource_string": is_scalar,
     "isExtendedResource_string": is_extended,
     "conflicts_hostport_hostport": conflicts,
