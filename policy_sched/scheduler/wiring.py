@@ -22,6 +22,7 @@ from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.plugins.extenders.http_extender import HttpExtender
 from policy_sched.plugins.unbuilt import Refusals
 from policy_sched.profiles.build import CompiledPlan, build_pipeline, compile_profiles, raise_errors
+from policy_sched.profiles.check import check_files
 from policy_sched.profiles.load_config import (
     LoadedConfig,
     config_from_value,
@@ -65,6 +66,9 @@ def read(
     if loaded is not None:
         plans, found = compile_profiles(loaded, loaded_policies)
         problems += found
+    elif isinstance(config, str):
+        # A configuration with one mistake may have others, which show only where it is mended.
+        problems = sorted({*problems, *check_files([config, *policies])})
     raise_errors(problems)
     return plans, problems
 
