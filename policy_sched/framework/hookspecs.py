@@ -11,7 +11,6 @@ import pluggy
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
-from policy_sched.framework.events import ClusterEventWithHint
 from policy_sched.framework.results import (
     PermitResult,
     PostFilterResult,
@@ -22,6 +21,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import Status
+from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 

@@ -7,12 +7,6 @@ from typing import Any, Final
 
 from policy_sched.cluster.domains import Domain
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-)
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
@@ -25,6 +19,12 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.model.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+)
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.pod_affinity_filter import Neighbours, moved, neighbours, verdict
 from policy_sched.plugins.pod_affinity_score import Liking, liking, normalized, score

@@ -16,13 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.events import (
-    NODE_ADD,
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-)
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
@@ -38,6 +31,13 @@ from policy_sched.framework.results import (
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.program import BoundPolicy, CompiledPolicy
+from policy_sched.model.events import (
+    NODE_ADD,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+)
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 

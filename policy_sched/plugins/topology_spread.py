@@ -7,12 +7,6 @@ from operator import attrgetter
 from typing import Final
 
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-)
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
@@ -26,6 +20,12 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.model.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+)
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.topology_spread_constraints import ConstraintBook
 from policy_sched.plugins.topology_spread_counts import SpreadCounter

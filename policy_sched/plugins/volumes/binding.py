@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.events import ClusterEventWithHint
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
@@ -29,6 +28,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.pod_volumes import ClaimUse, PodVolumes
 from policy_sched.model.storage import PersistentVolumeClaim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policy_sched.framework.events import (
+from policy_sched.model.events import (
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,

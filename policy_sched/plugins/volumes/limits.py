@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched.framework.events import ClusterEventWithHint
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
@@ -20,6 +19,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import SKIP, Code, Status
+from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.attach_limits import AttachLimits, Attachments

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.events import ClusterEventWithHint
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PreFilterResult, Rows, Scope, Signature, Verdict
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.pod_volumes import PodVolumes
 from policy_sched.plugins.volumes import events

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.events import (
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import Rows, Scope, Scores, Signature, Verdict
+from policy_sched.framework.status import Code, Status
+from policy_sched.model.events import (
     NODE_ADD,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
     EventResource,
 )
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import Rows, Scope, Scores, Signature, Verdict
-from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 
 REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had untolerated taint(s)",))

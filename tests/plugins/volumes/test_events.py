@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from policy_sched.framework.events import (
+from policy_sched.model.events import (
     ActionType,
     ClusterEventWithHint,
     EventResource,
