@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
+
+#: Source lines up to this length are shown whole, in characters.
+WHOLE_LINE: Final = 160
 
 
 class Severity(StrEnum):
@@ -41,13 +45,27 @@ class Diagnostic:
         parts = [head]
         if self.source_line:
             number = f"{self.line:5d}"
-            room = max(1, len(self.source_line) - self.column + 2)
+            text, column = _window(self.source_line, self.column)
+            room = max(1, len(text) - column + 2)
             caret = "^" + "~" * (min(self.width, room) - 1)
-            indent = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.column - 1])
-            parts.append(f"{number} | {self.source_line}")
+            indent = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
+            parts.append(f"{number} | {text}")
             parts.append(f"{' ' * len(number)} | {indent}{caret}")
         parts.extend(f"   = {text}" for text in (self.context, self.hint) if text)
         return "\n".join(parts)
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """Return what is shown of a source line, and the column's place in it.
+
+    A line of JSON may be very long; then only what surrounds the column is shown.
+    """
+    if len(line) <= WHOLE_LINE:
+        return line, column
+    start = max(0, column - 1 - WHOLE_LINE // 2)
+    end = start + WHOLE_LINE
+    head, tail = ("..." if start else ""), ("..." if end < len(line) else "")
+    return f"{head}{line[start:end]}{tail}", column - start + len(head)
 
 
 class PolicySchedError(Exception):
