@@ -90,3 +90,6 @@ class Extender(Protocol):
 
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod to the node."""
+
+    def close(self) -> None:
+        """Let go of its connection; the next call opens another."""

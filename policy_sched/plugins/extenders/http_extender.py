@@ -131,6 +131,10 @@ class HttpExtender:
         if error:
             raise PluginError(error)
 
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        self._connection.close()
+
     def _arguments(self, pod: PodInfo, nodes: Sequence[Node]) -> bytes:
         if self._settings.node_cache_capable:
             return wire.extender_args(pod, None, [node.metadata.name for node in nodes])
