@@ -17,11 +17,12 @@ Locate = Callable[[int], tuple[int, int, str]]
 class Text:
     """One expression, where it stands in a file, and its path in the policy.
 
-    ``path`` is such as ``filter[0].expression``, and is shown with problems.
+    ``path`` is such as ``filter[0].expression``, and is shown with problems. Equal texts in
+    different files compare equal.
     """
 
     text: str
-    file: str = "<text>"
+    file: str = field(default="<text>", compare=False)
     locate: Locate | None = field(default=None, compare=False)
     path: str = ""
 

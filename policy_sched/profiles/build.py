@@ -52,7 +52,7 @@ def compile_profiles(
             if policy is not None:
                 ready[name] = policy
         problems += _unsupported(config, i, plan)
-        results.append(CompiledPlan(plan, ready, content_hash([plan.points, plan.policies])))
+        results.append(CompiledPlan(plan, ready, content_hash(plan)))
     failed = any(d.severity is Severity.ERROR for d in problems)
     return () if failed else tuple(results), sorted(problems)
 

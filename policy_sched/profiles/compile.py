@@ -1,7 +1,8 @@
 """Compiles the policies of profiles, each form of each policy once in a process.
 
 A policy's form is its texts and its effective params; what it compiles to does not depend on any
-cluster, so schedulers share it.
+cluster, so schedulers share it. A form with problems is not kept: where they stand depends on the
+rest of the file.
 """
 
 from __future__ import annotations
@@ -19,18 +20,21 @@ from policy_sched.language.sources import PolicySource
 #: Forms that are kept; far more than the policies of a process.
 LIMIT: Final = 512
 
-_KEPT: OrderedDict[str, tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]] = OrderedDict()
+_KEPT: OrderedDict[str, CompiledPolicy] = OrderedDict()
 
 
 def compiled(source: PolicySource) -> tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]:
     """Check and compile a policy; None if there are errors among the diagnostics."""
     key = content_hash(source)
     kept = _KEPT.get(key)
-    if kept is None:
-        kept = _KEPT[key] = _compile(source)
+    if kept is not None:
+        return kept, ()
+    policy, problems = _compile(source)
+    if policy is not None and not problems:
+        _KEPT[key] = policy
         while len(_KEPT) > LIMIT:
             _KEPT.popitem(last=False)
-    return kept
+    return policy, problems
 
 
 def _compile(source: PolicySource) -> tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]:
@@ -47,7 +51,10 @@ def _failed(problems: list[Diagnostic]) -> bool:
 
 
 def content_hash(value: object) -> str:
-    """Return the SHA-256 (hex) of plain data and dataclasses, the same in every process."""
+    """Return the SHA-256 (hex) of plain data and dataclasses, the same in every process.
+
+    Fields of dataclasses that do not take part in comparisons do not count: places in files.
+    """
     return hashlib.sha256(_canonical(value).encode()).hexdigest()
 
 
@@ -61,4 +68,6 @@ def _canonical(value: object) -> str:
         return "{" + ",".join(f"{k!r}:{_canonical(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(_canonical(item) for item in value) + "]"
+    if isinstance(value, set | frozenset):
+        return "{" + ",".join(sorted(_canonical(item) for item in value)) + "}"
     return f"{type(value).__name__}:{value!r}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, cast
+from typing import cast
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Client
@@ -21,15 +21,8 @@ from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.plugins.extenders.http_extender import HttpExtender
 from policy_sched.plugins.unbuilt import Refusals
-from policy_sched.profiles.build import CompiledPlan, build_pipeline, compile_profiles, raise_errors
-from policy_sched.profiles.check import check_files
-from policy_sched.profiles.load_config import (
-    LoadedConfig,
-    config_from_value,
-    default_config,
-    load_config,
-)
-from policy_sched.profiles.load_policies import load_policies
+from policy_sched.profiles.build import CompiledPlan, build_pipeline, raise_errors
+from policy_sched.profiles.policy_files import Config, PolicyFiles
 from policy_sched.queue.nominator import Nominator
 from policy_sched.queue.scheduling_queue import SchedulingQueue, SortKey
 from policy_sched.scheduler.attempt import Profile
@@ -38,39 +31,18 @@ from policy_sched.scheduler.loop import Scheduler
 #: 2026-01-01T00:00:00Z in nanoseconds: the time of a cluster that nobody gave a clock.
 EPOCH = 1_767_225_600_000_000_000
 
-Config = str | Mapping[str, Any] | None
-
 
 def read(
     config: Config, policies: Sequence[str]
 ) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
     """Load, resolve and compile; return the plans and the warnings.
 
-    ``config``: a file, a configuration that is data already, or None: then every policy of
-    ``policies`` (files and directories) is enabled after the default plugins. Raises PolicyError
-    with every problem if one of them is an error.
+    ``config`` and ``policies`` are those of `PolicyFiles`. Raises PolicyError with every problem
+    if one of them is an error.
     """
-    problems: list[Diagnostic] = []
-    loaded_policies, found = load_policies(list(policies))
-    problems += found
-    loaded: LoadedConfig | None
-    if config is None:
-        loaded = default_config([policy.name for policy in loaded_policies])
-    elif isinstance(config, str):
-        loaded, found = load_config(config)
-        problems += found
-    else:
-        loaded, found = config_from_value(config)
-        problems += found
-    plans: tuple[CompiledPlan, ...] = ()
-    if loaded is not None:
-        plans, found = compile_profiles(loaded, loaded_policies)
-        problems += found
-    elif isinstance(config, str):
-        # A configuration with one mistake may have others, which show only where it is mended.
-        problems = sorted({*problems, *check_files([config, *policies])})
-    raise_errors(problems)
-    return plans, problems
+    found = PolicyFiles(config, tuple(policies)).compile()
+    raise_errors(found.problems)
+    return found.plans, list(found.problems)
 
 
 def build(

@@ -1,0 +1,78 @@
+"""The files that a scheduler is started with, read and compiled together, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.build import CompiledPlan, compile_profiles
+from policy_sched.profiles.check import check_files
+from policy_sched.profiles.load_config import (
+    LoadedConfig,
+    config_from_value,
+    default_config,
+    load_config,
+)
+from policy_sched.profiles.load_policies import load_policies
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+
+Config = str | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What the files came to: plans and settings if there is no error among the problems."""
+
+    plans: tuple[CompiledPlan, ...]
+    problems: tuple[Diagnostic, ...]
+    settings: KubeSchedulerConfiguration | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Is one of the problems an error?"""
+        return any(d.severity is Severity.ERROR for d in self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFiles:
+    """A configuration and the policies that it may name.
+
+    ``config``: a file, a configuration that is data already, or None: then every policy of
+    ``policies`` (files and directories) is enabled after the default plugins.
+    """
+
+    config: Config = None
+    policies: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files and directories that are read."""
+        own = (self.config,) if isinstance(self.config, str) else ()
+        return (*own, *self.policies)
+
+    def compile(self) -> Compilation:
+        """Load, resolve and compile everything; every problem of every file is told."""
+        policies, found = load_policies(list(self.policies))
+        problems = list(found)
+        config: LoadedConfig | None
+        if self.config is None:
+            config = default_config([policy.name for policy in policies])
+        elif isinstance(self.config, str):
+            config, found = load_config(self.config)
+            problems += found
+        else:
+            config, found = config_from_value(self.config)
+            problems += found
+        plans: tuple[CompiledPlan, ...] = ()
+        if config is not None:
+            plans, found = compile_profiles(config, policies)
+            problems += found
+        elif isinstance(self.config, str):
+            # A configuration with one mistake may have others, which show only where it is mended.
+            problems += check_files(self.paths)
+        result = Compilation(
+            plans, tuple(sorted(set(problems))), None if config is None else config.model
+        )
+        return Compilation((), result.problems) if result.failed else result
