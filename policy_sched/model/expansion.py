@@ -1,0 +1,262 @@
+"""Workloads expanded: the pods that their controllers make, under the names and labels they give.
+
+Everything here is plain JSON data in and out, so that nothing of a user's template is lost.
+Suffixes and hashes are drawn from what they stand for: the same workload has the same pods.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+Plain = dict[str, Any]
+"""A mapping of plain JSON data."""
+
+ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Letters of generated names: no vowels, nothing that is read as something else."""
+
+NAME_LIMIT: Final = 63
+SUFFIX_LENGTH: Final = 5
+HASH_LENGTH: Final = 10
+
+TEMPLATE_HASH: Final = "pod-template-hash"
+REVISION_HASH: Final = "controller-revision-hash"
+JOB_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+
+_DAEMON_TOLERATIONS: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+_HOST_NETWORK_TOLERATION: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who makes pods: what an owner reference says, and in which namespace."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str
+    uid: str
+
+    @classmethod
+    def of(cls, workload: Mapping[str, Any]) -> Owner:
+        """Return the owner that a workload is."""
+        meta = workload["metadata"]
+        return cls(
+            workload["apiVersion"],
+            workload["kind"],
+            meta["name"],
+            meta.get("namespace") or "default",
+            meta.get("uid") or "",
+        )
+
+    def reference(self) -> Plain:
+        """Return the reference that the controller writes into what it makes."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def suffix(seed: str, length: int = SUFFIX_LENGTH) -> str:
+    """Return letters for a generated name; the same seed gives the same ones."""
+    digest = hashlib.sha256(seed.encode()).digest()
+    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:length])
+
+
+def template_hash(template: Mapping[str, Any]) -> str:
+    """Return the hash of a pod template, as it stands in labels and names."""
+    return suffix(json.dumps(template, sort_keys=True), HASH_LENGTH)
+
+
+def generated_name(base: str, seed: str) -> str:
+    """Return a name of the form base-xxxxx; a base that is too long is cut."""
+    return f"{f'{base}-'[: NAME_LIMIT - SUFFIX_LENGTH]}{suffix(f'{base}/{seed}')}"
+
+
+def pod_of(
+    owner: Owner, template: Mapping[str, Any], name: str, labels: Mapping[str, str] | None = None
+) -> Plain:
+    """Return a pod made of a template; ``labels`` are added to the template's."""
+    given = template.get("metadata") or {}
+    meta: Plain = {
+        "name": name,
+        "namespace": owner.namespace,
+        "labels": {**(given.get("labels") or {}), **(labels or {})},
+        "ownerReferences": [owner.reference()],
+    }
+    for field in ("annotations", "finalizers"):
+        if given.get(field):
+            meta[field] = deepcopy(given[field])
+    spec = deepcopy(dict(template.get("spec") or {}))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def replicas_of(workload: Mapping[str, Any]) -> int:
+    """Return how many pods a workload wants; one where it does not say."""
+    count = (workload.get("spec") or {}).get("replicas")
+    return 1 if count is None else int(count)
+
+
+def template_of(workload: Mapping[str, Any]) -> Plain:
+    """Return a workload's pod template, empty if it has none."""
+    return dict((workload.get("spec") or {}).get("template") or {})
+
+
+def replica_set_of(deployment: Mapping[str, Any], replicas: int | None = None) -> Plain:
+    """Return the replica set of a deployment's present template, without uid."""
+    owner, template = Owner.of(deployment), template_of(deployment)
+    spec = deployment["spec"]
+    fingerprint = template_hash(template)
+    meta = template.get("metadata") or {}
+    labels = {**(meta.get("labels") or {}), TEMPLATE_HASH: fingerprint}
+    selector = deepcopy(spec.get("selector") or {})
+    selector["matchLabels"] = {**selector.get("matchLabels", {}), TEMPLATE_HASH: fingerprint}
+    copied = {**deepcopy(template), "metadata": {**deepcopy(meta), "labels": labels}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{owner.name}-{fingerprint}",
+            "namespace": owner.namespace,
+            "labels": labels,
+            "ownerReferences": [owner.reference()],
+        },
+        "spec": {
+            "replicas": replicas_of(deployment) if replicas is None else replicas,
+            "selector": selector,
+            "template": copied,
+        },
+    }
+
+
+def replica(owner: Owner, template: Mapping[str, Any], seed: str) -> Plain:
+    """Return a pod of a replica set or replication controller, under a generated name."""
+    return pod_of(owner, template, generated_name(owner.name, seed))
+
+
+def stateful_name(name: str, ordinal: int) -> str:
+    """Return the name of a stateful set's pod."""
+    return f"{name}-{ordinal}"
+
+
+def first_ordinal(stateful_set: Mapping[str, Any]) -> int:
+    """Return the number of a stateful set's first pod."""
+    return int((stateful_set["spec"].get("ordinals") or {}).get("start") or 0)
+
+
+def stateful_pod(stateful_set: Mapping[str, Any], ordinal: int) -> Plain:
+    """Return a stateful set's pod; its claims are volumes under the names of the templates."""
+    owner, template, spec = Owner.of(stateful_set), template_of(stateful_set), stateful_set["spec"]
+    name = stateful_name(owner.name, ordinal)
+    labels = {
+        "statefulset.kubernetes.io/pod-name": name,
+        POD_INDEX: str(ordinal),
+        REVISION_HASH: revision(owner.name, template),
+    }
+    pod = pod_of(owner, template, name, labels)
+    pod["spec"]["hostname"] = name
+    if spec.get("serviceName"):
+        pod["spec"]["subdomain"] = spec["serviceName"]
+    claims = {claim["metadata"]["name"]: claim for claim in stateful_claims(stateful_set, ordinal)}
+    wanted = [t["metadata"]["name"] for t in spec.get("volumeClaimTemplates") or ()]
+    if wanted:
+        others = [v for v in pod["spec"].get("volumes") or () if v["name"] not in wanted]
+        volumes = zip(wanted, claims, strict=True)
+        pod["spec"]["volumes"] = others + [
+            {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
+            for volume, claim in volumes
+        ]
+    return pod
+
+
+def stateful_claims(stateful_set: Mapping[str, Any], ordinal: int) -> list[Plain]:
+    """Return the claims that a stateful set makes for one of its pods; they outlive the pod."""
+    owner, spec = Owner.of(stateful_set), stateful_set["spec"]
+    claims = []
+    for template in spec.get("volumeClaimTemplates") or ():
+        meta = template["metadata"]
+        labels = (spec.get("selector") or {}).get("matchLabels") or {}
+        claims.append(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {
+                    "name": f"{meta['name']}-{owner.name}-{ordinal}",
+                    "namespace": owner.namespace,
+                    "labels": {**(meta.get("labels") or {}), **labels},
+                    "annotations": dict(meta.get("annotations") or {}),
+                },
+                "spec": deepcopy(template.get("spec") or {}),
+            }
+        )
+    return claims
+
+
+def revision(name: str, template: Mapping[str, Any]) -> str:
+    """Return the name of the revision that a stateful set's template is."""
+    return f"{name}-{template_hash(template)}"
+
+
+def job_pod(job: Mapping[str, Any], seed: str, index: int | None = None) -> Plain:
+    """Return a pod of a job; ``index`` is its completion index in an Indexed job."""
+    owner, template = Owner.of(job), template_of(job)
+    labels = {
+        "batch.kubernetes.io/controller-uid": owner.uid,
+        "batch.kubernetes.io/job-name": owner.name,
+        "controller-uid": owner.uid,
+        "job-name": owner.name,
+    }
+    base = owner.name if index is None else f"{owner.name}-{index}"
+    pod = pod_of(owner, template, generated_name(base, seed), labels)
+    if index is not None:
+        pod["metadata"]["labels"][JOB_INDEX] = str(index)
+        pod["metadata"].setdefault("annotations", {})[JOB_INDEX] = str(index)
+        pod["spec"].setdefault("hostname", base)
+    return pod
+
+
+def daemon_candidate(daemon_set: Mapping[str, Any], seed: str = "") -> Plain:
+    """Return a daemon set's pod as it is before a node is chosen; it bears what ails nodes."""
+    owner, template = Owner.of(daemon_set), template_of(daemon_set)
+    labels = {REVISION_HASH: template_hash(template)}
+    pod = pod_of(owner, template, generated_name(owner.name, seed), labels)
+    spec = pod["spec"]
+    spec["tolerations"] = _with_daemon_tolerations(
+        spec.get("tolerations") or [], host_network=bool(spec.get("hostNetwork"))
+    )
+    return pod
+
+
+def daemon_pod(daemon_set: Mapping[str, Any], node: str, seed: str = "") -> Plain:
+    """Return a daemon set's pod for one node: only that node will do."""
+    pod = daemon_candidate(daemon_set, f"{node}/{seed}")
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    affinity = pod["spec"]["affinity"] = pod["spec"].get("affinity") or {}
+    node_affinity = affinity["nodeAffinity"] = affinity.get("nodeAffinity") or {}
+    # What the template required was checked before the pod was made; the node replaces it.
+    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {
+        "nodeSelectorTerms": [{"matchFields": [field]}]
+    }
+    return pod
+
+
+def _with_daemon_tolerations(given: Sequence[Plain], *, host_network: bool) -> list[Plain]:
+    wanted = [*_DAEMON_TOLERATIONS, *([_HOST_NETWORK_TOLERATION] if host_network else [])]
+    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in wanted]
+    return [*given, *(toleration for toleration in added if toleration not in given)]
