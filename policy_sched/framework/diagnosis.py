@@ -34,7 +34,8 @@ class Diagnosis:
         if self.pre_filter is not None:
             text = f"{head} {self.pre_filter.message()}." if self.pre_filter.reasons else head
         else:
-            text = f"{head} {histogram(self.statuses.values())}."
+            reasons = histogram(self.statuses.values())
+            text = f"{head} {reasons}." if reasons else head
         if self.post_filter is not None and self.post_filter.reasons:
             text = f"{text} {self.post_filter.message()}"
         return text
