@@ -9,6 +9,7 @@ from typing import Any
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.build import CompiledPlan, compile_profiles
 from policy_sched.profiles.check import check_files
+from policy_sched.profiles.fingerprint import Fingerprint, fingerprint
 from policy_sched.profiles.load_config import (
     LoadedConfig,
     config_from_value,
@@ -51,6 +52,10 @@ class PolicyFiles:
         """The files and directories that are read."""
         own = (self.config,) if isinstance(self.config, str) else ()
         return (*own, *self.policies)
+
+    def fingerprint(self) -> Fingerprint:
+        """Return the state of the files."""
+        return fingerprint(self.paths)
 
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is told."""

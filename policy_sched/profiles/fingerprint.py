@@ -1,0 +1,53 @@
+"""What files hold, as hashes of their contents: two fingerprints tell whether anything changed.
+
+Times of files are not looked at: a mounted ConfigMap may change without touching them, and an
+editor may touch them without changing anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from policy_sched.profiles.document import files_below
+
+Fingerprint: TypeAlias = Mapping[str, str]
+"""SHA-256 (hex) of contents by file; an empty string for a file that cannot be read."""
+
+UNREADABLE: Final = ""
+
+
+def fingerprint(
+    paths: Iterable[str], listing: Callable[[Path], Iterable[Path]] = files_below
+) -> Fingerprint:
+    """Return the state of files and directories.
+
+    ``listing`` returns the files that a path stands for. What vanishes while it is looked at
+    counts as unreadable, so that the next look sees a change.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            files = list(listing(Path(path)))
+        except OSError:
+            found[path] = UNREADABLE
+            continue
+        for file in files:
+            found[str(file)] = _hash(file)
+    return found
+
+
+def changed_files(before: Fingerprint, after: Fingerprint) -> tuple[str, ...]:
+    """Return the files that came, went or hold something else, sorted."""
+    return tuple(
+        sorted(file for file in before.keys() | after.keys() if before.get(file) != after.get(file))
+    )
+
+
+def _hash(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return UNREADABLE

@@ -1,0 +1,183 @@
+"""The policies in force: the loaded set, what came of the last reload, and how to get the next.
+
+Theory of operation. A set is frozen: plans, generation and content hash never change. A reload
+compiles everything beside the set in force; any problem keeps that set, and all problems are
+told. Where nothing that decides has changed (comments and places do not decide), there is no new
+generation. Otherwise the new set is offered to `enact`, which builds and swaps, or refuses by
+raising; only then does it become the set in force. `prepare` touches nothing that runs, so it may
+work in a thread; `commit` belongs between two cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from policy_sched.errors import Diagnostic, PluginError, PolicyError
+from policy_sched.profiles.build import CompiledPlan, raise_errors
+from policy_sched.profiles.changes import Changes, changes_between, restarts_between
+from policy_sched.profiles.compile import content_hash
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.policy_files import Compilation, PolicyFiles
+
+#: Code of a set that compiles, but whose plugins cannot be built.
+NOT_BUILT = "PS711"
+#: How often files that change while they are read are read again.
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """Everything that decides, frozen; generations count from 1."""
+
+    plans: tuple[CompiledPlan, ...]
+    settings: KubeSchedulerConfiguration
+    generation: int = 1
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 (hex) of all profiles: equal sets decide alike, wherever their files are."""
+        return content_hash([plan.content_hash for plan in self.plans])
+
+
+class Result(StrEnum):
+    """What came of a reload; the values are metric labels."""
+
+    LOADED = "loaded"
+    """Another set is in force."""
+    UNCHANGED = "unchanged"
+    """The files say what they said before."""
+    REFUSED = "refused"
+    """There are problems; the old set stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """One reload: its result, the set in force afterwards, and what is different.
+
+    ``restart``: settings that differ from those in force and count only after a restart.
+    """
+
+    result: Result
+    policies: PolicySet
+    problems: tuple[Diagnostic, ...] = ()
+    changes: Changes = field(default_factory=Changes)
+    restart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """What an operator wants to know; times are nanoseconds since 1970.
+
+    ``problems`` are those of the last reload if it was refused at ``refused_at``, else empty.
+    ``restart``: settings of the files that wait for a restart.
+    """
+
+    generation: int
+    content_hash: str
+    loaded_at: int
+    refused_at: int = 0
+    problems: tuple[Diagnostic, ...] = ()
+    restart: tuple[str, ...] = ()
+    counts: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
+
+    @property
+    def healthy(self) -> bool:
+        """Did the last reload succeed?"""
+        return not self.refused_at
+
+
+Enact = Callable[[PolicySet, Changes], None]
+"""Builds a set's pipelines and puts them in force, or raises PolicyError or PluginError and
+leaves everything as it was."""
+
+
+def _nothing(_policies: PolicySet, _changes: Changes) -> None:
+    """Nobody runs the set."""
+
+
+class PolicyStore:
+    """The set in force; made by loading ``files`` for the first time.
+
+    ``now`` returns nanoseconds since 1970. Raises PolicyError with every problem of the files.
+    """
+
+    def __init__(self, files: PolicyFiles, now: Callable[[], int]) -> None:
+        found = self._compile(files)
+        raise_errors(found.problems)
+        assert found.settings is not None, "there are no errors"
+        self.files = files
+        self._now = now
+        self.current = PolicySet(found.plans, found.settings, 1, found.problems)
+        self.status = StoreStatus(1, self.current.content_hash, now())
+
+    def reload(self, enact: Enact = _nothing) -> Reload:
+        """Load the files again; afterwards either the new set is in force, or all is as before."""
+        return self.commit(self.prepare(), enact)
+
+    def prepare(self) -> Compilation:
+        """Read and compile the files; nothing that runs notices."""
+        return self._compile(self.files)
+
+    def commit(self, found: Compilation, enact: Enact = _nothing) -> Reload:
+        """Put what was compiled in force if it has no errors and says something new."""
+        old = self.current
+        if found.failed or found.settings is None:
+            return self._refuse(found.problems)
+        restart = restarts_between(old.settings, found.settings)
+        changes = changes_between(old.plans, found.plans)
+        if not changes:
+            return self._done(Reload(Result.UNCHANGED, old, found.problems, changes, restart))
+        # What waits for a restart is compared with what is in force, not with the last file.
+        settings = old.settings
+        new = PolicySet(found.plans, settings, old.generation + 1, found.problems)
+        try:
+            enact(new, changes)
+        except PolicyError as error:
+            return self._refuse((*found.problems, *error.diagnostics))
+        except PluginError as error:
+            name = self.files.paths[0] if self.files.paths else "<default configuration>"
+            refusal = Diagnostic(name, 1, 1, NOT_BUILT, str(error))
+            return self._refuse((*found.problems, refusal))
+        self.current = new
+        return self._done(Reload(Result.LOADED, new, found.problems, changes, restart))
+
+    def _done(self, reload: Reload) -> Reload:
+        policies, last = reload.policies, self.status
+        loaded_at = self._now() if reload.result is Result.LOADED else last.loaded_at
+        self.status = StoreStatus(
+            policies.generation,
+            policies.content_hash,
+            loaded_at,
+            restart=reload.restart,
+            counts=_counted(last, reload.result),
+        )
+        return reload
+
+    def _refuse(self, problems: tuple[Diagnostic, ...]) -> Reload:
+        ordered = tuple(sorted(problems))
+        self.status = replace(
+            self.status,
+            refused_at=self._now(),
+            problems=ordered,
+            counts=_counted(self.status, Result.REFUSED),
+        )
+        return Reload(Result.REFUSED, self.current, ordered)
+
+    @staticmethod
+    def _compile(files: PolicyFiles) -> Compilation:
+        """Compile the files as they were at one moment, if they hold still for long enough."""
+        before = files.fingerprint()
+        found = files.compile()
+        for _ in range(TRIES - 1):
+            after = files.fingerprint()
+            if after == before:
+                break
+            before, found = after, files.compile()
+        return found
+
+
+def _counted(status: StoreStatus, result: Result) -> dict[Result, int]:
+    return {**status.counts, result: status.counts[result] + 1}
