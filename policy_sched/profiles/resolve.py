@@ -221,7 +221,7 @@ def _plan(
         points=points,
         args=args,
         policies=sources,
-        extenders=extender_settings(config.model.extenders),
+        extenders=extender_settings(config.model.extenders) if config.sound else (),
     )
 
 

@@ -113,7 +113,7 @@ def _explain(error: ValidationError, validator: Draft7Validator) -> Iterator[Pro
                 yield from _explain(inner_error, validator)
         case _:
             why = str(schema.get("errorMessage", error.message))
-            hint = _type_hint("integer", instance) if "integer" in schema.get("type", ()) else ""
+            hint = _word_hint(schema, instance) if isinstance(instance, str) else ""
             yield _with(invalid(path, instance, why), fill, hint)
 
 
@@ -163,6 +163,13 @@ def _type_hint(wanted: str | list[str], value: object) -> str:
     if wanted in ("integer", "number") and isinstance(value, str):
         return "take the quotes away" if value.lstrip("-").isdigit() else ""
     return ""
+
+
+def _word_hint(schema: Schema, value: str) -> str:
+    """Return how to mend a text that stands for a number, where one word may stand for it."""
+    if "integer" not in schema.get("type", ()):
+        return ""
+    return _type_hint("integer", value) or did_you_mean(value, (schema["pattern"].strip("^$"),))
 
 
 def _placeholder(schema: Schema, root: Schema) -> object:

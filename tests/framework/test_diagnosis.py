@@ -37,3 +37,8 @@ def test_a_rejection_of_the_whole_pod_replaces_the_counts() -> None:
 def test_an_empty_cluster_has_its_own_words() -> None:
     """Without nodes there is nothing to count."""
     assert Diagnosis(0).message() == "no nodes available to schedule pods"
+
+
+def test_nodes_that_are_gone_without_a_reason() -> None:
+    """Where nobody says why, the sentence ends before the reasons."""
+    assert Diagnosis(2, {}).message() == "0/2 nodes are available:"
