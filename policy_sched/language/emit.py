@@ -107,8 +107,7 @@ class Emitter:
             return self._lazy(op, home)
         over = self.placement.over_rows(op)
         template = (emit_vector.VECTOR if over else emit_scalar.SCALAR).get(op.kind, "")
-        atoms = emit_vector.ATOMS if over else emit_scalar.ATOMS
-        take = self.named if op.kind in atoms else self.text
+        take = self.named if not over and op.kind in emit_scalar.ATOMS else self.text
         arguments = [take(a, home) for a in op.args]
         if isinstance(op.data, Call):
             return self.slots.call(op.data, arguments, op.rep[0] == "t")

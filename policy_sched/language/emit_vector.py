@@ -22,7 +22,7 @@ VECTOR: Final[dict[str, str]] = {
     "where": "where({0}, {1}, {2})",
     "not": "logical_not({0})",
     "true_int": "as_ints({0})",
-    "first_error": "where({0}, {0}, {1})",
+    "first_error": "earlier({0}, {1})",
     "error_if": "where({0}, {s}, 0)",
     "failed": "({0} != 0)",
     "no_error": "({0} == 0)",
@@ -43,6 +43,9 @@ VECTOR: Final[dict[str, str]] = {
     "quot": "quotient_rows({0}, {1})",
     "rem": "remainder_rows({0}, {1})",
     "percent": "percent_rows({0}, {1})",
+    "percent_of_column": "percent_within({0}, {1}, rt.ends({d}), False)",
+    "percent_of_rest": "percent_within({0}, {1}, rt.ends({d}), True)",
+    "table": "table_rows({d}.array, subtract({0}, {d}.first))",
     "min2": "least_rows({0}, {1})",
     "max2": "greatest_rows({0}, {1})",
     "sign": "sign_rows({0})",
@@ -60,9 +63,6 @@ VECTOR: Final[dict[str, str]] = {
     "wide_deviation": "deviation_wide_rows({*})",
     "wide_weighted": "weighted_wide_rows({*})",
 }
-
-#: Kinds that the first argument decides alone where it does not change from row to row.
-ATOMS: Final = {"first_error"}
 
 #: Loops over a list known before the node is, whose body is computed for all rows at once.
 VECTOR_LOOPS: Final = frozenset({"all", "exists", "count", "sum_int", "sum_double"})

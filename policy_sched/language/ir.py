@@ -17,10 +17,13 @@ that a NODE op is a function of: such an op need only be computed once per disti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from policy_sched.language.typed import Span
 
@@ -122,6 +125,15 @@ def _const_key(value: object) -> Hashable:
     return id(value)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Ints by position from ``first`` on, as a list and as an array."""
+
+    entries: list[int]
+    array: npt.NDArray[np.int64]
+    first: int
+
+
 class Builder:
     """Makes ops, one for each distinct operation, and keeps the table of error sites."""
 
@@ -130,6 +142,7 @@ class Builder:
         self._sites: dict[Hashable, int] = {}
         self.sites: list[Site] = [Site(0, "", None)]
         self._keep: list[object] = []
+        self._tables: dict[Hashable, Table] = {}
 
     def const(self, value: object, rep: str) -> Op:
         """Return the op of a value known at compile time."""
@@ -189,6 +202,16 @@ class Builder:
             return op if op.rep in "ck" and op.kind == "column" else MIXED
         only = keys.pop()
         return MIXED if keys or only is None else only
+
+    def table(self, entries: Sequence[int], first: int) -> Table:
+        """Return a table of ints by position from ``first`` on; equal tables are one."""
+        key = ("table", tuple(entries), first)
+        found = self._tables.get(key)
+        if found is None:
+            array = np.array(entries, dtype=np.int64)
+            found = self._tables[key] = Table(list(entries), array, first)
+            self._keep.append(found)
+        return found
 
     def site(self, kind: int, detail: str, span: Span | None) -> int:
         """Return the number of an error site."""

@@ -19,7 +19,7 @@ from policy_sched.language.ir import OVERFLOW, Op
 from policy_sched.language.kernels import KERNELS
 from policy_sched.language.kernels_lists import double_total, total
 from policy_sched.language.lower_lists import wide_count
-from policy_sched.language.lower_loops import MAX_LENGTH, count, run_loop
+from policy_sched.language.lower_loops import MAX_API_LIST, MAX_LENGTH, count, run_loop
 from policy_sched.language.lower_numbers import double, extreme, whole
 from policy_sched.language.lowering import Lowering, Refusal, element_type
 from policy_sched.language.ranges import Interval
@@ -40,8 +40,8 @@ def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
         return count(low, value)
     if isinstance(value, NodeMap) and value.family == "image":
         raise Refusal("PS510", "node.images.size() is not supported yet", span)
-    interval = Interval(0, MAX_LENGTH)
     found = low.val(value)
+    interval = Interval(0, MAX_API_LIST if found.op.kind == "field_of_pod" else MAX_LENGTH)
     if found.op.kind == "field_of_pod" and found.op.data in _COUNTED:
         # Pods whose lists differ are alike to a rule that reads only how long they are.
         data = _COUNTED[found.op.data]

@@ -237,6 +237,27 @@ def _plus_int(sign: str) -> Handler:
     return lower
 
 
+#: Ranges up to this size are looked up in a table.
+_MAX_TABLE: Final = 1024
+
+
+def _interpolated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    x, shape = args
+    kernel = KERNELS["interpolate_int_list"]
+    found = low.range(x) if isinstance(x, Val) else None
+    if found is None or not isinstance(shape, Static) or found.hi - found.lo > _MAX_TABLE:
+        return _apply(low, kernel, args, result, span)
+    positions = range(int(found.lo), int(found.hi) + 1)
+    entries = [low.fold(kernel.function, [at, shape.value], result, span) for at in positions]
+    table = [entry.value for entry in entries if isinstance(entry, Static)]
+    if len(table) != len(entries):
+        return _apply(low, kernel, args, result, span)
+    one = low.val(x)
+    data = low.build.table(table, positions.start)
+    op = low.op("table", one.op, rep="i", data=data)
+    return Val(op, one.err, result, Interval(min(table), max(table)))
+
+
 def _formatted(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     return _format_as(low, args, (), result, span)
 
@@ -289,6 +310,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     **{f"{name}_{kind}": _magnitude for name in ("abs", "math_abs") for kind in ("int", "double")},
     "abs_quantity": _magnitude,
     "format_string_list": _formatted,
+    "interpolate_int_list": _interpolated,
     "optional_of_any": _optional_of,
     "optional_none": _none,
     "optional_ofNonZeroValue_any": lambda low, args, r, s: non_zero(low, args[0], r, s),

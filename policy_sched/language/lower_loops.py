@@ -11,6 +11,8 @@ from policy_sched.language.types import BOOL, INT, Type
 
 #: No list is longer than this.
 MAX_LENGTH = 2**31 - 1
+#: No list of an object of the API is longer than this: the object has at most 1.5 MiB.
+MAX_API_LIST = 2**20
 
 
 def over(low: Lowering, value: Val, *, indexed: bool = False) -> Comprehension:

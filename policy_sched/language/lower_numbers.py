@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
+from policy_sched.cluster.columns import NODE_COLUMNS, Kind
 from policy_sched.language import ranges
 from policy_sched.language.abstract import Abstract, Static, Val
-from policy_sched.language.ir import DIVIDE_BY_ZERO, OVERFLOW
+from policy_sched.language.ir import DIVIDE_BY_ZERO, OVERFLOW, Call, Op
+from policy_sched.language.kernels_lists import amount
 from policy_sched.language.kernels_numbers import units_of_fraction
 from policy_sched.language.lowering import Lowering, Refusal
-from policy_sched.language.ranges import BOOLS, INT_MIN, Interval
+from policy_sched.language.ranges import BOOLS, DOUBLES, INT_MIN, Interval
 from policy_sched.language.typed import Span
 from policy_sched.language.types import BOOL, DOUBLE, INT, QuantityType, Type
 
@@ -63,7 +66,11 @@ def quotient(low: Lowering, a: Val, b: Val, result: Type, span: Span, *, rest: b
 
 def double(low: Lowering, kind: str, a: Val, b: Val) -> Val:
     """Lower ``fadd``, ``fsub``, ``fmul`` or ``fdiv``."""
-    found = _DOUBLE_RANGES[kind](low.range(a), low.range(b))
+    left, right = low.range(a), low.range(b)
+    found = _DOUBLE_RANGES[kind](left, right)
+    unsigned = b.op.kind == "to_double"  # the zero of an int has no sign
+    if kind == "fdiv" and found == DOUBLES and unsigned and left.lo >= 0 and right.lo >= 0:
+        found = Interval(0.0, math.inf, nan=True)
     return Val(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), DOUBLE, found)
 
 
@@ -128,7 +135,37 @@ def percent(low: Lowering, part: Val, total: Val, span: Span) -> Val:
         positive = low.op("gt", total.op, low.build.const(0, "i"), rep="b")
         wrong = low.op("err", product, rep="e")
         error = low.first(error, low.masked(positive, wrong))
-    return Val(low.op("percent", part.op, total.op, rep="i"), error, INT, Interval(0, 100))
+    kind, data = _percent_kind(part, total)
+    op = low.op(kind, part.op, total.op, rep="i", data=data)
+    return Val(op, error, INT, Interval(0, 100))
+
+
+def _percent_kind(part: Val, total: Val) -> tuple[str, tuple[str, ...] | None]:
+    """Return the variant of percent: the ends of a static column are known, a rest is a part."""
+    data = total.op.data
+    if total.op.kind != "column" or not isinstance(data, tuple):
+        return "percent", None
+    if NODE_COLUMNS[data[0]].kind is not Kind.STATIC:
+        return "percent", None
+    op = part.op
+    if op.kind == "sub" and op.args[0] is total.op and _never_negative(op.args[1]):
+        return "percent_of_rest", data
+    return "percent_of_column", data
+
+
+def _never_negative(op: Op) -> bool:
+    """Tell whether an int can be seen not to be negative, whatever is known where it stands."""
+    match op.kind:
+        case "column":
+            assert isinstance(op.data, tuple)
+            return NODE_COLUMNS[op.data[0]].minimum >= 0
+        case "const":
+            return isinstance(op.data, int) and op.data >= 0
+        case "call":
+            whole_of = op.args[0]
+            of_pod = whole_of.kind == "field_of_pod" and whole_of.rep == "o"
+            return isinstance(op.data, Call) and op.data.function is amount and of_pod
+    return op.kind == "add" and all(map(_never_negative, op.args))
 
 
 def comparison(low: Lowering, kind: str, a: Val, b: Val) -> Abstract:

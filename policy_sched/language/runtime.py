@@ -28,6 +28,7 @@ _DTYPES: Final = {
     "k": np.intp,
     "e": np.int16,
 }
+MOST: Final = 2**63 - 1
 _NO_NODE: Final = Node(metadata=ObjectMeta(name=""))
 
 
@@ -51,6 +52,7 @@ class Runtime:
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self._distinct: dict[Column, tuple[int, int, Any, Any]] = {}
+        self._ends: dict[Column, tuple[int, int, tuple[int, int]]] = {}
 
     # Nodes and what runs on them.
 
@@ -133,6 +135,16 @@ class Runtime:
             known = (column.version, n, *_distinct(column.values[:n]))
             self._distinct[column] = known
         return known[2], known[3] if isinstance(rows, slice) else known[3][rows]
+
+    def ends(self, column: Column) -> tuple[int, int]:
+        """Return the least and the greatest value of a static column, over all rows."""
+        n = self.table.n
+        known = self._ends.get(column)
+        if known is None or known[0] != column.version or known[1] != n:
+            values = column.values[:n]
+            least, most = int(values.min(initial=0 if n == 0 else MOST)), int(values.max(initial=0))
+            known = self._ends[column] = (column.version, n, (least, most))
+        return known[2]
 
     def by_row_one(self, rep: str, function: Function, n: int, *inputs: Any) -> Any:
         """Call ``function`` for each row with the row's inputs; return its results."""

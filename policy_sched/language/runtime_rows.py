@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.language.ranges import INT_MIN
+from policy_sched.language.ranges import INT_MAX, INT_MIN
 from policy_sched.language.runtime_scalar import percent
 
 #: An array of any dtype, or a number: which of them only the rule and the table decide.
@@ -46,8 +46,18 @@ def _int64s(numbers: Rows) -> Rows:
     return np.asarray(numbers, dtype=np.int64)
 
 
+def _ends(numbers: Rows) -> tuple[int, int]:
+    """Return the least and the greatest of int64 numbers as Python ints."""
+    if isinstance(numbers, int):
+        return numbers, numbers
+    return int(np.min(numbers, initial=INT_MAX)), int(np.max(numbers, initial=INT_MIN))
+
+
 def add_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
     """Return (a + b, error): the site where the sum leaves int64."""
+    (least, most), (low, high) = _ends(a), _ends(b)
+    if least + low >= INT_MIN and most + high <= INT_MAX:
+        return np.add(a, b), 0
     a, b = _int64s(a), _int64s(b)
     total = a + b
     wrong = ((a ^ total) & (b ^ total)) < 0
@@ -56,6 +66,9 @@ def add_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
 
 def sub_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
     """Return (a - b, error): the site where the difference leaves int64."""
+    (least, most), (low, high) = _ends(a), _ends(b)
+    if least - high >= INT_MIN and most - low <= INT_MAX:
+        return np.subtract(a, b), 0
     a, b = _int64s(a), _int64s(b)
     total = a - b
     wrong = ((a ^ b) & (a ^ total)) < 0
@@ -64,6 +77,8 @@ def sub_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
 
 def mul_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
     """Return (a * b, error): the site where the product leaves int64."""
+    if max(map(abs, _ends(a))) * max(map(abs, _ends(b))) <= INT_MAX:
+        return np.multiply(a, b), 0
     a, b = _int64s(a), _int64s(b)
     total = a * b
     divisor = np.where((b == 0) | (b == -1), 1, b)
@@ -99,11 +114,20 @@ def percent_rows(part: Rows, whole: Rows) -> Rows:
     """Return part * 100 / whole within 0..100; 0 where whole <= 0. Parts are below 2^56."""
     if not np.ndim(part) and not np.ndim(whole):
         return percent(int(part), int(whole))
-    if np.min(whole, initial=1) > 0 and np.max(whole, initial=0) < _EXACT_WHOLE:
+    return percent_within(part, whole, _ends(whole), False)
+
+
+def percent_within(part: Rows, whole: Rows, ends: tuple[int, int], part_of_it: bool) -> Rows:
+    """Return `percent_rows` of wholes that lie between ``ends``.
+
+    ``part_of_it``: no part is greater than its whole.
+    """
+    if ends[0] > 0 and ends[1] < _EXACT_WHOLE:
         # The quotient that counts lies in 0..100, so rounding cannot carry it over a whole number.
-        shares = np.multiply(part, 100.0)
-        shares /= whole
-        return np.clip(shares, 0.0, 100.0, out=shares).astype(np.int64)
+        shares = np.true_divide(np.multiply(part, 100), whole)
+        if not part_of_it:
+            np.minimum(shares, 100.0, out=shares)
+        return np.maximum(shares, 0.0, out=shares).astype(np.int64)
     result = np.floor_divide(np.multiply(part, 100), whole)
     np.minimum(result, 100, out=result)
     np.maximum(result, 0, out=result)
@@ -133,6 +157,11 @@ def _is_int(numbers: Rows) -> bool:
     )
 
 
+def table_rows(table: Bools, positions: Rows) -> Rows:
+    """Return the entries of a table at positions; garbage for a position outside of it."""
+    return np.take(table, positions, mode="clip")
+
+
 def sign_rows(numbers: Rows) -> Rows:
     """Return -1, 0 or 1."""
     return np.sign(numbers)
@@ -146,6 +175,8 @@ def truncate_rows(numbers: Rows) -> Rows:
 def int_of_double_rows(numbers: Rows, site: int) -> tuple[Rows, Rows]:
     """Return (truncated, error): overflow's site, or not_finite's, which is 4 further."""
     numbers = np.asarray(numbers, dtype=np.float64)
+    if numbers.min(initial=0.0) > -_HALF and numbers.max(initial=0.0) < _HALF:  # no NaN either
+        return numbers.astype(np.int64), 0
     right = (numbers > -_HALF) & (numbers < _HALF)
     errors = np.where(right, 0, np.where(np.isfinite(numbers), site, site + 4))
     return np.where(right, numbers, 0.0).astype(np.int64), errors
@@ -258,6 +289,8 @@ NAMES: Final[dict[str, object]] = {
         quotient_rows,
         remainder_rows,
         percent_rows,
+        percent_within,
+        table_rows,
         least_rows,
         greatest_rows,
         sign_rows,

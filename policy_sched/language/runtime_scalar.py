@@ -50,6 +50,11 @@ def percent(part: int, whole: int) -> int:
     return 100 if part >= whole else part * 100 // whole
 
 
+def table_at(table: list[int], position: int) -> int:
+    """Return the entry of a table at a position; garbage for a position outside of it."""
+    return table[min(max(position, 0), len(table) - 1)]
+
+
 def sign(number: int) -> int:
     """Return -1, 0 or 1."""
     return (number > 0) - (number < 0)
@@ -157,6 +162,7 @@ NAMES: Final[dict[str, object]] = {
         quotient,
         remainder,
         percent,
+        table_at,
         sign,
         divide_by_zero,
         truncate,

@@ -55,7 +55,7 @@ class Slots:
 
     def data(self, op: Op) -> str:
         """Return the text for ``{d}`` in the template of ``op``."""
-        if op.kind == "column":
+        if op.kind in ("column", "percent_of_column", "percent_of_rest"):
             assert isinstance(op.data, tuple)
             return self.column(op.data)
         return self.literal(op.data)
