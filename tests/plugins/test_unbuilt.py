@@ -21,3 +21,15 @@ def test_a_disabled_plugin_refuses_nothing() -> None:
     pod = PodInfo.of(make_pod(resource_claims=[{"name": "gpu"}]))
     assert Refusals(["NodeDeclaredFeatures"]).reason(pod) == ""
     assert "which plugin DynamicResources decides" in Refusals(["DynamicResources"]).reason(pod)
+
+
+def test_a_refusal_names_the_plugin_and_what_the_pod_asks_for() -> None:
+    """Whoever reads it knows which pod, which plugin, and that nothing was guessed."""
+    rules = [{"action": "RestartAllContainers"}]
+    containers = [{"name": "c", "restartPolicyRules": rules}]
+    pod = PodInfo.of(make_pod(containers=containers))
+    assert Refusals(UNBUILT).reason(pod) == (
+        "container 'c' restarts all containers when it exits, which plugin NodeDeclaredFeatures "
+        "decides (features that nodes declare); this version does not have it yet, and does not "
+        "guess"
+    )
