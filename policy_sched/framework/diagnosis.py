@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from policy_sched.framework.status import Status
+from policy_sched.framework.status import Code, Status
 
 NO_NODES: Final = "no nodes available to schedule pods"
 
@@ -19,12 +19,28 @@ class Diagnosis:
     ``statuses``: row of the node table to the status that rejected it (live rows only).
     ``pre_filter``: the rejection of the whole pod, if a PreFilter plugin rejected it.
     ``node_count``: live nodes. ``post_filter``: what PostFilter plugins said, if they ran.
+    ``narrowed_by``: PreFilter plugins that left only some nodes to look at.
     """
 
     node_count: int
     statuses: Mapping[int, Status] = field(default_factory=dict)
     pre_filter: Status | None = None
     post_filter: Status | None = None
+    narrowed_by: tuple[str, ...] = ()
+
+    def rejectors(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the plugins that rejected the pod, and those of them that answered Pending.
+
+        Who narrowed the choice of nodes has a part in it. Without nodes it was nobody.
+        """
+        if self.node_count == 0:
+            return frozenset(), frozenset()
+        said = self.statuses.values() if self.pre_filter is None else (self.pre_filter,)
+        pending = {status.plugin for status in said if status.code is Code.PENDING}
+        others = {status.plugin for status in said if status.code is not Code.PENDING}
+        others.update(self.narrowed_by)
+        others.discard("")
+        return frozenset(others), frozenset(pending)
 
     def message(self) -> str:
         """Return the text of the FailedScheduling event and the PodScheduled condition."""

@@ -79,6 +79,11 @@ class Filtering:
         self._combine()
 
     @property
+    def narrowed_by(self) -> tuple[str, ...]:
+        """The PreFilter plugins that left only some nodes to look at."""
+        return self._narrowing
+
+    @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
         return 2 * self.n * (2 + sum(codes is not None for codes in self._codes))

@@ -1,73 +1,386 @@
-"""Which pod goes next: a heap by the profile's sort keys, and the pods that may not enter it.
+"""SchedulingQueue: which pod goes next, and when a pod that found no node is tried again.
 
-Theory of operation. A pod is in exactly one place: gated (a PreEnqueue plugin said no), active
-(in the heap), in flight (popped, being decided), or gone. Heap entries are never searched for:
-an entry whose serial number is not its pod's latest is stale and skipped when popped.
+Theory of operation. Everything the queue knows of a pod is its QueuedPod, and `places` says where
+it may go from where it is. What kube-scheduler's queue does (backend/queue) is done here without
+locks, threads or sleeping: a clock is asked for the time, and somebody calls `flush_backoff` every
+second and `flush_unschedulable` every 30 seconds, or when `next_flush` says so. The queue knows no
+plugin: the sort key, the PreEnqueue gate and the hints come in as functions.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import count
+from typing import TypeAlias
 
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.events import (
+    BACKOFF_COMPLETE,
+    FORCE_ACTIVATE,
+    POLICY_RELOAD,
+    POP_FROM_BACKOFF,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
+    UNSCHEDULABLE_TIMEOUT,
+    ClusterEvent,
+)
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import NOBODY, Place, QueuedPod
+from policy_sched.queue.backoff import Backoff, Timing
+from policy_sched.queue.changes import pod_changes
+from policy_sched.queue.heap import PodHeap, SortKey
+from policy_sched.queue.hints import HintTable, Strategy
+from policy_sched.queue.in_flight import InFlight
+from policy_sched.queue.places import PlaceError, go
+from policy_sched.queue.pool import Pool
 
-SortKey = tuple[int | float | str, ...]
+Gate: TypeAlias = Callable[[PodInfo, str], str]
+"""Ask PreEnqueue plugins about a pod, first the one (if any) that gated it before; return the
+name of the one that objects, or an empty string."""
+
+_POOL = (Place.UNSCHEDULABLE, Place.GATED)
+_QUEUES = {Place.ACTIVE: "active", Place.BACKOFF: "backoff", Place.UNSCHEDULABLE: "unschedulable"}
 
 
 class SchedulingQueue:
-    """Pods waiting for a decision.
+    """Pods that are not bound, each in exactly one place.
 
     ``sort_key`` is the QueueSort plugin of the profiles (it is one for all of them); equal keys
-    leave in the order in which they came.
+    leave in the order in which they came. ``clock`` returns nanoseconds since 1970. Without a
+    ``gate`` no pod is gated, without ``hints`` no event concerns anybody.
     """
 
-    def __init__(self, sort_key: Callable[[QueuedPod], SortKey]) -> None:
-        self._sort_key = sort_key
-        self._heap: list[tuple[SortKey, int, QueuedPod]] = []
-        self._serial: dict[str, int] = {}
-        self._next = count()
-        self.gated: dict[str, QueuedPod] = {}
-        self.in_flight: dict[str, QueuedPod] = {}
+    def __init__(
+        self,
+        sort_key: Callable[[QueuedPod], SortKey],
+        clock: Callable[[], int],
+        *,
+        gate: Gate | None = None,
+        hints: HintTable | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self._clock = clock
+        self._gate = gate
+        self.hints = HintTable({}) if hints is None else hints
+        self.timing = Timing() if timing is None else timing
+        tickets = count(1)
+        self._pods: dict[str, QueuedPod] = {}
+        self._active = PodHeap(sort_key, tickets)
+        self._active_arrivals: Counter[str] = Counter()
+        self._backoff = Backoff(sort_key, tickets, self.timing)
+        self._pool = Pool(tickets)
+        self._in_flight = InFlight()
 
     def __len__(self) -> int:
-        return len(self._serial)
+        return len(self._pods)
 
-    def add(self, queued: QueuedPod) -> None:
-        """Put a pod into the active queue, from wherever it was."""
-        uid = queued.info.uid
-        self.gated.pop(uid, None)
-        self.in_flight.pop(uid, None)
-        serial = next(self._next)
-        self._serial[uid] = serial
-        heapq.heappush(self._heap, (self._sort_key(queued), serial, queued))
+    # What is in it.
 
-    def gate(self, queued: QueuedPod) -> None:
-        """Keep a pod out of the active queue."""
-        uid = queued.info.uid
-        self._serial.pop(uid, None)
-        self.in_flight.pop(uid, None)
-        self.gated[uid] = queued
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return the pod with that UID, wherever it is; None if it is not in the queue."""
+        return self._pods.get(uid)
+
+    def active(self) -> list[QueuedPod]:
+        """Return the pods that are ready, in the order in which they will be popped."""
+        return self._active.ordered()
+
+    def backoff(self) -> list[QueuedPod]:
+        """Return the pods that back off: rejected ones in order, then those that met errors."""
+        return list(self._backoff)
+
+    def unschedulable(self) -> list[QueuedPod]:
+        """Return the pods that wait for an event, in the order in which they came."""
+        return [queued for queued in self._pool if queued.place is Place.UNSCHEDULABLE]
+
+    def gated(self) -> list[QueuedPod]:
+        """Return the pods that PreEnqueue plugins keep out, in the order in which they came."""
+        return [queued for queued in self._pool if queued.place is Place.GATED]
+
+    def in_flight(self) -> list[QueuedPod]:
+        """Return the pods that were popped and are neither bound nor back, in popping order."""
+        return list(self._in_flight.pods.values())
+
+    def idle(self) -> bool:
+        """Tell whether nothing can be popped before time goes on or something happens."""
+        return self._active.peek() is None and not (
+            self.timing.pop_from_backoff and self._backoff.has_early()
+        )
+
+    # Numbers for metrics.
+
+    def incoming(self) -> Counter[tuple[str, str]]:
+        """Return how many pods came, by queue and cause (queue_incoming_pods_total)."""
+        found: Counter[tuple[str, str]] = Counter()
+        arrivals = (self._active_arrivals, self._backoff.arrivals, self._pool.arrivals)
+        for name, by_cause in zip(_QUEUES.values(), arrivals, strict=True):
+            found.update({(name, cause): number for cause, number in by_cause.items()})
+        return found
+
+    def rejections(self) -> Counter[tuple[str, str]]:
+        """Return how many pods each plugin keeps from being bound, by plugin and profile."""
+        return Counter(
+            (plugin, queued.info.scheduler_name)
+            for queued in self._pods.values()
+            for plugin in queued.rejected_by | queued.pending
+        )
+
+    # A pod's way.
+
+    def add(self, pod: PodInfo, cause: str = UNSCHEDULABLE_POD_ADD) -> QueuedPod:
+        """Take in a pending pod; one that is known already is updated."""
+        queued = self._pods.get(pod.uid)
+        if queued is not None:
+            self.update(pod)
+            return queued
+        now = self._clock()
+        queued = QueuedPod(pod, now, now)
+        self._pods[pod.uid] = queued
+        self._to_active(queued, cause)
+        return queued
 
     def pop(self) -> QueuedPod | None:
-        """Take the pod that goes next; None if the active queue is empty."""
-        while self._heap:
-            _, serial, queued = heapq.heappop(self._heap)
-            uid = queued.info.uid
-            if self._serial.get(uid) == serial:
-                del self._serial[uid]
-                queued.attempts += 1
-                self.in_flight[uid] = queued
-                return queued
-        return None
+        """Take the pod that goes next, which is in flight from now on; None if none is ready."""
+        queued = self._active.pop()
+        if queued is None:
+            queued = self._backoff.pop_early() if self.timing.pop_from_backoff else None
+            if queued is None:
+                return None
+            self._active_arrivals[POP_FROM_BACKOFF] += 1
+        go(queued, Place.IN_FLIGHT)
+        queued.attempts += 1
+        queued.rejected_by = queued.pending = NOBODY
+        self._in_flight.add(queued)
+        return queued
 
     def done(self, uid: str) -> None:
-        """The popped pod has been dealt with."""
-        self.in_flight.pop(uid, None)
+        """A pod in flight is bound, or is not to be tried again; others are not concerned."""
+        queued = self._in_flight.pods.get(uid)
+        if queued is not None:
+            self._in_flight.remove(queued)
+            go(queued, Place.OUT)
+            del self._pods[uid]
+
+    def put_back(
+        self,
+        queued: QueuedPod,
+        rejected_by: frozenset[str] = NOBODY,
+        pending: frozenset[str] = NOBODY,
+    ) -> Place:
+        """Take a pod back from an attempt in vain, and return where it went.
+
+        ``rejected_by`` and ``pending`` are the plugins that answered so; if there is none, the
+        attempt met an unexpected error. A pod that was deleted meanwhile is forgotten. Raises
+        PlaceError if the pod is not in flight.
+        """
+        if queued.place is not Place.IN_FLIGHT:
+            raise PlaceError(f"pod {queued.info.key} comes back, but is {queued.place.name}")
+        if queued.deleted:
+            self.done(queued.info.uid)
+            return queued.place
+        if queued.newer is not None:
+            queued.info, queued.newer = queued.newer, None
+        queued.rejected_by, queued.pending = rejected_by, pending
+        if rejected_by or pending:
+            queued.unschedulable_count += 1
+            queued.consecutive_errors = 0
+        else:
+            queued.consecutive_errors += 1
+        queued.enqueued_at = self._clock()
+        queued.backoff_until = 0
+        strategy = self._judge_what_happened(queued)
+        self._in_flight.remove(queued)
+        self._requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE)
+        return queued.place
+
+    def update(self, pod: PodInfo) -> QueuedPod:
+        """Take note that a pod changed; one that is not known is added."""
+        queued = self._pods.get(pod.uid)
+        if queued is None:
+            return self.add(pod, UNSCHEDULABLE_POD_UPDATE)
+        match queued.place:
+            case Place.ACTIVE:
+                queued.info = pod
+                self._active.update(queued)
+            case Place.BACKOFF:
+                queued.info = pod
+                self._backoff.update(queued)
+            case Place.IN_FLIGHT:
+                self._update_in_flight(queued, pod)
+            case _:
+                self._update_in_pool(queued, pod)
+        return queued
 
     def delete(self, uid: str) -> None:
-        """The pod is gone, whatever state it was in."""
-        self._serial.pop(uid, None)
-        self.gated.pop(uid, None)
-        self.in_flight.pop(uid, None)
+        """The pod is gone; one that is in flight leaves when its attempt is over."""
+        queued = self._pods.get(uid)
+        if queued is None:
+            return
+        if queued.place is Place.IN_FLIGHT:
+            queued.deleted = True
+            return
+        self._take_out(queued)
+        go(queued, Place.OUT)
+        del self._pods[uid]
+
+    def activate(self, uids: Iterable[str]) -> None:
+        """Make pods ready now, whatever they wait for, except for what keeps them gated.
+
+        A pod in flight is tried again if it comes back. Unknown pods are ignored.
+        """
+        for uid in uids:
+            queued = self._pods.get(uid)
+            if queued is None:
+                continue
+            if queued.place is Place.IN_FLIGHT:
+                self._in_flight.note(FORCE_ACTIVATE, None, queued.info)
+            elif queued.place is not Place.ACTIVE:
+                self._to_active(queued, FORCE_ACTIVATE.label)
+
+    # What happens around it.
+
+    def move(
+        self, event: ClusterEvent, old: object = None, new: object = None, *, but: str = ""
+    ) -> None:
+        """Something happened: make pods ready that it may help, or let them finish their backoff.
+
+        ``old`` and ``new``: the object before and after (None: it was not there, or is gone).
+        ``but`` is the UID of a pod that stays where it is. Pods in flight are judged when they
+        come back.
+        """
+        hints = self.hints
+        if not hints.interests_anybody(event):
+            return
+        pods = self._pool.of_groups(lambda rejection: hints.concerns(rejection, event))
+        self._move(pods, event, old, new, but)
+
+    def flush_backoff(self) -> None:
+        """Make all pods ready whose backoff is over."""
+        for queued in self._backoff.pop_complete(self._clock()):
+            self._make_ready(queued, BACKOFF_COMPLETE)
+
+    def flush_unschedulable(self) -> None:
+        """Try pods again for which nothing happened for too long."""
+        latest = self._clock() - self.timing.unschedulable_timeout
+        event = UNSCHEDULABLE_TIMEOUT
+        pods = self._pool.of_groups(lambda rejection: self.hints.concerns(rejection, event))
+        late = [queued for queued in pods if queued.enqueued_at < latest]
+        if late or any(queued.enqueued_at < latest for queued in self._pool):
+            self._move(late, event, None, None)
+
+    def next_flush(self) -> int | None:
+        """Return when a flush will have something to do; None if only an event can help."""
+        ends = [queued.enqueued_at for queued in self._pool if queued.place is Place.UNSCHEDULABLE]
+        late = min(ends) + self.timing.unschedulable_timeout + 1 if ends else None
+        times = [time for time in (self._backoff.next_end(), late) if time is not None]
+        return min(times, default=None)
+
+    def reload(
+        self, sort_key: Callable[[QueuedPod], SortKey], gate: Gate | None, hints: HintTable
+    ) -> None:
+        """Follow other policies from now on: another order, other gates, and everybody may hope."""
+        self._gate, self.hints = gate, hints
+        self._active.rekey(sort_key)
+        self._backoff.rekey(sort_key)
+        for queued in self.gated():
+            self._to_active(queued, POLICY_RELOAD.label)
+        self.move(POLICY_RELOAD)
+
+    # How it is done.
+
+    def _move(
+        self, pods: list[QueuedPod], event: ClusterEvent, old: object, new: object, but: str = ""
+    ) -> None:
+        label = event.label
+        for queued in pods:
+            if but and queued.info.uid == but:
+                continue
+            strategy = self.hints.judge(queued, event, old, new)
+            if strategy is not Strategy.SKIP:
+                self._requeue(queued, strategy, label)
+                if queued.place is Place.GATED:
+                    self._pool.arrivals[label] += 1
+        self._in_flight.note(event, old, new)
+
+    def _judge_what_happened(self, queued: QueuedPod) -> Strategy:
+        """Return what the events mean for a pod that came while it was in flight."""
+        if not (queued.rejected_by or queued.pending):
+            return Strategy.AFTER_BACKOFF
+        best = Strategy.SKIP
+        for one in self._in_flight.since(queued):
+            best = max(best, self.hints.judge(queued, one.event, one.old, one.new))
+            if best is Strategy.IMMEDIATELY or (best and not queued.pending):
+                break
+        return best
+
+    def _requeue(self, queued: QueuedPod, strategy: Strategy, cause: str) -> None:
+        if strategy is Strategy.SKIP:
+            if queued.place not in _POOL:
+                go(queued, Place.UNSCHEDULABLE)
+                self._pool.add(queued, cause)
+        elif strategy is Strategy.AFTER_BACKOFF and self._backoff.backing_off(
+            queued, self._clock()
+        ):
+            self._to_backoff(queued, cause)
+        else:
+            self._to_active(queued, cause)
+
+    def _to_active(self, queued: QueuedPod, cause: str) -> None:
+        """Make a pod ready, unless it is gated; who comes from backoff has been asked before."""
+        if queued.place is not Place.BACKOFF and self._is_gated(queued, cause):
+            return
+        self._take_out(queued)
+        self._make_ready(queued, cause)
+
+    def _make_ready(self, queued: QueuedPod, cause: str) -> None:
+        go(queued, Place.ACTIVE)
+        if queued.ready_at == 0:
+            queued.ready_at = self._clock()
+        self._active.push(queued)
+        self._active_arrivals[cause] += 1
+
+    def _to_backoff(self, queued: QueuedPod, cause: str) -> None:
+        if self._is_gated(queued, cause):
+            return
+        self._take_out(queued)
+        go(queued, Place.BACKOFF)
+        self._backoff.add(queued, cause)
+
+    def _is_gated(self, queued: QueuedPod, cause: str) -> bool:
+        """Ask PreEnqueue; a pod that is gated goes to the pool, or stays there."""
+        objector = "" if self._gate is None else self._gate(queued.info, queued.gated_by)
+        if not objector:
+            queued.gated_by = ""
+            return False
+        was_in_pool = queued.place in _POOL
+        queued.gated_by = objector
+        queued.rejected_by |= {objector}
+        go(queued, Place.GATED)
+        if was_in_pool:
+            self._pool.regroup(queued)
+        else:
+            self._pool.add(queued, cause)
+        return True
+
+    def _take_out(self, queued: QueuedPod) -> None:
+        match queued.place:
+            case Place.ACTIVE:
+                self._active.remove(queued)
+            case Place.BACKOFF:
+                self._backoff.remove(queued)
+            case Place.UNSCHEDULABLE | Place.GATED:
+                self._pool.remove(queued)
+
+    def _update_in_flight(self, queued: QueuedPod, pod: PodInfo) -> None:
+        before = queued.info if queued.newer is None else queued.newer
+        queued.newer, queued.deleted = pod, False
+        for event in pod_changes(before, pod):
+            self._in_flight.note(event, before, pod)
+
+    def _update_in_pool(self, queued: QueuedPod, pod: PodInfo) -> None:
+        before, queued.info = queued.info, pod
+        for event in pod_changes(before, pod):
+            strategy = self.hints.judge(queued, event, before, pod)
+            self._requeue(queued, strategy, event.label)
+            if queued.place not in _POOL:
+                break

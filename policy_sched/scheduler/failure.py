@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.status import Status
+from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import NOBODY
+from policy_sched.scheduler.attempt import Preempt, Reject
 
 #: Longest note of an event, in characters, and what a longer one ends with (kube-scheduler's).
 NOTE_LIMIT: Final = 1024
@@ -30,6 +32,21 @@ def record_failure(
     handle.client.set_unschedulable(pod, reason, message, nominated)
     handle.client.record_event(pod, "Warning", "FailedScheduling", "Scheduling", note(message))
     return message
+
+
+def rejectors(failure: Reject | Preempt | Status) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the plugins that rejected a pod, and those that answered Pending.
+
+    Both are empty where an unexpected error, and no plugin, ended the attempt.
+    """
+    if not isinstance(failure, Status):
+        if failure.diagnosis is None or not failure.status.rejected:
+            return NOBODY, NOBODY
+        return failure.diagnosis.rejectors()
+    plugin = frozenset({failure.plugin} - {""})
+    if not failure.rejected:
+        return NOBODY, NOBODY
+    return (NOBODY, plugin) if failure.code is Code.PENDING else (plugin, NOBODY)
 
 
 def note(message: str) -> str:

@@ -8,13 +8,15 @@ from random import Random
 
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.model.events import ASSIGNED_POD_DELETE
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.queued_pod import Place
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Profile, Reject
 from policy_sched.scheduler.binding_cycle import bind, reserve_and_permit, undo
 from policy_sched.scheduler.eviction import make_room
-from policy_sched.scheduler.failure import record_failure
+from policy_sched.scheduler.failure import record_failure, rejectors
+from policy_sched.scheduler.queueing import first_objection
 from policy_sched.scheduler.scheduling_cycle import decide
 
 
@@ -55,16 +57,30 @@ class Scheduler:
 
     def add_pod(self, pod: PodInfo) -> Outcome | None:
         """Queue a pending pod; an Outcome if a PreEnqueue plugin keeps it out (it is gated)."""
-        now = self.handle.now()
-        queued = QueuedPod(pod, enqueued_at=now, first_enqueued_at=now)
-        status = self.profiles[pod.scheduler_name].runner.first_rejection("pre_enqueue", pod)
-        if status.ok:
-            if pod.nominated_node_name:
-                self.handle.nominator.nominate(pod, pod.nominated_node_name)
-            self.queue.add(queued)
-            return None
-        self.queue.gate(queued)
-        return Outcome(pod, None, message=status.message(), status=status)
+        queued = self.queue.add(pod)
+        if queued.place is Place.GATED:
+            runner = self.profiles[pod.scheduler_name].runner
+            status = first_objection(runner, pod, queued.gated_by)
+            return Outcome(pod, None, message=status.message(), status=status)
+        if pod.nominated_node_name:
+            self.handle.nominator.nominate(pod, pod.nominated_node_name)
+        return None
+
+    def update_pod(self, pod: PodInfo) -> None:
+        """Take note that a pending pod changed; one that is not known is queued."""
+        self.queue.update(pod)
+        nominator = self.handle.nominator
+        node = pod.nominated_node_name or nominator.node_of(pod.uid)
+        if node:
+            nominator.nominate(pod, node)
+
+    def delete_pod(self, uid: str) -> None:
+        """A pod does not wait for a node any more; if it waits for permission it is rejected."""
+        self.queue.delete(uid)
+        self.handle.nominator.clear(uid)
+        waiting = self.handle.waiting_pods.get(uid)
+        if waiting is not None:
+            waiting.reject("", "removed")
 
     def schedule_one(self) -> Outcome | None:
         """Decide and enact the next pod; None if the queue is empty."""
@@ -79,15 +95,16 @@ class Scheduler:
         """Carry the decision out."""
         pod = attempt.queued.info
         if not isinstance(decision, Bind):
-            return self._fail(pod, decision)
+            return self._fail(attempt, decision)
         status = reserve_and_permit(attempt, decision.node, self.handle)
         if status.code is Code.WAIT:
             self._waiting[pod.uid] = attempt
             return Outcome(pod, decision, decision.node, "", status, waiting=True)
         return self._finish(attempt, decision, status)
 
-    def _fail(self, pod: PodInfo, decision: Preempt | Reject) -> Outcome:
-        """Make room for the pod if it was found; say that it was not scheduled."""
+    def _fail(self, attempt: Attempt, decision: Preempt | Reject) -> Outcome:
+        """Make room for the pod if it was found; queue it again and say what happened."""
+        pod = attempt.queued.info
         message, node = decision.message, None
         if isinstance(decision, Preempt):
             error = make_room(pod, decision, self.handle)
@@ -100,8 +117,8 @@ class Scheduler:
             node = ""
         if node:
             self.handle.nominator.nominate(pod, node)
+        self.queue.put_back(attempt.queued, *rejectors(decision))
         record_failure(pod, decision.status, message, self.handle, node)
-        self.queue.done(pod.uid)
         return Outcome(pod, decision, message=message, status=decision.status)
 
     def resolve_waiting(self, now: float) -> list[Outcome]:
@@ -123,10 +140,30 @@ class Scheduler:
     ) -> Outcome:
         pod = attempt.queued.info
         node = decision.node if decision is not None else node
-        if status.ok:
+        entered = status.ok
+        if entered:
             status = bind(attempt, node, self.handle)
-        self.queue.done(pod.uid)
         if status.ok:
+            self.queue.done(pod.uid)
             return Outcome(pod, decision, node)
+        self._return(attempt, status, node if entered or decision is None else "")
         message = record_failure(pod, status, "", self.handle)
         return Outcome(pod, decision, message=message, status=status)
+
+    def _return(self, attempt: Attempt, status: Status, left: str) -> None:
+        """Queue a pod again that was chosen a node for; it held room on the node `left`, if any.
+
+        Room that is free again is an event for the others; for the pod itself only if something
+        broke, for what rejected it did not change by its own leaving.
+        """
+        queued, pod = attempt.queued, attempt.queued.info
+        if not left:
+            self.queue.put_back(queued, *rejectors(status))
+            return
+        gone = PodInfo.of(pod.pod)
+        gone.node_name = left
+        if not status.rejected:
+            self.queue.move(ASSIGNED_POD_DELETE, gone, None)
+        self.queue.put_back(queued, *rejectors(status))
+        if status.rejected:
+            self.queue.move(ASSIGNED_POD_DELETE, gone, None, but=pod.uid)

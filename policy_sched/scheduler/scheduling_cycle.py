@@ -57,6 +57,7 @@ def explain_failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) 
         node_count=table.live_count,
         statuses=evaluation.filtering.statuses(),
         pre_filter=evaluation.rejection,
+        narrowed_by=evaluation.filtering.narrowed_by,
     )
     evaluation.state.write(evaluation.filtering.trial())
     result = attempt.profile.runner.post_filter(evaluation.state, attempt.queued.info, diagnosis)

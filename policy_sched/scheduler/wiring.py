@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import cast
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Client
@@ -18,15 +17,14 @@ from policy_sched.framework.pipeline import Pipeline
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.sampling import Rotation, Sample, looks_at_all
 from policy_sched.framework.waiting_pods import WaitingPods
-from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.plugins.extenders.http_extender import HttpExtender
 from policy_sched.plugins.unbuilt import Refusals
 from policy_sched.profiles.build import CompiledPlan, build_pipeline, raise_errors
 from policy_sched.profiles.policy_files import Config, PolicyFiles
 from policy_sched.queue.nominator import Nominator
-from policy_sched.queue.scheduling_queue import SchedulingQueue, SortKey
 from policy_sched.scheduler.attempt import Profile
 from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.queueing import build_queue
 
 #: 2026-01-01T00:00:00Z in nanoseconds: the time of a cluster that nobody gave a clock.
 EPOCH = 1_767_225_600_000_000_000
@@ -107,13 +105,9 @@ def assemble(
             ),
             Refusals(plan.plan.plugins),
         )
-    first = next(iter(profiles.values())).runner
-
-    def sort_key(queued: QueuedPod) -> SortKey:
-        return cast("SortKey", first.exactly_one("queue_sort", queued))
-
+    queue = build_queue(profiles, handle.now)
     # A seed makes ties repeatable; nothing here is a secret.
-    return Scheduler(handle, SchedulingQueue(sort_key), profiles, Random(seed))  # noqa: S311
+    return Scheduler(handle, queue, profiles, Random(seed))  # noqa: S311
 
 
 def _sample(pipeline: Pipeline, handle: Handle, rotation: Rotation) -> Sample | None:

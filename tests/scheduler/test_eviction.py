@@ -14,6 +14,7 @@ from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Preempt
+from policy_sched.scheduler.event_handlers import pod_gone
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.wiring import assemble, read
@@ -103,8 +104,10 @@ def test_the_pod_takes_its_room_when_the_victims_are_gone() -> None:
     victim, pod = low(), high()
     scheduler = full_node(victim)
     run(scheduler, pod)
-    scheduler.cache.remove_pod(victim)
-    assert run(scheduler, pod).node == "n0"
+    pod_gone(scheduler, victim)
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    assert outcome.node == "n0"
     assert len(scheduler.handle.nominator) == 0
 
 

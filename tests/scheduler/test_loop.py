@@ -26,9 +26,9 @@ from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.default_preemption import DefaultPreemption
 from policy_sched.plugins.unbuilt import Refusals
 from policy_sched.queue.nominator import Nominator
-from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.attempt import Profile
 from policy_sched.scheduler.loop import Outcome, Scheduler
+from policy_sched.scheduler.queueing import build_queue
 from policy_sched.testing import make_node, make_pod
 from tests.framework.examples import Cpu
 
@@ -115,9 +115,8 @@ def scheduler_of(*plugins: object, nodes: int = 1, client: MemoryClient | None =
     runner = Runner(freeze("default-scheduler", plugin_manager(named), order))
     refusals = Refusals(["VolumeBinding", "DynamicResources"])
     profile = Profile(runner.pipeline, runner, Evaluator(runner, cache.nodes), refusals)
-    sort = named["Sort"]
-    queue = SchedulingQueue(sort.queue_sort)
-    return Scheduler(handle, queue, {"default-scheduler": profile}, Random(1))
+    profiles = {"default-scheduler": profile}
+    return Scheduler(handle, build_queue(profiles, handle.now), profiles, Random(1))
 
 
 def run(scheduler: Scheduler, **pod: object) -> Outcome:
@@ -139,7 +138,7 @@ def assert_nothing_left(scheduler: Scheduler) -> None:
     assert scheduler.cache.nodes.pod_total == 0
     assert scheduler.cache.check() == []
     assert client_of(scheduler).bindings == {}
-    assert not scheduler.queue.in_flight
+    assert not scheduler.queue.in_flight()
 
 
 def test_a_pod_that_fits_is_assumed_bound_and_announced() -> None:
@@ -299,7 +298,7 @@ def test_a_pod_that_pre_enqueue_rejects_is_gated() -> None:
     assert outcome is not None
     assert outcome.message == "p must wait"
     assert scheduler.schedule_one() is None
-    assert len(scheduler.queue.gated) == 1
+    assert len(scheduler.queue.gated()) == 1
 
 
 def test_ties_are_broken_by_the_random_source_alone() -> None:

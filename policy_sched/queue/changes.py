@@ -1,0 +1,57 @@
+"""What changed between two forms of a pod or a node, as the events that plugins register for.
+
+As in kube-scheduler (framework/events.go) an update that is nothing in particular is the event
+``Update``. Fields that a rule may read and that have no event of their own (annotations, some but
+not all scheduling gates, node selector and affinity) are such an update as well, even beside
+others: no plugin is woken in vain, and no pod is left waiting for something that has happened.
+"""
+
+from __future__ import annotations
+
+from policy_sched.model.events import ActionType, ClusterEvent, EventResource
+from policy_sched.model.node import Node
+from policy_sched.model.pod_info import PodInfo
+
+_NODE = EventResource.NODE
+
+
+def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
+    """Return the events of a pod's update; there is at least one."""
+    resource = EventResource.ASSIGNED_POD if new.node_name else EventResource.UNSCHEDULABLE_POD
+    found = []
+    if old.labels != new.labels:
+        found.append(ActionType.UPDATE_POD_LABEL)
+    if any(amount > new.requests.get(name, -1) for name, amount in old.requests.items()):
+        found.append(ActionType.UPDATE_POD_SCALE_DOWN)
+    opened = bool(old.scheduling_gates) and not new.scheduling_gates
+    if opened:
+        found.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    if len(old.tolerations) != len(new.tolerations):
+        found.append(ActionType.UPDATE_POD_TOLERATION)
+    other = (
+        old.annotations != new.annotations
+        or (old.scheduling_gates != new.scheduling_gates and not opened)
+        or old.node_selector != new.node_selector
+        or old.node_affinity != new.node_affinity
+    )
+    if other or not found:
+        found.append(ActionType.UPDATE_OTHER)
+    return tuple(ClusterEvent(resource, action) for action in found)
+
+
+def node_changes(old: Node, new: Node) -> tuple[ClusterEvent, ...]:
+    """Return the events of a node's update; none if nothing changed that a plugin looks at."""
+    taint = old.spec.taints != new.spec.taints
+    opened = old.spec.unschedulable and not new.spec.unschedulable
+    changed = {
+        ActionType.UPDATE_NODE_ALLOCATABLE: old.status.allocatable != new.status.allocatable,
+        ActionType.UPDATE_NODE_LABEL: old.metadata.labels != new.metadata.labels,
+        ActionType.UPDATE_NODE_TAINT: taint or opened,
+        ActionType.UPDATE_NODE_CONDITION: _conditions(old) != _conditions(new),
+        ActionType.UPDATE_NODE_ANNOTATION: old.metadata.annotations != new.metadata.annotations,
+    }
+    return tuple(ClusterEvent(_NODE, action) for action, is_so in changed.items() if is_so)
+
+
+def _conditions(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}

@@ -1,0 +1,132 @@
+"""Hints: which plugins registered for which events, and whether an event is worth an attempt.
+
+Theory of operation. A plugin names the events that may help a pod which it rejected, each with a
+hint: a function of the pod and the object before and after. Only plugins that rejected the pod
+are asked. A hint that fails counts as "queue": better one attempt too many than a pod that is
+forgotten. What a Pending plugin waits for has happened when its hint says "queue", so that pod
+pays no backoff. A table is never changed; after a reload the queue gets another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from policy_sched.errors import PluginError
+from policy_sched.model.events import ClusterEvent, ClusterEventWithHint, Hint, QueueingHint
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.queue.pool import Rejection
+
+Registered: TypeAlias = Mapping[str, Mapping[str, Iterable[ClusterEventWithHint]]]
+"""By profile (schedulerName) and plugin: what it registered for."""
+
+ERROR: Final = "Error"
+"""Counted as the result of a hint that failed; the other results are those of QueueingHint."""
+
+
+class Strategy(IntEnum):
+    """What is done with a pod after an event."""
+
+    SKIP = 0
+    """It stays where it is."""
+    AFTER_BACKOFF = 1
+    """It is queued when its backoff is over."""
+    IMMEDIATELY = 2
+    """It is queued at once."""
+
+
+class HintTable:
+    """Everybody's events and hints; ``results`` counts (plugin, event label, result)."""
+
+    def __init__(self, registered: Registered) -> None:
+        self._registered = {
+            profile: [
+                (plugin, one.event, one.hint)
+                for plugin, events in plugins.items()
+                for one in events
+            ]
+            for profile, plugins in registered.items()
+        }
+        self._found: dict[tuple[str, ClusterEvent], dict[str, tuple[Hint | None, ...]]] = {}
+        self._of_interest: dict[ClusterEvent, bool] = {}
+        self.results: Counter[tuple[str, str, str]] = Counter()
+
+    def interests_anybody(self, event: ClusterEvent) -> bool:
+        """Tell whether any plugin of any profile registered for the event."""
+        known = self._of_interest.get(event)
+        if known is None:
+            known = event.wildcard or any(
+                self._listeners(profile, event) for profile in self._registered
+            )
+            self._of_interest[event] = known
+        return known
+
+    def concerns(self, rejection: Rejection, event: ClusterEvent) -> bool:
+        """Tell whether a group of pods has to be judged at all: False means that all would stay.
+
+        A gated pod is moved only by events that the plugin which gates it registered for.
+        """
+        listeners = self._listeners(rejection.profile, event)
+        if rejection.gated_by and rejection.gated_by not in listeners:
+            return False
+        if event.wildcard or rejection.profile not in self._registered:
+            return True
+        rejectors = rejection.rejected_by | rejection.pending
+        return not rejectors or not rejectors.isdisjoint(listeners)
+
+    def judge(self, queued: QueuedPod, event: ClusterEvent, old: object, new: object) -> Strategy:
+        """Return what an event means for a pod that was rejected."""
+        rejectors = queued.rejected_by | queued.pending
+        if not rejectors:
+            return Strategy.AFTER_BACKOFF
+        if event.wildcard:
+            concerned = new is None or (isinstance(new, PodInfo) and new.uid == queued.info.uid)
+            return Strategy.AFTER_BACKOFF if concerned else Strategy.SKIP
+        profile = queued.info.scheduler_name
+        if profile not in self._registered:
+            return Strategy.AFTER_BACKOFF
+        strategy = Strategy.SKIP
+        for plugin, hints in self._listeners(profile, event).items():
+            if plugin not in rejectors:
+                continue
+            if any(self._queues(plugin, hint, queued.info, (event, old, new)) for hint in hints):
+                if plugin in queued.pending:
+                    return Strategy.IMMEDIATELY
+                strategy = Strategy.AFTER_BACKOFF
+                if not queued.pending:
+                    break
+        return strategy
+
+    def _queues(
+        self,
+        plugin: str,
+        hint: Hint | None,
+        pod: PodInfo,
+        happening: tuple[ClusterEvent, object, object],
+    ) -> bool:
+        event, old, new = happening
+        result = QueueingHint.QUEUE.value
+        if hint is not None:
+            try:
+                result = hint(pod, old, new).value
+            except PluginError:
+                result = ERROR
+        self.results[plugin, event.label, result] += 1
+        return result != QueueingHint.SKIP.value
+
+    def _listeners(self, profile: str, event: ClusterEvent) -> dict[str, tuple[Hint | None, ...]]:
+        """Return the hints that a profile's plugins registered for an event, by plugin."""
+        known = self._found.get((profile, event))
+        if known is None:
+            known = {}
+            for plugin, wanted, hint in self._registered.get(profile, ()):
+                if wanted.covers(event):
+                    known[plugin] = (*known.get(plugin, ()), hint)
+            self._found[profile, event] = known
+        return known
+
+
+NO_HINTS: Final = HintTable({})

@@ -1,0 +1,55 @@
+"""The places of a pod in the queue and the ways between them, as a table.
+
+Theory of operation: everything that decides where a pod may go from where it is lives here; the
+queue changes places through `go` only::
+
+                  add, update
+        OUT -----------------------> ACTIVE <---------------------------+
+         |                           |    ^                             |
+         | add, update: gated        |pop | backoff is over, Activate   | event, update,
+         |                           v    |                             | Activate, timeout
+         |     +-- done --------- IN_FLIGHT <--- pop ---- BACKOFF <-----+
+         |     v                     |  |                    ^          |
+         |    OUT                    |  +- back: an event ---+          |
+         |                           |     or an error                  |
+         |                           +---- back: nothing new -> UNSCHEDULABLE
+         v                                                              ^
+       GATED <------- PreEnqueue says no, asked anew by an event -------+
+         |
+         +----------> ACTIVE, BACKOFF: PreEnqueue has nothing against it any more
+
+From everywhere but IN_FLIGHT a deleted pod goes OUT; one in flight stays until it is done.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.model.queued_pod import Place, QueuedPod
+
+
+class PlaceError(PolicySchedError):
+    """A pod was to go where there is no way from its place: the caller lost track."""
+
+
+_WAITING: Final = frozenset({Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED})
+
+WAYS: Final[tuple[frozenset[Place], ...]] = (
+    _WAITING - {Place.UNSCHEDULABLE, Place.BACKOFF},
+    frozenset({Place.IN_FLIGHT, Place.OUT}),
+    frozenset({Place.ACTIVE, Place.IN_FLIGHT, Place.OUT}),
+    _WAITING | {Place.OUT},
+    _WAITING - {Place.UNSCHEDULABLE} | {Place.OUT},
+    _WAITING | {Place.OUT},
+)
+"""By place, in the order of `Place`: where a pod may go from there."""
+
+
+def go(queued: QueuedPod, place: Place) -> None:
+    """Take note of the pod's new place; raise PlaceError if there is no way to it."""
+    if place not in WAYS[queued.place]:
+        raise PlaceError(
+            f"pod {queued.info.key} cannot go from {queued.place.name} to {place.name}"
+        )
+    queued.place = place

@@ -1,0 +1,86 @@
+"""Pool: pods that wait for an event, and pods that are gated.
+
+Theory of operation. Whether an event concerns a pod depends on the pod's profile and on who
+rejected it, and there are few such combinations however many pods there are: pods are kept in a
+group for each, so that an event is matched once per group, and pods of other groups are not even
+looked at. A pod's ticket says when it came.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import NamedTuple
+
+from policy_sched.model.queued_pod import QueuedPod
+
+
+class Rejection(NamedTuple):
+    """What pods of one group have in common."""
+
+    profile: str
+    rejected_by: frozenset[str]
+    pending: frozenset[str]
+    gated_by: str
+
+
+class Pool:
+    """Pods by UID; ``arrivals`` counts them by the label of the cause."""
+
+    def __init__(self, tickets: Iterator[int]) -> None:
+        self._tickets = tickets
+        self._groups: dict[Rejection, dict[str, QueuedPod]] = {}
+        self._group_of: dict[str, Rejection] = {}
+        self.arrivals: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._group_of)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(self.of_groups(lambda _: True))
+
+    def add(self, queued: QueuedPod, cause: str) -> None:
+        """Take a pod in."""
+        queued.ticket = next(self._tickets)
+        self._file(queued)
+        self.arrivals[cause] += 1
+
+    def remove(self, queued: QueuedPod) -> None:
+        """Take a pod out."""
+        uid = queued.info.uid
+        rejection = self._group_of.pop(uid)
+        group = self._groups[rejection]
+        del group[uid]
+        if not group:
+            del self._groups[rejection]
+        queued.ticket = 0
+
+    def regroup(self, queued: QueuedPod) -> None:
+        """Take note that somebody else rejects a pod of the pool now; it keeps its turn."""
+        ticket = queued.ticket
+        self.remove(queued)
+        queued.ticket = ticket
+        self._file(queued)
+
+    def of_groups(self, concerned: Callable[[Rejection], bool]) -> list[QueuedPod]:
+        """Return the pods of all groups that are concerned, in the order in which they came."""
+        found = [
+            queued
+            for rejection, group in self._groups.items()
+            if concerned(rejection)
+            for queued in group.values()
+        ]
+        found.sort(key=_TICKET)
+        return found
+
+    def _file(self, queued: QueuedPod) -> None:
+        info = queued.info
+        rejection = Rejection(
+            info.scheduler_name, queued.rejected_by, queued.pending, queued.gated_by
+        )
+        self._group_of[info.uid] = rejection
+        self._groups.setdefault(rejection, {})[info.uid] = queued
+
+
+_TICKET: Callable[[QueuedPod], int] = attrgetter("ticket")

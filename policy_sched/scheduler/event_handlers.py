@@ -1,0 +1,70 @@
+"""What the watch reports, told to the cache first and then to the queue.
+
+The cache comes first, so that whoever is woken by an event sees the cluster after it. A pod that
+another scheduler bound leaves the queue; one that this scheduler bound has left it already.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.model.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    ActionType,
+    ClusterEvent,
+    EventResource,
+)
+from policy_sched.model.node import Node
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.queue.changes import node_changes, pod_changes
+from policy_sched.scheduler.loop import Scheduler
+
+_NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+
+
+def node_seen(scheduler: Scheduler, node: Node) -> None:
+    """A node came or changed."""
+    table = scheduler.cache.nodes
+    row = table.row_of.get(node.metadata.name)
+    old = None if row is None else table.nodes[row]
+    scheduler.cache.add_node(node)
+    if old is None:
+        scheduler.queue.move(NODE_ADD, None, node)
+        return
+    for event in node_changes(old, node):
+        scheduler.queue.move(event, old, node)
+
+
+def node_gone(scheduler: Scheduler, node: Node) -> None:
+    """A node was deleted."""
+    scheduler.cache.remove_node(node)
+    scheduler.queue.move(_NODE_DELETE, node, None)
+
+
+def pod_seen(scheduler: Scheduler, pod: PodInfo) -> None:
+    """A pod came or changed; it has a node, or waits for one."""
+    if not pod.node_name:
+        if pod.scheduler_name in scheduler.profiles and not scheduler.cache.is_assumed(pod.uid):
+            scheduler.update_pod(pod)
+        return
+    cache = scheduler.cache
+    known = None if cache.is_assumed(pod.uid) else cache.pod(pod.uid)
+    if known is None:
+        cache.add_pod(pod)
+        scheduler.delete_pod(pod.uid)
+        scheduler.queue.move(ASSIGNED_POD_ADD, None, pod)
+        return
+    cache.update_pod(pod)
+    for event in pod_changes(known, pod):
+        scheduler.queue.move(event, known, pod)
+
+
+def pod_gone(scheduler: Scheduler, pod: PodInfo) -> None:
+    """A pod was deleted, or has ended; ``pod`` may be an older form of it."""
+    scheduler.delete_pod(pod.uid)
+    known = scheduler.cache.pod(pod.uid)
+    if known is not None and not scheduler.cache.is_assumed(pod.uid):
+        scheduler.cache.remove_pod(known)
+        scheduler.queue.move(ASSIGNED_POD_DELETE, known, None)

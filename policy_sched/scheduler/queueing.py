@@ -1,0 +1,115 @@
+"""The queue of a scheduler: its order, its gates and its hints are those of the profiles' plugins.
+
+Whatever a plugin raises when it is asked becomes a PluginError: a gate that fails keeps the pod
+out, a hint that fails lets it in. A plugin that names no events is woken by every one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, cast
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.pipeline import Hook
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.model.events import (
+    ALL,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    Hint,
+    QueueingHint,
+)
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.queue.backoff import Timing
+from policy_sched.queue.heap import SortKey
+from policy_sched.queue.hints import HintTable
+from policy_sched.queue.scheduling_queue import Gate, SchedulingQueue
+from policy_sched.scheduler.attempt import Profile
+
+#: Points at which a plugin can reject a pod (kube-scheduler's, buildQueueingHintMap).
+REJECTING: Final = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit", "pre_bind", "bind")
+_ANYTHING: Final = (ClusterEventWithHint(ClusterEvent(EventResource.WILDCARD, ALL)),)
+
+
+def build_queue(
+    profiles: Mapping[str, Profile], now: Callable[[], int], timing: Timing | None = None
+) -> SchedulingQueue:
+    """Return an empty queue for the pods of these profiles; ``now`` returns nanoseconds."""
+    order = queue_order(profiles)
+    gate, hints = queue_gate(profiles), queue_hints(profiles)
+    return SchedulingQueue(order, now, gate=gate, hints=hints, timing=timing)
+
+
+def queue_order(profiles: Mapping[str, Profile]) -> Callable[[QueuedPod], SortKey]:
+    """Return the sort key of the profiles' QueueSort plugin, which is one for all of them."""
+    runner = next(iter(profiles.values())).runner
+    (hook,) = runner.pipeline.at("queue_sort")
+    call = runner.call
+
+    def sort_key(queued: QueuedPod) -> SortKey:
+        return cast("SortKey", call("queue_sort", hook, queued))
+
+    return sort_key
+
+
+def first_objection(runner: Runner, pod: PodInfo, first: str = "") -> Status:
+    """Ask PreEnqueue plugins until one objects, beginning with ``first``; Success if none does."""
+    hooks = runner.pipeline.at("pre_enqueue")
+    if first:
+        hooks = tuple(sorted(hooks, key=lambda hook: hook.plugin != first))
+    for hook in hooks:
+        try:
+            status = cast("Status", runner.call("pre_enqueue", hook, pod))
+        except PluginError as error:
+            status = Status(Code.ERROR, (str(error),))
+        if not status.ok:
+            return status.by(hook.plugin)
+    return SUCCESS
+
+
+def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
+    """Return what asks the PreEnqueue plugins of a pod's profile."""
+    runners = {name: profile.runner for name, profile in profiles.items()}
+
+    def gate(pod: PodInfo, first: str) -> str:
+        return first_objection(runners[pod.scheduler_name], pod, first).plugin
+
+    return gate
+
+
+def queue_hints(profiles: Mapping[str, Profile]) -> HintTable:
+    """Return the events that the profiles' plugins registered for, with their hints."""
+    return HintTable({name: _registered(profile.runner) for name, profile in profiles.items()})
+
+
+def _registered(runner: Runner) -> dict[str, Iterable[ClusterEventWithHint]]:
+    pipeline = runner.pipeline
+    registered: dict[str, Iterable[ClusterEventWithHint]] = {
+        hook.plugin: _ANYTHING for point in REJECTING for hook in pipeline.at(point)
+    }
+    for hook in pipeline.at("events_to_register"):
+        found = runner.call("events_to_register", hook)
+        events = cast("tuple[ClusterEventWithHint, ...]", found)
+        registered[hook.plugin] = [
+            ClusterEventWithHint(one.event, _guarded(runner, hook.plugin, one.hint))
+            for one in events
+        ]
+    return registered
+
+
+def _guarded(runner: Runner, plugin: str, hint: Hint | None) -> Hint | None:
+    """Return the hint as the queue may call it."""
+    if hint is None:
+        return None
+    hook = Hook(plugin, hint)
+
+    def ask(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        answer = runner.call("events_to_register", hook, pod, old, new)
+        if not isinstance(answer, QueueingHint):
+            raise PluginError(f'the hint of plugin "{plugin}" answered {answer!r}')
+        return answer
+
+    return ask
