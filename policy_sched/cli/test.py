@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from policy_sched.cli.render import FAILED, OK, require_files
-from policy_sched.simulate.scenario import load_scenarios
+from policy_sched.simulate.scenario_file import run_file
 from policy_sched.simulate.scenario_report import (
     StepResult,
     as_json,
@@ -17,7 +17,6 @@ from policy_sched.simulate.scenario_report import (
     last_line,
     text_lines,
 )
-from policy_sched.simulate.scenario_runner import run_scenario
 
 
 def run_scenarios(
@@ -41,8 +40,7 @@ def run_scenarios(
     require_files(files)
     results: list[StepResult] = []
     for file in _scenario_files(files):
-        for scenario in load_scenarios(file):
-            results.extend(run_scenario(scenario))
+        results.extend(run_file(file))
     if output == "text":
         sys.stdout.writelines(f"{line}\n" for line in text_lines(results))
     else:

@@ -75,10 +75,11 @@ def _turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
 
 
 def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
-    outcome = scheduler.schedule_one()
-    while outcome is not None:
-        yield outcome
+    """Decide every pod that is ready, once; pods that come back are not tried again."""
+    for _ in scheduler.queue.active():
         outcome = scheduler.schedule_one()
+        if outcome is not None:
+            yield outcome
 
 
 def _placed(outcome: Outcome) -> Placement:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -74,17 +74,22 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     popped: str | None = None
 
 
+Op: TypeAlias = Literal[
+    "add", "update", "pop", "fail", "error", "bound", "delete", "activate", "event", "flush"
+]
+
+
 class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One operation; which of the arguments it has depends on ``op``."""
 
-    op: str
+    op: Op
     millis: int
     after: State
     pod: PodForm | None = None
     name: str = ""
     plugins: list[str] = []
     pending: list[str] = []
-    event: str = ""
+    event: Literal["", "NodeAdd", "AssignedPodDelete"] = ""
     key: str = ""
 
 
@@ -192,10 +197,10 @@ class _Run:
     def _do(self, operation: Operation) -> QueuedPod | None:
         queue = self._queue
         match operation.op:
-            case "add" | "update" if operation.pod is not None:
-                queue.update(operation.pod.info()) if operation.op == "update" else queue.add(
-                    operation.pod.info()
-                )
+            case "add":
+                queue.add((operation.pod or PodForm(operation.name)).info())
+            case "update":
+                queue.update((operation.pod or PodForm(operation.name)).info())
             case "pop":
                 return queue.pop()
             case "fail" | "error":
@@ -214,8 +219,6 @@ class _Run:
             case "flush":
                 queue.flush_backoff()
                 queue.flush_unschedulable()
-            case other:
-                raise ValueError(f"no such operation: {other}")
         return None
 
     def _event(self, operation: Operation) -> None:

@@ -16,6 +16,8 @@ from policy_sched.simulate.outcome import Answer, Eviction, NodeScore
 from policy_sched.simulate.scenario import Scenario, load_scenarios
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
+RECORDED = sorted(set(CONFORMANCE.glob("*.jsonl.gz")) - {CONFORMANCE / "queue.jsonl.gz"})
+"""Scenarios of kube-scheduler's decisions; the file of the queue holds sequences."""
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
@@ -95,11 +97,9 @@ class TestRecords:
         (found,) = problems(written(tmp_path, "a.jsonl.gz", "plain"))
         assert found.startswith("1:1 PS705 Not a gzipped file")
 
-    @pytest.mark.parametrize("file", sorted(CONFORMANCE.glob("*.jsonl.gz")), ids=lambda f: f.name)
+    @pytest.mark.parametrize("file", RECORDED, ids=lambda f: f.name)
     def test_the_conformance_data_is_read(self, file: Path) -> None:
         """Every recorded scenario decodes, with a step for each pending pod."""
-        if file.name == "queue.jsonl.gz":
-            pytest.skip("sequences of queue operations, not scenarios")
         scenarios = load_scenarios(str(file))
         assert len(scenarios) >= 40
         assert all(len(s.expect) == len(s.pending) for s in scenarios)
