@@ -177,6 +177,11 @@ class Evaluator:
         self._key = key_getter(signature) if signature is not None else None
         self._kept: KeptEvaluations[Evaluation] = KeptEvaluations()
 
+    @property
+    def extended(self) -> bool:
+        """Whether there are extenders, of whom no plugin tells what they wait for."""
+        return bool(self._extenders)
+
     def evaluate(self, pod: PodInfo) -> Evaluation:
         """Filter and score all nodes for `pod`. Raises PluginError if a plugin breaks."""
         evaluation = self._evaluate(pod)

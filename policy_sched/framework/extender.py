@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
+
+EXTENDER: Final = "Extender"
+"""Stands among the plugins that rejected a pod where extenders did (kube-scheduler's word).
+
+No extender says which events may help such a pod, so every event may.
+"""
 
 
 @dataclass(frozen=True, slots=True)

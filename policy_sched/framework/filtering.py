@@ -19,6 +19,7 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.explanations import Explanations
+from policy_sched.framework.extender import EXTENDER
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.results import Codes, Describe, PreFilterResult, Rows, Scope, Verdict
 from policy_sched.framework.runner import Runner
@@ -61,6 +62,8 @@ class Filtering:
         self.unpromised: Codes | None = None
         """What ``first`` was without ``promised``, where there is such a difference."""
         self.explanations = Explanations(self.n)
+        self.extended = False
+        """Whether extenders took feasible rows away."""
         self._fixed = answers.live().astype(np.int16) + np.int16(NO_NODE)
         status, self._skipped, names, self._narrowing = runner.pre_filter(state, pod)
         self.rejection = None if status.ok else status
@@ -80,8 +83,8 @@ class Filtering:
 
     @property
     def narrowed_by(self) -> tuple[str, ...]:
-        """The PreFilter plugins that left only some nodes to look at."""
-        return self._narrowing
+        """The PreFilter plugins that left only some nodes to look at; EXTENDER if extenders did."""
+        return (*self._narrowing, EXTENDER) if self.extended else self._narrowing
 
     @property
     def nbytes(self) -> int:
@@ -174,6 +177,7 @@ class Filtering:
         that is gone and not named there is gone without a reason.
         """
         twin = copy(self)
+        twin.extended = True
         twin.first = np.where(self.first == FEASIBLE, NOT_ASKED, self.first).astype(np.int16)
         twin.first[rows] = FEASIBLE
         twin.unpromised = self.first if self.unpromised is None else self.unpromised

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, cast
 
 from policy_sched.errors import PluginError
+from policy_sched.framework.extender import EXTENDER
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import SUCCESS, Code, Status
@@ -82,14 +83,17 @@ def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
 
 def queue_hints(profiles: Mapping[str, Profile]) -> HintTable:
     """Return the events that the profiles' plugins registered for, with their hints."""
-    return HintTable({name: _registered(profile.runner) for name, profile in profiles.items()})
+    return HintTable({name: _registered(profile) for name, profile in profiles.items()})
 
 
-def _registered(runner: Runner) -> dict[str, Iterable[ClusterEventWithHint]]:
+def _registered(profile: Profile) -> dict[str, Iterable[ClusterEventWithHint]]:
+    runner = profile.runner
     pipeline = runner.pipeline
     registered: dict[str, Iterable[ClusterEventWithHint]] = {
         hook.plugin: _ANYTHING for point in REJECTING for hook in pipeline.at(point)
     }
+    if profile.evaluator.extended:
+        registered[EXTENDER] = _ANYTHING
     for hook in pipeline.at("events_to_register"):
         found = runner.call("events_to_register", hook)
         events = cast("tuple[ClusterEventWithHint, ...]", found)

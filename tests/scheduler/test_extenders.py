@@ -9,6 +9,7 @@ import pytest
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.framework.status import Code
+from policy_sched.model.events import ActionType, ClusterEvent, EventResource
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Bind, Preempt, Reject
 from policy_sched.scheduler.loop import Outcome, Scheduler
@@ -159,6 +160,21 @@ class TestFiltering:
             )
             assert run(scheduler).node == "n2"
         assert calls.verbs == ["filter"]
+
+
+class TestComingBack:
+    """What an extender waits for nobody knows, so any event may help."""
+
+    @pytest.mark.parametrize(("answer", "comes_back"), [([], True), (["n0", "n1", "n2"], False)])
+    def test_an_event_that_concerns_no_plugin(self, answer: list[str], comes_back: bool) -> None:
+        """It moves a pod that an extender turned away, and none that is too big for all nodes."""
+        event = ClusterEvent(EventResource.CSI_DRIVER, ActionType.ADD)
+        with extender({"filter": {"NodeNames": answer}}) as calls:
+            scheduler = scheduler_of(entry(calls, "filter"))
+            run(scheduler, cpu="1" if comes_back else "5")
+            assert len(scheduler.queue.unschedulable()) == 1
+            scheduler.queue.move(event, None, None)
+        assert len(scheduler.queue.backoff()) == int(comes_back)
 
 
 class TestScoring:
