@@ -1,0 +1,1 @@
+"""A Kubernetes cluster inside this process: API objects, kubelets and controllers, no network."""

@@ -1,0 +1,347 @@
+"""The object store: what an API server and its etcd do, as functions of one process.
+
+Theory of operation: all objects are `Stored` values, by kind, namespace and name. A request is
+checked and worked out to the end before anything changes; then its changes get the next versions,
+are kept by the storage, and only then replace what was there (`_commit`). So a request happens
+altogether or not at all, and versions rise by one with every change. Nothing happens by itself
+and nothing is called back in the middle of a request: who wants to know of changes holds a
+`Watch`, and ``on_commit`` only says that there is something to look at.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from policy_sched.client.embedded import pod_changes
+from policy_sched.client.embedded.admission import (
+    admit_pod,
+    admit_priority_class,
+    check_name,
+    complete,
+)
+from policy_sched.client.embedded.api_error import bad_request
+from policy_sched.client.embedded.deletion import (
+    DeleteOptions,
+    check_preconditions,
+    deletion,
+    released,
+)
+from policy_sched.client.embedded.durable import Forgetful, Storage
+from policy_sched.client.embedded.history import (
+    ADDED,
+    DELETED,
+    UPDATED,
+    Change,
+    Filter,
+    History,
+    Watch,
+)
+from policy_sched.client.embedded.patches import MERGE, PATCHES
+from policy_sched.client.embedded.refusals import (
+    MODIFIED,
+    already_exists,
+    conflict,
+    not_found,
+    wrong_uid,
+)
+from policy_sched.client.embedded.resources import (
+    NAMESPACE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    Resource,
+    resource,
+)
+from policy_sched.client.embedded.selection import field_match, label_match
+from policy_sched.client.embedded.stored import Stored, copied, read, seal
+from policy_sched.client.embedded.times import timestamp
+from policy_sched.model.defaulting import Priorities
+from policy_sched.model.expansion import Plain, suffix
+from policy_sched.model.kinds import Kind
+from policy_sched.model.priority import PriorityClass
+
+HISTORY: Final = 100_000
+"""Changes that are remembered for watches, unless another number is asked for."""
+STATUS: Final = "status"
+_UIDS: Final = uuid.UUID("6f1d3a2e-5b1c-5d0e-9a51-0b7d0c9c1d11")
+_SERVER_FIELDS: Final = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+"""Metadata that only the server writes."""
+
+Place = tuple[str, str]
+"""Namespace ("" where a kind has none) and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What names an object: kind, namespace, name."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class ObjectStore:
+    """The API objects of a cluster. ``now`` returns nanoseconds since 1970.
+
+    What it refuses is an `ApiError`. ``version`` is the version of the last change.
+    """
+
+    def __init__(
+        self, now: Callable[[], int], storage: Storage | None = None, history: int = HISTORY
+    ) -> None:
+        self.now = now
+        self.on_commit: list[Callable[[], None]] = []
+        self._storage: Storage = storage if storage is not None else Forgetful()
+        self._objects: dict[Kind, dict[Place, Stored]] = {}
+        self._owned: dict[str, dict[Key, None]] = {}
+        self._priorities: Priorities | None = None
+        for api_version, kind, version, raw in self._storage.rows():
+            found = resource((api_version, kind))
+            self._put(Stored(found, version, bytes(raw), read(found, bytes(raw))))
+        self._history = History(self._storage.version(), history)
+
+    @property
+    def version(self) -> int:
+        """The version of the last change."""
+        return self._history.version
+
+    def close(self) -> None:
+        """Let go of the storage."""
+        self._storage.close()
+
+    # Reading.
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Stored | None:
+        """Return an object, None if it is not there."""
+        return self._objects.get(kind, {}).get((namespace, name))
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Stored:
+        """Return an object. Raises ApiError if it is not there."""
+        found = self.find(kind, namespace, name)
+        if found is None:
+            raise not_found(resource(kind), name)
+        return found
+
+    def select(
+        self, kind: Kind, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> list[Stored]:
+        """Return the objects of a kind, of one namespace or all, in order of their arrival."""
+        wanted = _filter(kind, namespace, labels, fields)
+        found = self._objects.get(resource(kind).key, {}).values()
+        return [one for one in found if wanted.covers(one) and wanted.selects(one)]
+
+    def everything(self) -> Iterable[Stored]:
+        """Yield all objects, kind by kind."""
+        for found in self._objects.values():
+            yield from found.values()
+
+    def owned_by(self, uid: str, kind: Kind | None = None) -> list[Stored]:
+        """Return the objects that name an owner of this uid."""
+        keys = [key for key in self._owned.get(uid, ()) if kind is None or key.kind == kind]
+        return [self._objects[key.kind][key.namespace, key.name] for key in keys]
+
+    def watch(
+        self,
+        kind: Kind | None = None,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        since: int | None = None,
+    ) -> Watch:
+        """Return a watch of the changes after version `since`; of all kinds if none is named.
+
+        Without a version the watch begins with all objects that are there, as ADDED.
+        """
+        wanted = _filter(kind, namespace, labels, fields)
+        if since is not None:
+            return Watch(self._history, wanted, since)
+        found = self.everything() if kind is None else self._objects.get(kind, {}).values()
+        present = [one for one in found if wanted.covers(one) and wanted.selects(one)]
+        return Watch(self._history, wanted, self.version, present)
+
+    # Writing.
+
+    def create(self, given: Mapping[str, Any], *, recorded: bool = False) -> Stored:
+        """Create an object and return it.
+
+        ``recorded``: the object was read from a cluster: its uid, creation time and status stay.
+        """
+        data = copied(given)
+        found = resource((data.get("apiVersion") or "", data.get("kind") or ""))
+        meta = data["metadata"] = data.get("metadata") or {}
+        self._name(found, meta)
+        name, namespace = meta["name"], meta.get("namespace", "")
+        if namespace and self.find(NAMESPACE, "", namespace) is None:
+            raise not_found(resource(NAMESPACE), namespace)
+        if self.find(found.key, namespace, name) is not None:
+            raise already_exists(found, name)
+        if meta.get("resourceVersion") and not recorded:
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        kept = {key: meta.pop(key) for key in _SERVER_FIELDS if key in meta}
+        if recorded:
+            meta |= {key: kept[key] for key in ("uid", "creationTimestamp") if kept.get(key)}
+        elif found.status_reported:
+            data.pop("status", None)
+        meta.setdefault("uid", str(uuid.uuid5(_UIDS, f"{self.version + 1}/{name}/{self.now()}")))
+        meta.setdefault("creationTimestamp", timestamp(self.now()))
+        if found.has_generation:
+            meta["generation"] = 1
+        self._admit(found, data)
+        return self._commit([Change(ADDED, 0, seal(found, data, self.version + 1))])
+
+    def update(self, given: Mapping[str, Any], subresource: str = "") -> Stored:
+        """Replace an object, or only its status; the object's version must be the present one.
+
+        An object without resourceVersion replaces whatever is there.
+        """
+        data = copied(given)
+        found = resource((data.get("apiVersion") or "", data.get("kind") or ""))
+        meta = data["metadata"]
+        namespace = (meta.get("namespace") or "default") if found.namespaced else ""
+        return self._replace(self.get(found.key, namespace, meta["name"]), data, subresource)
+
+    def patch(
+        self, key: Key, patch: Any, content_type: str = MERGE, subresource: str = ""
+    ) -> Stored:
+        """Patch an object, or only its status; see `patches.PATCHES` for the types."""
+        stored = self.get(key.kind, key.namespace, key.name)
+        return self._replace(stored, PATCHES[content_type](stored.data, patch), subresource)
+
+    def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored:
+        """Delete an object; return its last state, or the one in which it awaits its end."""
+        stored = self.get(key.kind, key.namespace, key.name)
+        options = options or DeleteOptions()
+        check_preconditions(stored, options)
+        result = deletion(stored, options, self.now())
+        changes, last = [], stored
+        if result.marked is not None:
+            last = seal(stored.resource, result.marked, self.version + 1)
+            changes.append(Change(UPDATED, 0, last, stored))
+        if result.gone:
+            gone = seal(stored.resource, last.data, self.version + len(changes) + 1)
+            changes.append(Change(DELETED, 0, gone, last))
+        return self._commit(changes) if changes else stored
+
+    def bind(self, namespace: str, name: str, binding: Mapping[str, Any]) -> Stored:
+        """Bind a pod, as a POST to its binding subresource does."""
+        stored = self.get(POD, namespace, name)
+        node = self.find(NODE, "", binding["target"]["name"])
+        data = pod_changes.bound(stored, binding, node, self.now())
+        return self._changed(stored, data)
+
+    # Inside.
+
+    def _name(self, found: Resource, meta: Plain) -> None:
+        """Complete name and namespace."""
+        if not meta.get("name") and meta.get("generateName"):
+            base, seed = meta["generateName"][:58], f"{self.version + 1}"
+            meta["name"] = f"{base}{suffix(base + seed)}"
+        meta.setdefault("name", "")
+        check_name(found, meta["name"])
+        if found.namespaced:
+            meta["namespace"] = meta.get("namespace") or "default"
+        else:
+            meta.pop("namespace", None)
+
+    def _admit(self, found: Resource, data: Plain) -> None:
+        if found.key == POD:
+            if self._priorities is None:
+                self._priorities = Priorities(self._classes())
+            admit_pod(found, data, self._priorities, self.now())
+        elif found.key == PRIORITY_CLASS:
+            admit_priority_class(found, data, self._classes())
+        else:
+            complete(found, data)
+
+    def _classes(self) -> Iterator[PriorityClass]:
+        for one in self.select(PRIORITY_CLASS):
+            assert isinstance(one.typed, PriorityClass)
+            yield one.typed
+
+    def _replace(self, stored: Stored, data: Plain, subresource: str) -> Stored:
+        found, old, meta = stored.resource, stored.data, data["metadata"]
+        if meta.get("uid") not in (None, "", stored.uid):
+            raise wrong_uid(found, stored.namespace, stored.name, meta["uid"], stored.uid)
+        if meta.get("resourceVersion") not in (None, "", str(stored.version)):
+            raise conflict(found, stored.name, MODIFIED)
+        if subresource == STATUS:
+            data = {**old, STATUS: data.get(STATUS) or {}}
+            return self._changed(stored, data)
+        for field in _SERVER_FIELDS:
+            meta.pop(field, None)
+            if field in old["metadata"]:
+                meta[field] = old["metadata"][field]
+        meta["name"] = stored.name
+        if found.namespaced:
+            meta["namespace"] = stored.namespace
+        if found.has_status:
+            data.pop(STATUS, None)
+            if STATUS in old:
+                data[STATUS] = old[STATUS]
+        if found.key == POD:
+            pod_changes.check_update(stored, data)
+        elif found.key in (PRIORITY_CLASS, NAMESPACE):
+            self._admit(found, data)
+        if found.has_generation and data.get("spec") != old.get("spec"):
+            meta["generation"] = old["metadata"].get("generation", 0) + 1
+        return self._changed(stored, data)
+
+    def _changed(self, stored: Stored, data: Plain) -> Stored:
+        """Commit an object's next state; nothing happens if it is the same."""
+        data["metadata"]["resourceVersion"] = str(stored.version)
+        if data == stored.data:
+            return stored
+        new = seal(stored.resource, data, self.version + 1)
+        change = DELETED if stored.deleting and released(data) else UPDATED
+        return self._commit([Change(change, 0, new, stored)])
+
+    def _commit(self, changes: list[Change]) -> Stored:
+        """Keep the changes and let them be seen; return the last one's object."""
+        numbered = [Change(c.type, c.new.version, c.new, c.old) for c in changes]
+        self._storage.keep(numbered)
+        for change in numbered:
+            if change.old is not None:
+                self._disown(change.old)
+            if change.type != DELETED:
+                self._put(change.new)
+            else:
+                del self._objects[change.new.resource.key][change.new.place]
+            if change.new.resource.key == PRIORITY_CLASS:
+                self._priorities = None
+            self._history.append(change)
+        for told in self.on_commit:
+            told()
+        return numbered[-1].new
+
+    def _put(self, one: Stored) -> None:
+        kind = one.resource.key
+        self._objects.setdefault(kind, {})[one.place] = one
+        for owner in one.typed.metadata.owner_references:
+            self._owned.setdefault(owner.uid, {})[Key(kind, *one.place)] = None
+
+    def _disown(self, one: Stored) -> None:
+        """Forget who owns an object's old state."""
+        kind = one.resource.key
+        for owner in one.typed.metadata.owner_references:
+            self._owned[owner.uid].pop(Key(kind, *one.place))
+            if not self._owned[owner.uid]:
+                del self._owned[owner.uid]
+
+
+def _filter(kind: Kind | None, namespace: str, labels: str, fields: str) -> Filter:
+    matches = []
+    if labels:
+        matches.append(label_match(labels))
+    if fields:
+        matches.append(field_match(fields))
+    return Filter(resource(kind).key if kind else None, namespace, tuple(matches))

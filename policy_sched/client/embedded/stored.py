@@ -1,0 +1,89 @@
+"""One version of one object: the JSON that it is, and the struct that the scheduler reads."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from policy_sched.client.embedded.api_error import bad_request
+from policy_sched.client.embedded.resources import Resource
+from policy_sched.model.expansion import Plain
+from policy_sched.model.kinds import decoder
+from policy_sched.model.meta import ApiObject
+from policy_sched.model.objects import decode_as, quantities_valid
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Stored:
+    """An object as it was at one version. It never changes: ``data`` is a fresh copy every time."""
+
+    __slots__ = ("name", "namespace", "raw", "resource", "typed", "version")
+
+    def __init__(self, resource: Resource, version: int, raw: bytes, typed: ApiObject) -> None:
+        self.resource = resource
+        self.version = version
+        self.raw = raw
+        self.typed = typed
+        meta = typed.metadata
+        self.name = meta.name
+        self.namespace = meta.namespace if resource.namespaced else ""
+
+    @property
+    def data(self) -> Plain:
+        """The object as plain JSON data."""
+        return cast("Plain", msgspec.json.decode(self.raw))
+
+    @property
+    def uid(self) -> str:
+        """The object's uid."""
+        return self.typed.metadata.uid
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The object's labels; not to be changed."""
+        return self.typed.metadata.labels
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the object is on its way out."""
+        return self.typed.metadata.deletion_timestamp is not None
+
+
+def seal(resource: Resource, data: Plain, version: int) -> Stored:
+    """Return an object of plain data at a version. Raises ApiError if it does not fit its kind."""
+    data["metadata"]["resourceVersion"] = str(version)
+    raw = _encode(data)
+    return Stored(resource, version, raw, read(resource, raw))
+
+
+def read(resource: Resource, raw: bytes) -> ApiObject:
+    """Return the struct of an object's JSON. Raises ApiError if it does not fit its kind."""
+    try:
+        typed: ApiObject | None = decoder(resource.struct).decode(raw)
+    except msgspec.ValidationError:
+        typed = None  # nulls, perhaps, which Go reads as nothing
+    if typed is not None and quantities_valid(typed):
+        return typed
+    problems: list[str] = []
+
+    def report(path: tuple[str | int, ...], code: str, message: str, hint: str) -> None:  # noqa: ARG001 - the signature of a report
+        problems.append(f"{'.'.join(map(str, path))}: {message}")
+
+    typed = decode_as(msgspec.json.decode(raw), resource.struct, report)
+    if typed is None:
+        kind = resource.kind
+        what = f'{kind} in version "{resource.api_version}" cannot be handled as a {kind}'
+        raise bad_request(f"{what}: {'; '.join(problems)}")
+    return typed
+
+
+def copied(data: Any) -> Plain:
+    """Return a deep copy of plain data, as JSON has it."""
+    return cast("Plain", msgspec.json.decode(_encode(data)))
