@@ -207,7 +207,7 @@ def _unrolled(
             else:
                 if isinstance(test, Val):
                     stack.enter_context(low.assuming((test, True)))
-                bodies.append(low.lower(core.body, inner))
+                bodies.append(low.narrowed(low.lower(core.body, inner)))
     if core.kind in ("all", "exists"):
         return _quantified(low, core.kind == "all", listed, tests)
     return _kept(low, core, listed, tests, bodies)
@@ -311,7 +311,7 @@ def _looped(
             if own is not None:
                 errors = (*errors, own)
             stack.enter_context(low.assuming((mask, True)))
-        value = loop.value if core.body is None else low.lower(core.body, inner)
+        value = loop.value if core.body is None else low.narrowed(low.lower(core.body, inner))
     failure = low.masked(None if mask is None else mask.op, value.err)
     if failure is not None and core.body is not None:
         errors = (*errors, failure)

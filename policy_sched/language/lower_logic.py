@@ -82,9 +82,9 @@ def condition(low: Lowering, core: Cond, env: Env) -> Abstract:
         return low.lower(core.then if test.value else core.otherwise, env)
     one = low.val(test)
     with low.assuming((one, True)):
-        then = low.lower(core.then, env)
+        then = low.narrowed(low.lower(core.then, env))
     with low.assuming((one, False)):
-        otherwise = low.lower(core.otherwise, env)
+        otherwise = low.narrowed(low.lower(core.otherwise, env))
     return choose(low, one, then, otherwise, core.type)
 
 
@@ -254,7 +254,7 @@ def or_value(low: Lowering, value: Abstract, core: Core, env: Env, result: Type)
     if isinstance(found.present, Static) and found.present.value:
         return with_error(low, found.value, found.err)
     with low.assuming((found.present, False)):
-        other = low.lower(core, env)
+        other = low.narrowed(low.lower(core, env))
     return with_error(low, choose(low, found.present, found.value, other, result), found.err)
 
 

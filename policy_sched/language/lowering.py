@@ -133,6 +133,12 @@ class Lowering:
         known = self.facts.ranges.get(value.op)
         return value.range if known is None else ranges.meet(known, value.range)
 
+    def narrowed(self, value: Abstract) -> Abstract:
+        """Return a value with the range that it has here, for where the facts are forgotten."""
+        if isinstance(value, Val) and value.op in self.facts.ranges:
+            return Val(value.op, value.err, value.type, self.range(value))
+        return value
+
     # Ops.
 
     def op(self, kind: str, *args: Op, rep: str, data: Hashable = None) -> Op:

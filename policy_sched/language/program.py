@@ -52,6 +52,10 @@ class CompiledPolicy:
         )
         self.reads: Reads = self.filter_reads | self.score_reads | _reads(sections.node_names)
         """What the rules that place a pod read: filter, score, and the conditions of both."""
+        self.rejecting_reads: Reads = self.filter_reads | _reads(sections.node_names)
+        """What decides whether a node is refused to a pod."""
+        self.gate_reads: Reads = _reads(*(gate.unit for gate in sections.pre_enqueue))
+        """What decides whether a pod is kept out of the queue."""
 
     @property
     def filter_scope(self) -> Scope:

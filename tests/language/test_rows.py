@@ -1,0 +1,147 @@
+"""Promises about arithmetic over rows: each row has what the same function of one row gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.language import runtime_rows as rows
+from policy_sched.language import runtime_scalar as one
+from policy_sched.language.ranges import INT_MAX, INT_MIN
+
+INTS = st.one_of(
+    st.integers(-200, 200),
+    st.sampled_from([0, 1, -1, INT_MIN, INT_MAX]),
+    st.integers(INT_MIN, INT_MAX),
+)
+PAIRS = st.lists(st.tuples(INTS, INTS), min_size=1, max_size=8)
+AMOUNTS = st.integers(-(2**53), 2**53)
+DOUBLES = st.one_of(st.floats(), st.sampled_from([2.0**63, -(2.0**63), 0.5, -0.5, 1.5]))
+SITE = 7
+
+
+def columns(pairs: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return pairs as two arrays."""
+    return np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
+
+
+@pytest.mark.parametrize(
+    ("over_rows", "exact"),
+    [
+        (rows.add_checked, lambda a, b: a + b),
+        (rows.sub_checked, lambda a, b: a - b),
+        (rows.mul_checked, lambda a, b: a * b),
+    ],
+)
+@given(pairs=PAIRS)
+def test_checked_arithmetic(
+    over_rows: Callable[..., Any], exact: Callable[[int, int], int], pairs: list[tuple[int, int]]
+) -> None:
+    """Sums, differences and products are exact, or errors where they leave int64."""
+    values, errors = over_rows(*columns(pairs), SITE)
+    for i, (a, b) in enumerate(pairs):
+        value, error = one.checked(exact(a, b), SITE)
+        assert np.broadcast_to(errors, len(pairs))[i] == error
+        assert error or values[i] == value
+
+
+@given(PAIRS)
+def test_division(pairs: list[tuple[int, int]]) -> None:
+    """Quotients truncate, remainders have the dividend's sign; what is an error gives 0."""
+    with np.errstate(all="ignore"):
+        quotients, remainders = (
+            rows.quotient_rows(*columns(pairs)),
+            rows.remainder_rows(*columns(pairs)),
+        )
+    assert quotients.tolist() == [one.quotient(a, b) for a, b in pairs]
+    assert remainders.tolist() == [one.remainder(a, b) for a, b in pairs]
+
+
+@given(st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=8))
+def test_percent(pairs: list[tuple[int, int]]) -> None:
+    """Shares are those of one row, in whichever way they are computed."""
+    part, whole = columns(pairs)
+    expected = [one.percent(a, b) for a, b in pairs]
+    with np.errstate(all="ignore"):
+        assert rows.percent_rows(part, whole).tolist() == expected
+    assert [rows.percent_rows(a, b) for a, b in pairs] == expected
+
+
+@given(st.lists(st.tuples(DOUBLES, DOUBLES), min_size=1, max_size=8))
+def test_doubles(pairs: list[tuple[float, float]]) -> None:
+    """Extremes, roundings and conversions of doubles are those of one row, NaN included."""
+    left, right = columns(pairs)
+    with np.errstate(all="ignore"):
+        least, greatest = rows.least_rows(left, right), rows.greatest_rows(left, right)
+        rounded = rows.round_rows(left)
+        ints, errors = rows.int_of_double_rows(left, SITE)
+    for i, (a, b) in enumerate(pairs):
+        assert same(least[i], min(a, b))
+        assert same(greatest[i], max(a, b))
+        assert same(rounded[i], one.round_half_away(a))
+        value, error = one.int_of_double(a, SITE)
+        assert np.broadcast_to(errors, len(pairs))[i] == error
+        assert error or ints[i] == value
+
+
+@given(st.floats(0.5, 2.0), st.lists(DOUBLES, min_size=1, max_size=8))
+def test_a_constant_caps_doubles(cap: float, values: list[float]) -> None:
+    """A positive constant and NaN give the constant, as for one row."""
+    found = rows.least_rows(cap, np.array(values))
+    assert all(same(f, min(cap, v)) for f, v in zip(found, values, strict=True))
+
+
+def same(a: float, b: float) -> bool:
+    """Tell whether two doubles are the same, signs of zeros and NaN included."""
+    return (math.isnan(a) and math.isnan(b)) or (
+        a == b and math.copysign(1, a) == math.copysign(1, b)
+    )
+
+
+MASKED = st.lists(
+    st.lists(st.tuples(st.booleans(), st.floats(0.0, 1.0)), min_size=3, max_size=3),
+    min_size=0,
+    max_size=4,
+)
+
+
+@given(MASKED)
+def test_lists_of_masked_values(items: list[list[tuple[bool, float]]]) -> None:
+    """Counts, means and deviations over rows are bit for bit those of each row."""
+    wide = [
+        part
+        for item in items
+        for part in (np.array([m for m, _ in item]), np.array([v for _, v in item]))
+    ]
+    with np.errstate(all="ignore"):
+        means = np.broadcast_to(rows.mean_wide_rows(*wide), 3)
+        deviations = np.broadcast_to(rows.deviation_wide_rows(*wide), 3)
+        counts = np.broadcast_to(rows.count_wide_rows(*wide[::2]), 3)
+    for row in range(3):
+        flat = [part for item in items for part in item[row]]
+        assert counts[row] == sum(map(bool, flat[::2]))
+        assert means[row] == one.mean_wide(*flat)
+        assert deviations[row] == one.deviation_wide(*flat)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 100), st.integers(0, 9)), max_size=4))
+def test_weighted_means(triples: list[tuple[bool, int, int]]) -> None:
+    """The weighted mean over rows is that of one row, also where all weights are 0."""
+    flat = [part for triple in triples for part in triple]
+    wide = [np.array([part, part]) for part in flat]
+    with np.errstate(all="ignore"):
+        found = np.broadcast_to(rows.weighted_wide_rows(*wide), 2)
+    assert found.tolist() == [one.weighted_wide(*flat)] * 2
+
+
+def test_errors_in_order() -> None:
+    """The first error of each row counts."""
+    first, second = np.array([0, 3, 0]), np.array([4, 5, 0])
+    assert rows.earlier(first, second).tolist() == [4, 3, 0]
+    assert rows.earlier(0, second) is second
