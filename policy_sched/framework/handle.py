@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -23,7 +23,8 @@ class Handle:
     ``cache`` is read-only for plugins; its ``nodes`` are the columns that a filter answers for.
     ``objects`` are the other API objects, by kind.
     ``now`` returns nanoseconds since the epoch, from whatever clock drives the scheduler.
-    ``extenders`` are the services that have a say in filtering, scoring, preempting and binding.
+    ``extenders`` are the services that have a say in filtering, scoring, preempting and binding,
+    now; a reload of policies may change them.
     ``random`` is for plugins' choices among equals; its seed comes from the scheduler's.
     """
 
@@ -34,7 +35,7 @@ class Handle:
     now: Callable[[], int]
     objects: ApiObjects = field(default_factory=ApiObjects)
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
-    extenders: tuple[Extender, ...] = ()
+    extenders: Sequence[Extender] = ()
 
     @property
     def nodes(self) -> NodeTable:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager
 from policy_sched.framework.points import CONFIGURED
 from policy_sched.language.program import CompiledPolicy
 from policy_sched.plugins.registry import factories, plugin_points
@@ -17,6 +18,7 @@ from policy_sched.profiles.compile import compiled, content_hash
 from policy_sched.profiles.extenders import certificate_problems
 from policy_sched.profiles.load_config import LoadedConfig
 from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
+from policy_sched.profiles.made_plugins import MadePlugins
 from policy_sched.profiles.problems import UNKNOWN_PLUGIN, Problem
 from policy_sched.profiles.resolve import ProfilePlan, place_of, resolve
 from policy_sched.profiles.resources import default_policies
@@ -73,31 +75,37 @@ def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Di
     ]
 
 
-def build_pipeline(ready: CompiledPlan, handle: Handle, generation: int = 0) -> Pipeline:
+def build_pipeline(
+    ready: CompiledPlan, handle: Handle, generation: int = 0, made: MadePlugins | None = None
+) -> Pipeline:
     """Make a compiled plan's plugins for one cluster and freeze them.
 
-    Raises PolicyError or PluginError if a plugin refuses its arguments or does not fit.
+    ``made``: plugins that exist already. Raises PolicyError or PluginError if a plugin refuses
+    its arguments or does not fit.
     """
     plan = ready.plan
-    plugins: dict[str, object] = {
-        name: rule_plugin(policy, handle, plan.scheduler_name)
+    made = MadePlugins() if made is None else made
+    profile = plan.scheduler_name
+    found = {
+        name: made.get((profile, name, policy), partial(rule_plugin, policy, handle, profile))
         for name, policy in ready.policies.items()
     }
     for name in plan.plugins:
-        if name not in plugins and name in factories():
-            plugins[name] = factories()[name](plan.args.get(name, {}), handle)
-    points = {name: points_of(plugin) for name, plugin in plugins.items()}
+        if name not in found and name in factories():
+            args = plan.args.get(name, {})
+            key = (profile, name, content_hash(args))
+            found[name] = made.get(key, partial(factories()[name], args, handle))
     order = {
         field: [
             (name, weight or 1)
             for name, weight in plan.points[field]
-            if hook in points.get(name, ())
+            if name in found and hook in found[name][1]
         ]
         for field, hook in CONFIGURED.items()
     }
     return freeze(
-        plan.scheduler_name,
-        plugin_manager(plugins),
+        profile,
+        plugin_manager({name: plugin for name, (plugin, _) in found.items()}),
         order,
         percentage_of_nodes_to_score=plan.percentage_of_nodes_to_score,
         generation=generation,

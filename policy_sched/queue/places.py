@@ -18,7 +18,8 @@ queue changes places through `go` only::
          |
          +----------> ACTIVE, BACKOFF: PreEnqueue has nothing against it any more
 
-From everywhere but IN_FLIGHT a deleted pod goes OUT; one in flight stays until it is done.
+From everywhere but IN_FLIGHT a deleted pod goes OUT; one in flight stays until it is done. Other
+policies may gate what is ready or backs off.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _WAITING: Final = frozenset({Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, P
 
 WAYS: Final[tuple[frozenset[Place], ...]] = (
     _WAITING - {Place.UNSCHEDULABLE, Place.BACKOFF},
-    frozenset({Place.IN_FLIGHT, Place.OUT}),
-    frozenset({Place.ACTIVE, Place.IN_FLIGHT, Place.OUT}),
+    frozenset({Place.IN_FLIGHT, Place.GATED, Place.OUT}),
+    frozenset({Place.ACTIVE, Place.IN_FLIGHT, Place.GATED, Place.OUT}),
     _WAITING | {Place.OUT},
     _WAITING - {Place.UNSCHEDULABLE} | {Place.OUT},
     _WAITING | {Place.OUT},

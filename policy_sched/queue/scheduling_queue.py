@@ -10,7 +10,7 @@ plugin: the sort key, the PreEnqueue gate and the hints come in as functions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from itertools import count
 from typing import TypeAlias
 
@@ -276,15 +276,35 @@ class SchedulingQueue:
         return min(times, default=None)
 
     def reload(
-        self, sort_key: Callable[[QueuedPod], SortKey], gate: Gate | None, hints: HintTable
+        self,
+        gate: Gate | None,
+        hints: HintTable,
+        *,
+        sort_key: Callable[[QueuedPod], SortKey] | None = None,
+        helps: Callable[[QueuedPod], bool] | None = None,
+        regate: Container[str] = (),
     ) -> None:
-        """Follow other policies from now on: another order, other gates, and everybody may hope."""
+        """Follow other policies from now on; pods in flight are judged when they come back.
+
+        ``sort_key``: another order; None leaves it as it is. ``helps`` tells of pods that were
+        rejected or are gated whether they may hope now; the others stay untouched. ``regate``:
+        profiles whose PreEnqueue plugins are others now, for pods that are ready or back off.
+        """
         self._gate, self.hints = gate, hints
-        self._active.rekey(sort_key)
-        self._backoff.rekey(sort_key)
-        for queued in self.gated():
-            self._to_active(queued, POLICY_RELOAD.label)
-        self.move(POLICY_RELOAD)
+        if sort_key is not None:
+            self._active.rekey(sort_key)
+            self._backoff.rekey(sort_key)
+        if gate is not None and regate:
+            for queued in [*self._active.ordered(), *self._backoff]:
+                if queued.info.scheduler_name in regate and gate(queued.info, ""):
+                    self._take_out(queued)
+                    self._is_gated(queued, POLICY_RELOAD.label)
+        hopeful = [queued for queued in self._pool if helps is None or helps(queued)]
+        for queued in hopeful:
+            if queued.place is Place.GATED:
+                self._to_active(queued, POLICY_RELOAD.label)
+        waiting = [queued for queued in hopeful if queued.place is Place.UNSCHEDULABLE]
+        self._move(waiting, POLICY_RELOAD, None, None)
 
     # How it is done.
 

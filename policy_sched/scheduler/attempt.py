@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.evaluation import Evaluation, Evaluator
+from policy_sched.framework.extender import Extender
 from policy_sched.framework.pipeline import Pipeline
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Status
@@ -17,12 +19,13 @@ from policy_sched.plugins.unbuilt import Refusals
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One pipeline with what runs it."""
+    """One pipeline with what runs it, and the extenders that have a say beside it."""
 
     pipeline: Pipeline
     runner: Runner
     evaluator: Evaluator
     refusals: Refusals
+    extenders: Sequence[Extender] = ()
 
 
 @dataclass(slots=True)

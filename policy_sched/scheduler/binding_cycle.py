@@ -46,7 +46,8 @@ def bind(attempt: Attempt, node: str, handle: Handle) -> Status:
     try:
         status = runner.first_rejection("pre_bind", attempt.state, pod, node)
         if status.ok:
-            bound = extending.bind(handle.extenders, pod, node) if handle.extenders else None
+            extenders = attempt.profile.extenders
+            bound = extending.bind(extenders, pod, node) if extenders else None
             status = bound or runner.first_success("bind", attempt.state, pod, node)
             if status.code is Code.SKIP:
                 status = Status(Code.ERROR, ("no Bind plugin took the pod",))

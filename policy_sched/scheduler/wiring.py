@@ -10,19 +10,13 @@ from policy_sched.client.protocol import Client
 from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic
-from policy_sched.framework.evaluation import Evaluator
+from policy_sched.framework.extender import Extender
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.nominations import Nominations
-from policy_sched.framework.pipeline import Pipeline
-from policy_sched.framework.runner import Runner
-from policy_sched.framework.sampling import Rotation, Sample, looks_at_all
 from policy_sched.framework.waiting_pods import WaitingPods
-from policy_sched.plugins.extenders.http_extender import HttpExtender
-from policy_sched.plugins.unbuilt import Refusals
-from policy_sched.profiles.build import CompiledPlan, build_pipeline, raise_errors
+from policy_sched.profiles.build import CompiledPlan, raise_errors
 from policy_sched.profiles.policy_files import Config, PolicyFiles
 from policy_sched.queue.nominator import Nominator
-from policy_sched.scheduler.attempt import Profile
+from policy_sched.scheduler.assembly import Assembly
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.queueing import build_queue
 
@@ -75,8 +69,24 @@ def assemble(
 
     ``cached=False`` evaluates every pod from scratch.
     """
+    return assemble_with_assembly(
+        plans, seed=seed, objects=objects, client=client, now=now, cached=cached
+    )[0]
+
+
+def assemble_with_assembly(
+    plans: Sequence[CompiledPlan],
+    *,
+    seed: int = 0,
+    objects: Sequence[object] = (),
+    client: Client | None = None,
+    now: Callable[[], int] | None = None,
+    cached: bool = True,
+) -> tuple[Scheduler, Assembly]:
+    """Return a scheduler as `assemble` does, and what makes its profiles at a reload."""
     cache = Cache()
     known = ApiObjects(objects, cache.nodes.journal)
+    extenders: list[Extender] = []
     handle = Handle(
         cache,
         WaitingPods(),
@@ -85,36 +95,11 @@ def assemble(
         (lambda: EPOCH) if now is None else now,
         known,
         Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
-        tuple(HttpExtender(settings) for settings in plans[0].plan.extenders),
+        extenders,
     )
-    rotation = Rotation()
-    nominations = Nominations(cache, handle.nominator)
-    profiles: dict[str, Profile] = {}
-    for plan in plans:
-        runner = Runner(build_pipeline(plan, handle))
-        profiles[plan.plan.scheduler_name] = Profile(
-            runner.pipeline,
-            runner,
-            Evaluator(
-                runner,
-                handle.nodes,
-                cached=cached,
-                nominations=nominations,
-                sample=_sample(runner.pipeline, handle, rotation),
-                extenders=handle.extenders,
-            ),
-            Refusals(plan.plan.plugins),
-        )
-    queue = build_queue(profiles, handle.now)
+    assembly = Assembly(handle, extenders, cached=cached)
+    built = assembly.build(plans)
+    assembly.settle(built)
+    queue = build_queue(built.profiles, handle.now)
     # A seed makes ties repeatable; nothing here is a secret.
-    return Scheduler(handle, queue, profiles, Random(seed))  # noqa: S311
-
-
-def _sample(pipeline: Pipeline, handle: Handle, rotation: Rotation) -> Sample | None:
-    """Return how a profile leaves nodes out; None if it looks at all."""
-    percentage = pipeline.percentage_of_nodes_to_score
-    if looks_at_all(percentage):
-        return None
-    chosen_otherwise = any(e.filters or e.prioritizes for e in handle.extenders)
-    any_will_do = not pipeline.at("score") and not chosen_otherwise
-    return Sample(handle.nodes, percentage, rotation, any_will_do=any_will_do)
+    return Scheduler(handle, queue, built.profiles, Random(seed)), assembly  # noqa: S311
