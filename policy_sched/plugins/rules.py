@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,45 +30,10 @@ from policy_sched.framework.results import (
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.program import BoundPolicy, CompiledPolicy
-from policy_sched.model.events import (
-    NODE_ADD,
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-)
+from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
-
-_NODE = EventResource.NODE
-_POD = EventResource.POD
-
-#: What a rule reads of nodes and pods to the event that can change it (language.md 2.7).
-_EVENTS: Final = {
-    "labels": ClusterEvent(_NODE, ActionType.UPDATE_NODE_LABEL),
-    "name": ClusterEvent(_NODE, ActionType.UPDATE_NODE_LABEL),
-    "taints": ClusterEvent(_NODE, ActionType.UPDATE_NODE_TAINT),
-    "unschedulable": ClusterEvent(_NODE, ActionType.UPDATE_NODE_TAINT),
-    "allocatable": ClusterEvent(_NODE, ActionType.UPDATE_NODE_ALLOCATABLE),
-    "capacity": ClusterEvent(_NODE, ActionType.UPDATE_NODE_ALLOCATABLE),
-    "free": ClusterEvent(_NODE, ActionType.UPDATE_NODE_ALLOCATABLE),
-    "annotations": ClusterEvent(_NODE, ActionType.UPDATE_NODE_ANNOTATION),
-    "conditions": ClusterEvent(_NODE, ActionType.UPDATE_NODE_CONDITION),
-    "ready": ClusterEvent(_NODE, ActionType.UPDATE_NODE_CONDITION),
-}
-_ASSIGNED_POD_GONE: Final = ClusterEvent(
-    EventResource.ASSIGNED_POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
-)
-_READS_PODS: Final = frozenset(
-    {"free", "requested", "nonZeroRequested", "pods", "podCount", "usedPorts", "domain", "cluster"}
-)
-_READS_POD_LABELS: Final = frozenset({"pods", "domain"})
-_POD_EVENTS: Final = {
-    "tolerations": ActionType.UPDATE_POD_TOLERATION,
-    "labels": ActionType.UPDATE_POD_LABEL,
-    "requests": ActionType.UPDATE_POD_SCALE_DOWN,
-    "schedulingGates": ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
-}
+from policy_sched.plugins.rule_events import events_of
 
 
 def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
@@ -119,18 +83,8 @@ class _Rules:
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """Derive the events from what the rules read."""
-        reads = self._policy.reads
-        events = [NODE_ADD]
-        events += [_EVENTS[field] for field in sorted(reads.node) if field in _EVENTS]
-        if reads.node & _READS_PODS:
-            events.append(_ASSIGNED_POD_GONE)
-        if reads.node & _READS_POD_LABELS:
-            action = ActionType.ADD | ActionType.UPDATE_POD_LABEL
-            events.append(ClusterEvent(EventResource.ASSIGNED_POD, action))
-        own = sorted({path[0] for path in reads.pod} & _POD_EVENTS.keys())
-        events += [ClusterEvent(EventResource.UNSCHEDULABLE_POD, _POD_EVENTS[f]) for f in own]
-        return tuple(ClusterEventWithHint(event) for event in dict.fromkeys(events))
+        """Derive the events, and whether they help, from what the rules read."""
+        return events_of(self._policy, self._helps)
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
@@ -189,6 +143,20 @@ class _Rules:
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:  # noqa: ARG002 - the hook's arguments
         """Normalise the scores of all feasible rows."""
         return self._bound.normalize(scores)
+
+    def _helps(self, pod: PodInfo, node: str) -> bool:
+        """Tell whether the rules have nothing against the pod on one node, as it is now."""
+        table, bound = self._handle.nodes, self._bound
+        row = table.row_of.get(node)
+        if row is None:
+            return False
+        if not bound.matches(pod, self._still):
+            return True
+        names = bound.node_names(pod, self._still)
+        if names is not None and node not in names:
+            return False
+        codes = bound.filter(pod, self._still, np.array([row], np.intp))
+        return codes is None or not codes.any()
 
     def _now(self) -> Cycle:
         return Cycle(now=self._handle.now(), profile=self._profile)

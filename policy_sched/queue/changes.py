@@ -42,15 +42,25 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
 def node_changes(old: Node, new: Node) -> tuple[ClusterEvent, ...]:
     """Return the events of a node's update; none if nothing changed that a plugin looks at."""
     taint = old.spec.taints != new.spec.taints
-    opened = old.spec.unschedulable and not new.spec.unschedulable
+    cordon = old.spec.unschedulable != new.spec.unschedulable
     changed = {
         ActionType.UPDATE_NODE_ALLOCATABLE: old.status.allocatable != new.status.allocatable,
         ActionType.UPDATE_NODE_LABEL: old.metadata.labels != new.metadata.labels,
-        ActionType.UPDATE_NODE_TAINT: taint or opened,
+        ActionType.UPDATE_NODE_TAINT: taint or cordon,
         ActionType.UPDATE_NODE_CONDITION: _conditions(old) != _conditions(new),
         ActionType.UPDATE_NODE_ANNOTATION: old.metadata.annotations != new.metadata.annotations,
+        ActionType.UPDATE_NODE_DECLARED_FEATURE: (
+            old.status.declared_features != new.status.declared_features
+        ),
+        ActionType.UPDATE_OTHER: _others(old) != _others(new),
     }
     return tuple(ClusterEvent(_NODE, action) for action, is_so in changed.items() if is_so)
+
+
+def _others(node: Node) -> tuple[object, ...]:
+    """Return what rules read of a node and no event of kube-scheduler's is about."""
+    status = node.status
+    return status.capacity, status.images, status.node_info, node.spec.provider_id
 
 
 def _conditions(node: Node) -> dict[str, str]:

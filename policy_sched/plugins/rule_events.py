@@ -1,0 +1,136 @@
+"""Which events may help a pod that a policy rejected: derived from what its rules read.
+
+Theory of operation. Every field that a rule can read is changed by events that are known, so an
+author registers nothing. Where a node's verdict depends on nothing beyond that node, the hint is
+the policy itself: it is asked again about the one node on which something changed. Otherwise
+every such event is worth an attempt. Rules that gate a pod read the pod and what it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from policy_sched.language.program import CompiledPolicy
+from policy_sched.language.reads import Scope
+from policy_sched.model.events import (
+    ALL,
+    UPDATE,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    Hint,
+    QueueingHint,
+)
+from policy_sched.model.node import Node
+from policy_sched.model.pod_info import PodInfo
+
+#: What a rule reads of nodes to the change of a node that can change it (language.md 2.7);
+#: fields that are not here have no change of their own.
+_NODE_CHANGES: Final = {
+    "name": ActionType(0),
+    "creationTime": ActionType(0),
+    "labels": ActionType.UPDATE_NODE_LABEL,
+    "domain": ActionType.UPDATE_NODE_LABEL | ActionType.DELETE,
+    "taints": ActionType.UPDATE_NODE_TAINT,
+    "unschedulable": ActionType.UPDATE_NODE_TAINT,
+    "allocatable": ActionType.UPDATE_NODE_ALLOCATABLE,
+    "free": ActionType.UPDATE_NODE_ALLOCATABLE,
+    "nodes": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
+    "cluster": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
+    "annotations": ActionType.UPDATE_NODE_ANNOTATION,
+    "conditions": ActionType.UPDATE_NODE_CONDITION,
+    "ready": ActionType.UPDATE_NODE_CONDITION,
+    "declaredFeatures": ActionType.UPDATE_NODE_DECLARED_FEATURE,
+    "requested": ActionType(0),
+    "nonZeroRequested": ActionType(0),
+    "podCount": ActionType(0),
+    "pods": ActionType(0),
+    "usedPorts": ActionType(0),
+}
+_GOES: Final = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
+_COMES: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL
+#: The same for bound pods.
+_POD_CHANGES: Final = {
+    "free": _GOES,
+    "requested": _GOES,
+    "nonZeroRequested": _GOES,
+    "podCount": _GOES,
+    "usedPorts": _GOES,
+    "pods": _GOES | _COMES,
+    "domain": _GOES | _COMES,
+    "cluster": _GOES | _COMES,
+}
+#: What of a waiting pod can change, as PodInfo has it.
+_OWN_CHANGES: Final = {
+    "labels": ActionType.UPDATE_POD_LABEL,
+    "tolerations": ActionType.UPDATE_POD_TOLERATION,
+    "requests": ActionType.UPDATE_POD_SCALE_DOWN,
+    "non_zero_requests": ActionType.UPDATE_POD_SCALE_DOWN,
+    "scheduling_gates": (
+        ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED | ActionType.UPDATE_OTHER
+    ),
+    "annotations": ActionType.UPDATE_OTHER,
+    "node_selector": ActionType.UPDATE_OTHER,
+    "node_affinity": ActionType.UPDATE_OTHER,
+}
+#: Objects that a pod belongs to, as rules read them.
+_BELONGS_TO: Final = {
+    "namespaceObject": ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE),
+    "podGroup": ClusterEvent(EventResource.POD_GROUP, ALL),
+}
+
+Helps = Callable[[PodInfo, str], bool]
+"""Tell whether a policy has nothing against a pod on the node of that name, as it is now."""
+
+
+def events_of(policy: CompiledPolicy, helps: Helps) -> tuple[ClusterEventWithHint, ...]:
+    """Return the events that may help a pod which the policy rejected or gated."""
+    return tuple(_events(policy, helps))
+
+
+def _events(policy: CompiledPolicy, helps: Helps) -> Iterator[ClusterEventWithHint]:
+    reads = policy.rejecting_reads
+    if policy.has_filter or policy.has_pre_filter:
+        alone = reads.scope <= Scope.NODE
+        change = ActionType.ADD
+        pods = ActionType(0)
+        for field in reads.node:
+            change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
+            pods |= _POD_CHANGES.get(field, ActionType(0))
+        hint = _asks_again(helps) if alone else None
+        yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint)
+        if pods:
+            yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), hint)
+    own = ActionType(0)
+    belongs = set()
+    for path in reads.pod | policy.gate_reads.pod:
+        own |= _OWN_CHANGES.get(path[0], ActionType(0))
+        belongs.add(path[0])
+    if own:
+        event = ClusterEvent(EventResource.UNSCHEDULABLE_POD, own)
+        yield ClusterEventWithHint(event, _is_the_pods_own)
+    for field in sorted(belongs & _BELONGS_TO.keys()):
+        yield ClusterEventWithHint(_BELONGS_TO[field])
+
+
+def _asks_again(helps: Helps) -> Hint:
+    """Return the hint that asks the policy about the node on which something changed."""
+
+    def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        changed = old if new is None else new
+        if isinstance(changed, Node):
+            node = changed.metadata.name
+        elif isinstance(changed, PodInfo):
+            node = changed.node_name
+        else:
+            return QueueingHint.QUEUE
+        return QueueingHint.QUEUE if helps(pod, node) else QueueingHint.SKIP
+
+    return hint
+
+
+def _is_the_pods_own(pod: PodInfo, _old: object, new: object) -> QueueingHint:
+    own = isinstance(new, PodInfo) and new.uid == pod.uid
+    return QueueingHint.QUEUE if own else QueueingHint.SKIP
