@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.render import OK
-from policy_sched.simulate.benchmark import document, run_benchmark, text_lines
-from policy_sched.simulate.workloads import WORKLOADS
+from policy_sched.simulate import benchmark, dry_run_benchmark
+from policy_sched.simulate.workloads import DRY_RUN, WORKLOADS
 
 Name = Literal[
     "SchedulingBasic",
@@ -20,12 +20,18 @@ Name = Literal[
     "MixedSchedulingBasePod",
     "MixedBase",
     "SchedulingDistinct",
+    "SchedulingDaemonset",
     "TopologySpreading",
     "PreferredTopologySpreading",
-    "SchedulingPodAntiAffinity",
+    "DefaultTopologySpreading",
     "SchedulingPodAffinity",
+    "SchedulingPodAntiAffinity",
     "SchedulingPreferredPodAffinity",
     "SchedulingPreferredPodAntiAffinity",
+    "PreemptionBasic",
+    "PreemptionAsync",
+    "Unschedulable",
+    "PreemptionDryRun",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
@@ -45,7 +51,8 @@ def bench(
     name
         A workload of scheduler_perf; NodeAffinity and MixedBase are short for
         SchedulingNodeAffinity and MixedSchedulingBasePod. SchedulingDistinct is SchedulingBasic
-        with pods of which no two are alike.
+        with pods of which no two are alike. PreemptionDryRun measures the search for pods to
+        evict, in milliseconds.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -53,10 +60,16 @@ def bench(
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
-    workload = WORKLOADS[name]
-    result = run_benchmark(workload, nodes or workload.nodes, pods or workload.pods)
-    if output == "json":
-        print(json.dumps(document(result), indent=2))
+    if name == DRY_RUN.name:
+        dry_runs = dry_run_benchmark.run_dry_runs(nodes or DRY_RUN.nodes, pods or DRY_RUN.pods)
+        found = dry_run_benchmark.document(dry_runs)
+        lines = dry_run_benchmark.text_lines(dry_runs)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in text_lines(result))
+        workload = WORKLOADS[name]
+        result = benchmark.run_benchmark(workload, nodes or workload.nodes, pods or workload.pods)
+        found, lines = benchmark.document(result), benchmark.text_lines(result)
+    if output == "json":
+        print(json.dumps(found, indent=2))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines)
     return OK

@@ -23,6 +23,7 @@ from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate import report
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
+from policy_sched.simulate.expansion import expand
 from policy_sched.simulate.report import Run
 
 
@@ -51,6 +52,9 @@ def simulate(
 ) -> int:
     """Decide every pending pod as kube-scheduler would, over all nodes, and print the placements.
 
+    Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and ReplicationControllers stand for
+    the pods that their controllers would create; pods of theirs that are given are counted.
+
     Parameters
     ----------
     paths
@@ -74,8 +78,9 @@ def simulate(
         raise PolicyError(manifests.diagnostics)
     plans, warnings = read(config, policies)
     write_diagnostics([*manifests.diagnostics, *warnings], sys.stderr)
-    scheduler = assemble(plans, seed=seed, objects=manifests.objects)
-    pending = load_cluster(scheduler.cache, manifests.objects)
+    objects = expand(manifests.objects)
+    scheduler = assemble(plans, seed=seed, objects=objects)
+    pending = load_cluster(scheduler.cache, objects)
     with _progress(len(pending)) as advance:
         run = run_cluster(scheduler, pending, advance)
     _write(run, output)

@@ -118,11 +118,16 @@ def template_of(workload: Mapping[str, Any]) -> Plain:
     return dict((workload.get("spec") or {}).get("template") or {})
 
 
-def replica_set_of(deployment: Mapping[str, Any], replicas: int | None = None) -> Plain:
-    """Return the replica set of a deployment's present template, without uid."""
+def replica_set_of(
+    deployment: Mapping[str, Any], replicas: int | None = None, fingerprint: str = ""
+) -> Plain:
+    """Return the replica set of a deployment's present template, without uid.
+
+    ``fingerprint``: the template's hash, where somebody else has given it one.
+    """
     owner, template = Owner.of(deployment), template_of(deployment)
     spec = deployment["spec"]
-    fingerprint = template_hash(template)
+    fingerprint = fingerprint or template_hash(template)
     meta = template.get("metadata") or {}
     labels = {**(meta.get("labels") or {}), TEMPLATE_HASH: fingerprint}
     selector = deepcopy(spec.get("selector") or {})

@@ -36,6 +36,7 @@ from policy_sched.model.objects import (
 from policy_sched.model.pod import Pod
 from policy_sched.model.priority import PriorityClass
 from policy_sched.model.shapes import Path, Report
+from policy_sched.model.workloads import Workload
 from policy_sched.source import Marked, SourceFile, diagnostic, parse_documents
 
 __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
@@ -126,6 +127,7 @@ _list: Final = msgspec.json.Decoder(_List)
 _NO_HEAD: Final = _Head()
 _SKIPPED: Final = ApiObject()
 """Stands for an object of a kind that is passed over."""
+_CLASS_NAME: Final[Path] = ("spec", "priorityClassName")
 
 
 def _records(data: bytes) -> list[tuple[_Head, bytes | msgspec.Raw]]:
@@ -155,10 +157,21 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
     if not decoded.metadata.name or not quantities_valid(decoded):
         return None
     decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
-    if isinstance(decoded, Pod) and decoded.spec.priority is None:
-        # The class may be missing, which is reported with its place.
-        return None if decoded.spec.priority_class_name else decoded
-    return decoded
+    # A priority class may be missing, which is reported with its place.
+    return None if _priority_class(decoded)[1] else decoded
+
+
+def _priority_class(decoded: ApiObject) -> tuple[Path, str]:
+    """Return the priority class that a pod, or a workload's pods, get their priority from.
+
+    It comes with its path; it is empty where there is none, or the priority is given.
+    """
+    path, spec = _CLASS_NAME, None
+    if isinstance(decoded, Pod):
+        spec = decoded.spec
+    elif isinstance(decoded, Workload) and decoded.spec.template is not None:
+        path, spec = ("spec", "template", *_CLASS_NAME), decoded.spec.template.spec
+    return path, "" if spec is None or spec.priority is not None else spec.priority_class_name
 
 
 class _Loading:
@@ -169,7 +182,7 @@ class _Loading:
         self.diagnostics: list[Diagnostic] = []
         self.skipped = 0
         self._seen: dict[tuple[str, str, str], str] = {}
-        self._unclassed: list[tuple[Pod, Diagnostic]] = []
+        self._unclassed: list[tuple[str, Diagnostic]] = []
 
     def fail(self, name: str, message: str) -> None:
         """Report a file as a whole."""
@@ -284,20 +297,20 @@ class _Loading:
             return
         self._seen[key] = place.line()
         self.objects.append(decoded)
-        if isinstance(decoded, Pod) and decoded.spec.priority_class_name:
-            message = f"there is no PriorityClass {decoded.spec.priority_class_name!r}"
-            problem = place.diagnostic(("spec", "priorityClassName"), "PS705", message, "")
-            self._unclassed.append((decoded, problem))
+        path, name = _priority_class(decoded)
+        if name:
+            message = f"there is no PriorityClass {name!r}"
+            self._unclassed.append((name, place.diagnostic(path, "PS705", message, "")))
 
     def complete_pods(self) -> None:
         """Do to the pods what the API server does when they are created."""
         priorities = Priorities(o for o in self.objects if isinstance(o, PriorityClass))
-        problems = {id(pod): problem for pod, problem in self._unclassed}
+        known = priorities.names
+        self.diagnostics += [problem for name, problem in self._unclassed if name not in known]
         for pod in self.objects:
             if isinstance(pod, Pod):
                 fill_in(pod)
-                if not priorities.admit(pod):
-                    self.diagnostics.append(problems[id(pod)])
+                priorities.admit(pod)
 
 
 @dataclass(frozen=True, slots=True)

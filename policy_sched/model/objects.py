@@ -11,10 +11,19 @@ import msgspec
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
-from policy_sched.model.pod import Pod
+from policy_sched.model.pod import Pod, PodSpec
 from policy_sched.model.quantity import Amount, nanos
 from policy_sched.model.shapes import MISSING, WRONG_TYPE, Path, Report, fit
 from policy_sched.model.storage import CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from policy_sched.model.workloads import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    Workload,
+)
 
 UNKNOWN_KIND: Final = "PS706"
 
@@ -143,25 +152,48 @@ def _amounts(decoded: ApiObject) -> Iterable[Mapping[str, Amount]]:
         case CsiStorageCapacity():
             sizes = {"capacity": decoded.capacity, "maximum": decoded.maximum_volume_size}
             return ({name: size for name, size in sizes.items() if size is not None},)
+        case (
+            Deployment()
+            | ReplicaSet()
+            | ReplicationController()
+            | StatefulSet()
+            | DaemonSet()
+            | Job()
+        ):
+            return _workload_amounts(decoded)
     return ()
 
 
+def _workload_amounts(workload: Workload) -> Iterator[Mapping[str, Amount]]:
+    if workload.spec.template is not None:
+        yield from _spec_amounts(workload.spec.template.spec)
+    if isinstance(workload, StatefulSet):
+        for claim in workload.spec.volume_claim_templates:
+            yield from _amounts(claim)
+
+
 def _pod_amounts(pod: Pod) -> Iterator[Mapping[str, Amount]]:
-    spec, status = pod.spec, pod.status
-    for container in (*spec.containers, *spec.init_containers):
-        yield container.resources.requests
-        yield container.resources.limits
-    yield spec.overhead
+    status = pod.status
+    yield from _spec_amounts(pod.spec)
     yield status.allocated_resources
-    for whole in (spec.resources, status.resources):
-        if whole is not None:
-            yield whole.requests
-            yield whole.limits
+    if status.resources is not None:
+        yield status.resources.requests
+        yield status.resources.limits
     for given in (*status.container_statuses, *status.init_container_statuses):
         yield given.allocated_resources
         if given.resources is not None:
             yield given.resources.requests
             yield given.resources.limits
+
+
+def _spec_amounts(spec: PodSpec) -> Iterator[Mapping[str, Amount]]:
+    for container in (*spec.containers, *spec.init_containers):
+        yield container.resources.requests
+        yield container.resources.limits
+    yield spec.overhead
+    if spec.resources is not None:
+        yield spec.resources.requests
+        yield spec.resources.limits
     for volume in spec.volumes:
         if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
             yield volume.ephemeral.volume_claim_template.spec.resources.requests

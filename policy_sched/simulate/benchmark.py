@@ -5,7 +5,10 @@ the JSON of its pods and is timed as a whole: decode, PodInfo, queue, decide (ev
 and scored), assume, bind to the client in memory. Each decision is timed by itself as well. The
 phase ``cold`` meets empty caches; before the phase ``warm`` its pods are deleted again, so that
 both find the same cluster. There is no API server and no network: numbers of a scheduler that
-talks to one are not comparable.
+talks to one are not comparable: a ratio to kube-scheduler's own threshold says how far away it is,
+not how much faster. Pods that were evicted are gone at once, and the queue is told of each; time
+stands still, so who waits for that backs off until no other pod is ready. Pods that churn cost time
+as all others do, but are not counted.
 
 Garbage collection: before a phase everything that lives is collected and frozen out of the
 collector's sight, and the thresholds are raised, as a scheduler does after its first list of the
@@ -20,20 +23,31 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from policy_sched.model.kinds import KINDS
+from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.loop import Scheduler
+from policy_sched.profiles.policy_files import Config
+from policy_sched.scheduler.attempt import Preempt
+from policy_sched.scheduler.event_handlers import pod_gone
+from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.scheduler.wiring import build
-from policy_sched.simulate.workloads import Workload, init_pods_json, node_json, pod_json
+from policy_sched.simulate.workloads import (
+    Workload,
+    churn_json,
+    init_pods_json,
+    node_json,
+    pod_json,
+)
 
 GC_THRESHOLDS: Final = (50_000, 50, 1000)
 """A pod makes some twenty objects: the youngest generation is collected every 2,500 pods."""
@@ -45,26 +59,50 @@ Document = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
-    """One timed phase; latencies are of single decisions, in microseconds."""
+class Latency:
+    """How long single decisions took, in microseconds; all 0 where there was none."""
 
-    name: str
-    pods: int
-    unschedulable: int
-    seconds: float
     p50_us: float
     p99_us: float
     max_us: float
 
+    @staticmethod
+    def of(nanoseconds: Sequence[int]) -> Latency:
+        """Return the percentiles of some durations."""
+        found = np.percentile(nanoseconds, (50, 99, 100)) / 1e3 if nanoseconds else np.zeros(3)
+        return Latency(*(round(float(one), 1) for one in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One timed phase.
+
+    ``latency`` is that of measured pods' decisions. ``evicted``: pods that made room.
+    ``churned``: pods that came in between, and ``churn`` is the latency of theirs.
+    """
+
+    name: str
+    pods: int
+    unschedulable: int
+    evicted: int
+    churned: int
+    seconds: float
+    latency: Latency
+    churn: Latency
+
     @property
     def decisions_per_second(self) -> float:
-        """Decisions by the time of the whole phase, decoding and queueing included."""
+        """Measured pods by the time of the whole phase, decoding and queueing included."""
         return self.pods / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was measured, and on what."""
+    """What was measured, and on what.
+
+    ``threshold``: decisions per second below which kube-scheduler's own run of the workload fails;
+    None where it has none, or ran on another number of nodes.
+    """
 
     workload: str
     note: str
@@ -72,6 +110,14 @@ class Result:
     init_pods: int
     pods: int
     phases: tuple[Phase, ...]
+    threshold: int | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times the threshold the warm phase is; None where there is no threshold."""
+        if self.threshold is None:
+            return None
+        return round(self.warm.decisions_per_second / self.threshold, 1)
 
     @property
     def warm(self) -> Phase:
@@ -81,22 +127,22 @@ class Result:
 
 def run_benchmark(workload: Workload, nodes: int, pods: int) -> Result:
     """Run a workload, cold and then warm."""
-    scheduler = build(None, ())
-    init_pods = _load(scheduler, workload, nodes)
+    scheduler, init_pods = loaded(workload, nodes)
     phases = []
     for number, name in enumerate((COLD, WARM)):
         first = number * pods  # no pod comes twice, so that distinct pods stay distinct
         texts = [pod_json(workload, first + i) for i in range(pods)]
-        with _quiet_collector():
-            phase, bound = _phase(scheduler, name, texts)
-        phases.append(phase)
-        for info in bound:
-            scheduler.cache.remove_pod(info)
-    return Result(workload.name, workload.note, nodes, init_pods, pods, tuple(phases))
+        run = _Phase(scheduler, churn_json(workload, first, pods))
+        with quiet_collector():
+            phases.append(run.timed(name, texts))
+        run.undo()
+    threshold = workload.threshold if nodes == workload.nodes else None
+    return Result(workload.name, workload.note, nodes, init_pods, pods, tuple(phases), threshold)
 
 
-def _load(scheduler: Scheduler, workload: Workload, nodes: int) -> int:
-    """Add the nodes and bind the init pods; return how many those are."""
+def loaded(workload: Workload, nodes: int, config: Config = None) -> tuple[Scheduler, int]:
+    """Return a scheduler with nodes and bound init pods, and how many those are."""
+    scheduler = build(config, (), objects=[_decoded(one) for one in workload.objects])
     decode_node = msgspec.json.Decoder(Node).decode
     for i in range(nodes):
         scheduler.cache.add_node(decode_node(node_json(workload, i)))
@@ -105,41 +151,91 @@ def _load(scheduler: Scheduler, workload: Workload, nodes: int) -> int:
     for text in init_pods_json(workload, nodes):
         scheduler.cache.add_pod(PodInfo.of(decode_pod(text)))
         count += 1
-    return count
+    return scheduler, count
 
 
-def _phase(scheduler: Scheduler, name: str, texts: Sequence[bytes]) -> tuple[Phase, list[PodInfo]]:
-    """Decide the pods of ``texts``; return the measures and the pods that were bound."""
-    decode = msgspec.json.Decoder(Pod).decode
-    of, add, schedule = PodInfo.of, scheduler.add_pod, scheduler.schedule_one
-    clock = time.perf_counter_ns
-    latencies = np.zeros(len(texts), np.int64)
-    bound: list[PodInfo] = []
-    started = clock()
-    for text in texts:
-        add(of(decode(text)))
-    for i in range(len(texts)):
-        before = clock()
-        outcome = schedule()
-        latencies[i] = clock() - before
-        if outcome is not None and outcome.node:
-            bound.append(outcome.pod)
-    seconds = (clock() - started) / 1e9
-    p50, p99, worst = np.percentile(latencies, (50, 99, 100)) / 1e3
-    phase = Phase(
-        name=name,
-        pods=len(texts),
-        unschedulable=len(texts) - len(bound),
-        seconds=seconds,
-        p50_us=round(float(p50), 1),
-        p99_us=round(float(p99), 1),
-        max_us=round(float(worst), 1),
-    )
-    return phase, bound
+def _decoded(manifest: Mapping[str, object]) -> ApiObject:
+    kind = str(manifest["apiVersion"]), str(manifest["kind"])
+    return msgspec.convert(manifest, KINDS[kind])
+
+
+@dataclass(slots=True)
+class _Phase:
+    """One phase in progress. ``churn``: JSON of pods by the place they come before."""
+
+    scheduler: Scheduler
+    churn: Mapping[int, bytes]
+    bound: list[PodInfo] = field(default_factory=list)
+    failed: dict[str, PodInfo] = field(default_factory=dict)
+    evicted: list[PodInfo] = field(default_factory=list)
+
+    def timed(self, name: str, texts: Sequence[bytes]) -> Phase:
+        """Decide the pods of ``texts``; return the measures."""
+        decode = msgspec.json.Decoder(Pod).decode
+        of, add = PodInfo.of, self.scheduler.add_pod
+        started = time.perf_counter_ns()
+        for text in texts:
+            add(of(decode(text)))
+        latencies, churn_latencies = self._decide()
+        seconds = (time.perf_counter_ns() - started) / 1e9
+        churned = len(self.churn)
+        return Phase(
+            name=name,
+            pods=len(texts),
+            unschedulable=len(texts) + churned - len(self.bound),
+            evicted=len(self.evicted),
+            churned=churned,
+            seconds=seconds,
+            latency=Latency.of(latencies),
+            churn=Latency.of(churn_latencies),
+        )
+
+    def _decide(self) -> tuple[list[int], list[int]]:
+        """Decide until the queue is empty; return how long it took for measured and other pods."""
+        decode, schedule = msgspec.json.Decoder(Pod).decode, self.scheduler.schedule_one
+        clock, bound = time.perf_counter_ns, self.bound
+        latencies: list[int] = []
+        churn_latencies: list[int] = []
+        coming = dict(self.churn)
+        churning: set[str] = set()
+        while True:
+            text = coming.pop(len(latencies), None)
+            if text is not None:
+                info = PodInfo.of(decode(text))
+                churning.add(info.uid)
+                self.scheduler.add_pod(info)
+            before = clock()
+            outcome = schedule()
+            took = clock() - before
+            if outcome is None:
+                return latencies, churn_latencies
+            (churn_latencies if outcome.pod.uid in churning else latencies).append(took)
+            if outcome.node:
+                bound.append(outcome.pod)
+            else:
+                self._failed(outcome)
+
+    def _failed(self, outcome: Outcome) -> None:
+        """Note who is not bound, and let victims be gone."""
+        self.failed[outcome.pod.uid] = outcome.pod
+        if not isinstance(outcome.decision, Preempt):
+            return
+        for victim in outcome.decision.victims:
+            pod_gone(self.scheduler, victim)
+            self.evicted.append(victim)
+
+    def undo(self) -> None:
+        """Bring the cluster back to what it was before the phase."""
+        for uid in self.failed:
+            self.scheduler.delete_pod(uid)
+        for info in self.bound:
+            self.scheduler.cache.remove_pod(info)
+        for info in self.evicted:
+            self.scheduler.cache.add_pod(info)
 
 
 @contextmanager
-def _quiet_collector() -> Iterator[None]:
+def quiet_collector() -> Iterator[None]:
     """Keep the collector from walking through the whole cluster while the block runs."""
     thresholds = gc.get_threshold()
     gc.collect()
@@ -159,12 +255,21 @@ def document(result: Result) -> Document:
         "nodes": result.nodes,
         "pods": result.pods,
         "decisions_per_second": round(result.warm.decisions_per_second),
-        "p50_us": result.warm.p50_us,
-        "p99_us": result.warm.p99_us,
+        "p50_us": result.warm.latency.p50_us,
+        "p99_us": result.warm.latency.p99_us,
+        "threshold": result.threshold,
+        "ratio": result.ratio,
         "init_pods": result.init_pods,
         "unschedulable": result.warm.unschedulable,
         "phases": {phase.name: _phase_document(phase) for phase in result.phases},
         "note": result.note,
+        **machine(),
+    }
+
+
+def machine() -> Document:
+    """Return what was measured with, as plain data."""
+    return {
         "python": platform.python_version(),
         "numpy": np.__version__,
         "cpus": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
@@ -179,26 +284,39 @@ def text_lines(result: Result) -> Iterator[str]:
         f"{result.pods} pods; every node filtered and scored for every pod"
     )
     for phase in result.phases:
-        yield (
-            f"  {phase.name}  {phase.decisions_per_second:>9,.0f} decisions/s   "
-            f"p50 {phase.p50_us:,.1f} us   p99 {phase.p99_us:,.1f} us   "
-            f"max {phase.max_us:,.1f} us"
-        )
+        rate = f"{phase.decisions_per_second:>9,.0f} decisions/s"
+        yield f"  {phase.name}  {rate}   {_latency_text(phase.latency)}"
+        if phase.churned:
+            yield f"        {phase.churned} pods churned: {_latency_text(phase.churn)}"
+        if phase.evicted:
+            yield f"        {phase.evicted} pods were evicted"
         if phase.unschedulable:
-            yield f"        {phase.unschedulable} of {phase.pods} pods did not fit"
+            yield f"        {phase.unschedulable} of {phase.pods + phase.churned} pods did not fit"
+    if result.ratio is not None:
+        yield f"  {result.ratio:,} times the {result.threshold} pods/s that scheduler_perf asks for"
     if result.note:
         yield f"  note: {result.note}"
+
+
+def _latency_text(latency: Latency) -> str:
+    p50, p99, worst = latency.p50_us, latency.p99_us, latency.max_us
+    return f"p50 {p50:,.1f} us   p99 {p99:,.1f} us   max {worst:,.1f} us"
 
 
 def _phase_document(phase: Phase) -> Document:
     return {
         "decisions_per_second": round(phase.decisions_per_second),
-        "p50_us": phase.p50_us,
-        "p99_us": phase.p99_us,
-        "max_us": phase.max_us,
+        **_latency_document(phase.latency),
         "seconds": round(phase.seconds, 4),
         "unschedulable": phase.unschedulable,
+        "evicted": phase.evicted,
+        "churned": phase.churned,
+        "churn": _latency_document(phase.churn),
     }
+
+
+def _latency_document(latency: Latency) -> Document:
+    return {"p50_us": latency.p50_us, "p99_us": latency.p99_us, "max_us": latency.max_us}
 
 
 def _peak_rss() -> int:

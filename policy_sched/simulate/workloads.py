@@ -1,24 +1,19 @@
 """The workloads of ``bench``: kube-scheduler's own benchmarks (scheduler_perf), in process.
 
-Nodes and pods are those of scheduler_perf's templates: a node has 4 cpu, 32Gi and 110 pods; a pod
-asks for 100m cpu and 500Mi. Init pods are bound before anything is measured, round robin.
+Nodes and pods are those of scheduler_perf's templates. Init pods are bound before anything is
+measured, round robin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
-Manifest = dict[str, object]
-
-ZONE: Final = "topology.kubernetes.io/zone"
-HOSTNAME: Final = "kubernetes.io/hostname"
-IMAGE: Final = "registry.k8s.io/pause:3.10.2"
-DISTINCT_CPU: Final = 200
-"""Distinct pods ask for 50m cpu and up to this much more: 150m on average, 26 on a node."""
+from policy_sched.simulate import workload_manifests as make
+from policy_sched.simulate.workload_manifests import HOSTNAME, ZONE, Maker, Manifest, node_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +22,24 @@ class Workload:
 
     ``init_pods``: kinds of init pods, of each the same number, one kind after the other.
     ``init_per_node``: init pods bound to each node (a fraction of the nodes if below 1).
+    ``objects``: other API objects that are there. ``threshold``: pods per second below which
+    scheduler_perf's own run, with an API server, fails; None if it has no such number.
+    ``churn``: pods that come between measured ones and are not measured, one before the first of
+    every ``churn_every`` measured pods.
     """
 
     name: str
-    node: Callable[[int], Manifest]
-    init_pods: tuple[Callable[[int], Manifest], ...]
-    pod: Callable[[int], Manifest]
+    node: Maker
+    init_pods: tuple[Maker, ...]
+    pod: Maker
     nodes: int
     pods: int
     init_per_node: float
     note: str = ""
+    threshold: int | None = None
+    objects: tuple[Manifest, ...] = ()
+    churn: Maker | None = None
+    churn_every: int = 0
 
 
 def node_json(workload: Workload, index: int) -> bytes:
@@ -49,10 +52,22 @@ def pod_json(workload: Workload, index: int) -> bytes:
     return msgspec.json.encode(workload.pod(index))
 
 
+def churn_json(workload: Workload, first: int, pods: int) -> dict[int, bytes]:
+    """Return the JSON of the pods that come between measured pods ``first`` up to so many more.
+
+    They go by the place, counted from 0, of the measured pod that they come before.
+    """
+    if workload.churn is None:
+        return {}
+    churn = workload.churn
+    places = range(0, pods, workload.churn_every)
+    return {place: msgspec.json.encode(churn(first + place)) for place in places}
+
+
 def init_pods_json(workload: Workload, nodes: int) -> Iterator[bytes]:
     """Yield the JSON of every init pod, bound to the nodes in turn."""
     count = round(nodes * workload.init_per_node)
-    share = -(-count // len(workload.init_pods))
+    share = -(-count // max(1, len(workload.init_pods)))
     for i in range(count):
         manifest = workload.init_pods[i // share](i)
         spec = manifest["spec"]
@@ -61,113 +76,35 @@ def init_pods_json(workload: Workload, nodes: int) -> Iterator[bytes]:
         yield msgspec.json.encode(manifest)
 
 
-def node_name(index: int) -> str:
-    """Return the name of the index-th node."""
-    return f"scheduler-perf-{index:06d}"
-
-
-def _node(index: int, **labels: str) -> Manifest:
-    name = node_name(index)
-    capacity = {"cpu": "4", "memory": "32Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "uid": f"node-{index}",
-            "labels": {"kubernetes.io/hostname": name, **labels},
-        },
-        "spec": {},
-        "status": {
-            "capacity": capacity,
-            "allocatable": capacity,
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
-
-
-def _zoned_node(index: int) -> Manifest:
-    return _node(index, **{ZONE: "zone1"})
-
-
-def _pod(prefix: str, index: int, spec: Manifest | None = None) -> Manifest:
-    amounts = {"cpu": "100m", "memory": "500Mi"}
-    container: Manifest = {
-        "name": "pause",
-        "image": IMAGE,
-        "ports": [{"containerPort": 80}],
-        "resources": {"requests": amounts, "limits": amounts},
-    }
-    name = f"{prefix}-{index:06d}"
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {"schedulerName": "default-scheduler", "containers": [container], **(spec or {})},
-    }
-
-
-def _plain(index: int) -> Manifest:
-    return _pod("pod", index)
-
-
-def _plain_init(index: int) -> Manifest:
-    return _pod("init", index)
-
-
-def _affine(prefix: str) -> Callable[[int], Manifest]:
-    zones = {"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [zones]}]}
-    node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-    return lambda index: _pod(prefix, index, {"affinity": {"nodeAffinity": node_affinity}})
-
-
-def _distinct(index: int) -> Manifest:
-    """No two of these pods have equal requests, labels or tolerations."""
-    # 7919 is a prime: neighbours differ, and the amounts cover the range evenly.
-    requests = {
-        "cpu": f"{50 + index * 7919 % DISTINCT_CPU}m",
-        "memory": f"{100 * 1024 + index * 4}Ki",
-    }
-    toleration = {"key": f"key-{index}", "operator": "Exists", "effect": "NoSchedule"}
-    container = {"name": "pause", "image": IMAGE, "resources": {"requests": requests}}
-    pod = _pod("distinct", index, {"containers": [container], "tolerations": [toleration]})
-    metadata = pod["metadata"]
-    assert isinstance(metadata, dict)
-    metadata["labels"] = {"app": f"app-{index}"}
-    return pod
-
-
-def _moon_node(index: int) -> Manifest:
-    return _node(index, **{ZONE: f"moon-{index % 3 + 1}"})
-
-
-def _labelled(prefix: str, namespace: str, color: str, spec: Manifest) -> Callable[[int], Manifest]:
-    """Return a maker of pods of one color, the label that their selectors look for."""
-
-    def make(index: int) -> Manifest:
-        pod = _pod(prefix, index, spec)
-        metadata = pod["metadata"]
-        assert isinstance(metadata, dict)
-        metadata |= {"namespace": namespace, "labels": {"color": color}}
-        return pod
-
-    return make
-
-
-def _spreading(name: str, when: str) -> Workload:
+def _spreading(name: str, when: str, threshold: int) -> Workload:
     constraint = {
         "maxSkew": 5,
         "topologyKey": ZONE,
         "whenUnsatisfiable": when,
         "labelSelector": {"matchLabels": {"color": "blue"}},
     }
-    pod = _labelled("spread", "default", "blue", {"topologySpreadConstraints": [constraint]})
-    return Workload(name, _moon_node, (_plain_init,), pod, nodes=5000, pods=5000, init_per_node=1.0)
+    spec: Manifest = {"topologySpreadConstraints": [constraint]}
+    pod = make.labelled("spread", "default", "blue", spec)
+    return Workload(
+        name,
+        make.moon_node,
+        (make.plain("init"),),
+        pod,
+        nodes=5000,
+        pods=5000,
+        init_per_node=1.0,
+        threshold=threshold,
+    )
 
 
 def _attracted(
-    name: str, color: str, kind: str, topology_key: str, *, preferred: bool = False
+    name: str,
+    color: str,
+    kind: str,
+    topology_key: str,
+    *,
+    threshold: int,
+    preferred: bool = False,
 ) -> Workload:
     """Return a workload whose init pods and measured pods ask for, or shun, each other."""
     term: Manifest = {
@@ -182,67 +119,164 @@ def _attracted(
     spec: Manifest = {"affinity": {kind: rule}}
     return Workload(
         name,
-        _zoned_node if topology_key == ZONE else _node,
-        (_labelled("init", "sched-0", color, spec),),
-        _labelled("pod", "sched-1", color, spec),
+        make.zoned_node if topology_key == ZONE else make.node,
+        (make.labelled("init", "sched-0", color, spec),),
+        make.labelled("pod", "sched-1", color, spec),
         nodes=5000,
         pods=5000,
         init_per_node=1.0,
+        threshold=threshold,
     )
 
 
 BASIC: Final = Workload(
-    "SchedulingBasic", _node, (_plain_init,), _plain, nodes=5000, pods=10_000, init_per_node=0.2
+    "SchedulingBasic",
+    make.node,
+    (make.plain("init"),),
+    make.plain("pod"),
+    nodes=5000,
+    pods=10_000,
+    init_per_node=0.2,
+    threshold=270,
 )
 NODE_AFFINITY: Final = Workload(
     "SchedulingNodeAffinity",
-    _zoned_node,
-    (_affine("init"),),
-    _affine("affinity"),
+    make.zoned_node,
+    (make.affine("init"),),
+    make.affine("affinity"),
     nodes=5000,
     pods=10_000,
     init_per_node=1.0,
+    threshold=220,
 )
 DISTINCT: Final = replace(
     BASIC,
     name="SchedulingDistinct",
-    pod=_distinct,
+    pod=make.distinct,
+    threshold=None,
     note="not of scheduler_perf: SchedulingBasic with pods of which no two are alike",
 )
+DAEMON_SET: Final = Workload(
+    "SchedulingDaemonset",
+    make.node_beside_named,
+    (),
+    make.bound_by_name,
+    nodes=15_001,
+    pods=30_000,
+    init_per_node=0,
+    threshold=390,
+    note="one of the nodes is the named one that every measured pod needs",
+)
 
+AFFINITY: Final = _attracted("SchedulingPodAffinity", "blue", "podAffinity", ZONE, threshold=35)
+ANTI_AFFINITY: Final = replace(
+    _attracted("SchedulingPodAntiAffinity", "green", "podAntiAffinity", HOSTNAME, threshold=60),
+    pods=2000,
+    init_per_node=0.2,
+)
+PREFERRED_AFFINITY: Final = _attracted(
+    "SchedulingPreferredPodAffinity", "red", "podAffinity", HOSTNAME, threshold=90, preferred=True
+)
+PREFERRED_ANTI_AFFINITY: Final = _attracted(
+    "SchedulingPreferredPodAntiAffinity",
+    "yellow",
+    "podAntiAffinity",
+    HOSTNAME,
+    threshold=90,
+    preferred=True,
+)
+_ATTRACTED: Final = (AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)
+
+DEFAULT_SPREADING: Final = Workload(
+    "DefaultTopologySpreading",
+    make.moon_node,
+    (make.plain("init"),),
+    make.behind_service,
+    nodes=5000,
+    pods=10_000,
+    init_per_node=1.0,
+    objects=(make.service(),),
+)
 NEIGHBOURS: Final = (
-    _spreading("TopologySpreading", "DoNotSchedule"),
-    _spreading("PreferredTopologySpreading", "ScheduleAnyway"),
-    replace(
-        _attracted("SchedulingPodAntiAffinity", "green", "podAntiAffinity", HOSTNAME),
-        pods=2000,
-        init_per_node=0.2,
-    ),
-    _attracted("SchedulingPodAffinity", "blue", "podAffinity", ZONE),
-    _attracted("SchedulingPreferredPodAffinity", "red", "podAffinity", HOSTNAME, preferred=True),
-    _attracted(
-        "SchedulingPreferredPodAntiAffinity", "yellow", "podAntiAffinity", HOSTNAME, preferred=True
-    ),
+    _spreading("TopologySpreading", "DoNotSchedule", 85),
+    _spreading("PreferredTopologySpreading", "ScheduleAnyway", 125),
+    DEFAULT_SPREADING,
+    *_ATTRACTED,
 )
 """Workloads whose pods look at the pods around them."""
 
 MIXED_BASE: Final = Workload(
     "MixedSchedulingBasePod",
-    _zoned_node,
-    (_plain_init, *(maker for one in NEIGHBOURS[2:] for maker in one.init_pods)),
-    _plain,
+    make.zoned_node,
+    (make.plain("init"), *(maker for one in _ATTRACTED for maker in one.init_pods)),
+    make.plain("pod"),
     nodes=5000,
     pods=5000,
     init_per_node=2.0,
+    threshold=140,
 )
 
+PREEMPTION_BASIC: Final = Workload(
+    "PreemptionBasic",
+    make.node,
+    (make.low_priority,),
+    make.high_priority("high"),
+    nodes=1000,
+    pods=1000,
+    init_per_node=4.0,
+    note="a pod takes two decisions: it evicts three pods, which are gone at once, and is bound",
+)
+PREEMPTION_ASYNC: Final = Workload(
+    "PreemptionAsync",
+    make.node,
+    (make.low_priority,),
+    make.plain("pod"),
+    nodes=5000,
+    pods=5000,
+    init_per_node=4.0,
+    threshold=160,
+    note="no clock runs here: instead of every 200 ms a pod of high priority, which evicts three "
+    "others, comes every 32 pods, as it does upstream at the threshold of 160 pods/s",
+    churn=make.high_priority("churn"),
+    churn_every=32,
+)
+UNSCHEDULABLE: Final = Workload(
+    "Unschedulable",
+    make.node,
+    (make.plain("init"),),
+    make.plain("pod"),
+    nodes=5000,
+    pods=10_000,
+    init_per_node=0.02,
+    threshold=170,
+    note="no clock runs here: instead of every 200 ms a pod that fits nowhere comes every 34 "
+    "pods, as it does upstream at the threshold of 170 pods/s",
+    churn=make.large,
+    churn_every=34,
+)
+MAKING_ROOM: Final = (PREEMPTION_BASIC, PREEMPTION_ASYNC, UNSCHEDULABLE)
+"""Workloads with pods that fit nowhere."""
+
+DRY_RUN: Final = Workload(
+    "PreemptionDryRun",
+    make.node,
+    (make.budgeted,),
+    make.high_priority("high"),
+    nodes=5000,
+    pods=200,
+    init_per_node=10.0,
+    note="not of scheduler_perf: the search for victims on all nodes, with 3 disruption budgets",
+    objects=tuple(make.budget(number) for number in range(3)),
+)
+"""Nothing is decided here; see `dry_run_benchmark`."""
+
 WORKLOADS: Final = {
-    "SchedulingBasic": BASIC,
-    "SchedulingNodeAffinity": NODE_AFFINITY,
     "NodeAffinity": NODE_AFFINITY,
-    "MixedSchedulingBasePod": MIXED_BASE,
     "MixedBase": MIXED_BASE,
-    "SchedulingDistinct": DISTINCT,
-    **{workload.name: workload for workload in NEIGHBOURS},
+    **{
+        workload.name: workload
+        for workload in (BASIC, DISTINCT, NODE_AFFINITY, MIXED_BASE, DAEMON_SET)
+    },
+    **{workload.name: workload for workload in (*NEIGHBOURS, *MAKING_ROOM)},
 }
 """Workloads by name, with the short names that people use."""

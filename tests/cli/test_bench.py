@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from policy_sched.cli.bench import Name
 from policy_sched.cli.main import run
-from policy_sched.simulate.workloads import WORKLOADS
+from policy_sched.simulate.workloads import DRY_RUN, UNSCHEDULABLE, WORKLOADS
+
+EVICTED = {"PreemptionBasic": 90, "PreemptionAsync": 3}
+"""Three pods for each of 30 pods of high priority, or for the one that churns."""
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -16,12 +20,57 @@ def test_json_has_what_a_program_wants(name: str, capsys: pytest.CaptureFixture[
     """Every workload runs, and places all its pods; numbers are numbers."""
     assert run(["bench", name, "--nodes", "60", "--pods", "30", "-o", "json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["workload"] == WORKLOADS[name].name
-    assert (result["nodes"], result["pods"], result["unschedulable"]) == (60, 30, 0)
+    workload = WORKLOADS[name]
+    assert result["workload"] == workload.name
+    assert (result["nodes"], result["pods"]) == (60, 30)
+    assert result["unschedulable"] == (1 if workload is UNSCHEDULABLE else 0)
     assert result["decisions_per_second"] > 0
     assert 0 < result["p50_us"] <= result["p99_us"]
+    assert result["threshold"] is None, "it is measured on other numbers of nodes"
     assert list(result["phases"]) == ["cold", "warm"]
-    assert result["init_pods"] == round(60 * WORKLOADS[name].init_per_node)
+    for phase in result["phases"].values():
+        assert phase["churned"] == (0 if workload.churn is None else 1)
+        assert phase["evicted"] == EVICTED.get(workload.name, 0)
+    assert result["init_pods"] == round(60 * workload.init_per_node)
+
+
+def test_a_result_is_compared_with_the_threshold_of_upstream(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On as many nodes as scheduler_perf has: its threshold, and how many times that it is."""
+    small = replace(WORKLOADS["TopologySpreading"], nodes=30, pods=20)
+    monkeypatch.setitem(WORKLOADS, "TopologySpreading", small)
+    assert run(["bench", "TopologySpreading", "-o", "json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["threshold"] == 85
+    rate = result["decisions_per_second"]
+    assert result["ratio"] == pytest.approx(rate / 85, abs=0.1)
+    assert run(["bench", "TopologySpreading"]) == 0
+    line = capsys.readouterr().out.splitlines()[3]
+    assert line.endswith(" times the 85 pods/s that scheduler_perf asks for")
+
+
+def test_a_dry_run_is_measured_in_milliseconds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Median, 99th percentile and the number of victims, which are the same every time."""
+    assert run(["bench", "PreemptionDryRun", "--nodes", "20", "--pods", "5", "-o", "json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["nodes"], result["pods"], result["searches"]) == (20, 200, 5)
+    assert result["disruption_budgets"] == 3
+    assert 0 < result["median_ms"] <= result["p99_ms"] <= result["max_ms"]
+    assert result["victims"] == 8
+    assert run(["bench", "PreemptionDryRun", "--nodes", "20", "--pods", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("PreemptionDryRun: 20 nodes, 200 pods, 3 disruption budgets")
+    assert lines[1].startswith("  median ")
+
+
+def test_evictions_and_churn_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many pods came in between, how long theirs took, and how many made room for them."""
+    assert run(["bench", "PreemptionAsync", "--nodes", "20", "--pods", "40"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("        2 pods churned: p50 ")
+    assert lines[3] == "        6 pods were evicted"
+    assert lines[-1].startswith("  note: no clock runs here: instead of every 200 ms")
 
 
 def test_text_says_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,4 +86,4 @@ def test_text_says_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_every_workload_can_be_named() -> None:
     """The names that the command line takes are those of the workloads."""
-    assert set(Name.__args__) == set(WORKLOADS)
+    assert set(Name.__args__) == {*WORKLOADS, DRY_RUN.name}

@@ -1,0 +1,253 @@
+"""Workloads of manifests become the pods that their controllers would create.
+
+Theory of operation. Nothing is changed: what is given stays, in its order, and each workload is
+followed by what its controller makes of it. Pods that a workload owns already are counted, by
+their owner references; only missing ones are made. A Deployment makes a ReplicaSet (or uses the
+ones it has), which makes the pods. How the new objects look and what they are called is said in
+model/expansion.py: the same manifests give the same names.
+
+What controllers do over time is not played: a StatefulSet's pods are there all at once, surplus
+pods are not deleted, and a Deployment with pods of an older template is scaled, not rolled out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from policy_sched.model import expansion
+from policy_sched.model.daemons import should_run
+from policy_sched.model.defaulting import Priorities, fill_in
+from policy_sched.model.meta import ApiObject, OwnerReference
+from policy_sched.model.node import Node
+from policy_sched.model.objects import object_key
+from policy_sched.model.pod import Pod
+from policy_sched.model.priority import PriorityClass
+from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.model.workloads import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    Workload,
+)
+from policy_sched.simulate.expansion_jobs import missing_of_job
+from policy_sched.simulate.expansion_owned import active, daemon_nodes, same_template
+
+T = TypeVar("T", bound=ApiObject)
+Key = tuple[str, str, str]
+"""Namespace, kind and name."""
+
+UIDS: Final = uuid.UUID("0f2b6c3a-5d0e-5f67-9f55-3f1f5a3b6d11")
+"""Name space of the uids of workloads that have none."""
+
+
+def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
+    """Return the objects, each workload followed by what its controller makes.
+
+    A workload without a template, or one that is being deleted, makes nothing.
+    """
+    given = list(objects)
+    known = _Expansion(given)
+    expanded: list[ApiObject] = []
+    for one in given:
+        expanded.append(one)
+        if isinstance(one, Workload):
+            expanded += known.made(one)
+    return expanded
+
+
+class _Expansion:
+    """What is there already, and what comes of each workload."""
+
+    def __init__(self, given: Sequence[ApiObject]) -> None:
+        self._keys = {object_key(one) for one in given}
+        self._nodes = [one for one in given if isinstance(one, Node)]
+        self._priorities = Priorities(one for one in given if isinstance(one, PriorityClass))
+        self._pods: defaultdict[Key, list[tuple[str, Pod]]] = defaultdict(list)
+        self._sets: defaultdict[Key, list[tuple[str, ReplicaSet]]] = defaultdict(list)
+        for one in given:
+            owner = _controller(one)
+            if owner is None:
+                continue
+            key = _namespace(one), owner.kind, owner.name
+            if isinstance(one, Pod):
+                self._pods[key].append((owner.uid, one))
+            elif isinstance(one, ReplicaSet):
+                self._sets[key].append((owner.uid, one))
+        self._orphans: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._count_orphans()
+        self._scaled: dict[Key, int] = {}
+        self._new_sets: dict[Key, ReplicaSet] = {}
+        for one in given:
+            if isinstance(one, Deployment) and _makes(one):
+                self._scale(one)
+
+    def made(self, one: Workload) -> Iterator[ApiObject]:
+        """Yield what a workload's controller creates."""
+        if isinstance(one, Deployment):
+            new = self._new_sets.get(_key(one))
+            if new is not None:
+                yield new
+                yield from self._replicas(new, new.spec.replicas)
+            return
+        if not _makes(one):
+            return
+        match one:
+            case ReplicaSet():
+                yield from self._replicas(one, self._scaled.get(_key(one), one.spec.replicas))
+            case ReplicationController():
+                yield from self._replicas(one, one.spec.replicas)
+            case StatefulSet():
+                yield from self._stateful(one)
+            case DaemonSet():
+                yield from self._daemons(one)
+            case Job():
+                yield from self._job(one)
+
+    def _owned(self, one: Workload) -> list[Pod]:
+        return _of_owner(one, self._pods[_key(one)])
+
+    def _count_orphans(self) -> None:
+        """Count the pods of replica sets that were not given, by deployment and template hash.
+
+        Such a pod tells both: its owner's name is that of the deployment and the hash.
+        """
+        for (namespace, kind, owner), pods in self._pods.items():
+            if kind != "ReplicaSet" or (kind, namespace, owner) in self._keys:
+                continue
+            for _, pod in pods:
+                found = pod.metadata.labels.get(expansion.TEMPLATE_HASH, "")
+                if found and owner.endswith(f"-{found}"):
+                    deployment = owner.removesuffix(f"-{found}")
+                    self._orphans[namespace, deployment][found] += active(pod)
+
+    def _scale(self, deployment: Deployment) -> None:
+        """Find the replica set that takes the replicas which no other has; make one if needed."""
+        namespace, _, name = _key(deployment)
+        sets = _of_owner(deployment, self._sets[_key(deployment)])
+        wanted = max(0, deployment.spec.replicas) - sum(max(0, s.spec.replicas) for s in sets)
+        template = deployment.spec.template
+        assert template is not None, "a workload without a template makes nothing"
+        for one in sets:
+            own = one.spec.template
+            if own is not None and same_template(own, template):
+                self._scaled[_key(one)] = max(0, one.spec.replicas) + max(0, wanted)
+                return
+        if sets and wanted <= 0:
+            return
+        counts = self._orphans[namespace, name]
+        fingerprint = next(reversed(counts), "")
+        others = sum(counts.values()) - counts[fingerprint]
+        plain = expansion.replica_set_of(_plain(deployment), max(0, wanted - others), fingerprint)
+        new = msgspec.convert(plain, ReplicaSet)
+        self._new_sets[_key(deployment)] = msgspec.convert(_plain(new), ReplicaSet)
+
+    def _replicas(
+        self, one: ReplicaSet | ReplicationController, replicas: int
+    ) -> Iterator[ApiObject]:
+        missing = replicas - sum(map(active, self._owned(one)))
+        if missing <= 0:
+            return
+        plain = _plain(one)
+        owner, template = expansion.Owner.of(plain), expansion.template_of(plain)
+        first = self._completed(expansion.replica(owner, template, "0"))
+        for name in self._free_names(owner, owner.name, missing):
+            metadata = msgspec.structs.replace(first.metadata, name=name)
+            yield msgspec.structs.replace(first, metadata=metadata)
+
+    def _free_names(self, owner: expansion.Owner, base: str, count: int) -> Iterator[str]:
+        """Yield so many generated names that no pod has."""
+        seed = 0
+        for _ in range(count):
+            name = expansion.generated_name(base, str(seed))
+            while ("Pod", owner.namespace, name) in self._keys:
+                seed += 1
+                name = expansion.generated_name(base, str(seed))
+            seed += 1
+            self._keys.add(("Pod", owner.namespace, name))
+            yield name
+
+    def _stateful(self, one: StatefulSet) -> Iterator[ApiObject]:
+        plain, start, namespace = _plain(one), one.spec.ordinals.start, _namespace(one)
+        for ordinal in range(start, start + max(0, one.spec.replicas)):
+            for claim in expansion.stateful_claims(plain, ordinal):
+                key = "PersistentVolumeClaim", namespace, claim["metadata"]["name"]
+                if key not in self._keys:
+                    self._keys.add(key)
+                    yield msgspec.convert(claim, PersistentVolumeClaim)
+            name = expansion.stateful_name(one.metadata.name, ordinal)
+            if ("Pod", namespace, name) not in self._keys:
+                self._keys.add(("Pod", namespace, name))
+                yield self._completed(expansion.stateful_pod(plain, ordinal))
+
+    def _daemons(self, one: DaemonSet) -> Iterator[ApiObject]:
+        plain = _plain(one)
+        candidate = msgspec.convert(expansion.daemon_candidate(plain), Pod)
+        served = {name for pod in self._owned(one) if active(pod) for name in daemon_nodes(pod)}
+        for node in self._nodes:
+            name = node.metadata.name
+            if name not in served and should_run(candidate, node):
+                pod = expansion.daemon_pod(plain, name)
+                owner, base = expansion.Owner.of(plain), one.metadata.name
+                if ("Pod", owner.namespace, pod["metadata"]["name"]) in self._keys:
+                    pod["metadata"]["name"] = next(self._free_names(owner, f"{base}-{name}", 1))
+                self._keys.add(("Pod", owner.namespace, pod["metadata"]["name"]))
+                yield self._completed(pod)
+
+    def _job(self, one: Job) -> Iterator[ApiObject]:
+        plain = _plain(one)
+        owner = expansion.Owner.of(plain)
+        for index in missing_of_job(one, self._owned(one)):
+            base = owner.name if index is None else f"{owner.name}-{index}"
+            pod = expansion.job_pod(plain, "0", index)
+            pod["metadata"]["name"] = next(self._free_names(owner, base, 1))
+            yield self._completed(pod)
+
+    def _completed(self, pod: dict[str, Any]) -> Pod:
+        """Return a pod as the API server would have it."""
+        decoded = msgspec.convert(pod, Pod)
+        fill_in(decoded)
+        self._priorities.admit(decoded)
+        return decoded
+
+
+def _makes(one: Workload) -> bool:
+    return one.spec.template is not None and one.metadata.deletion_timestamp is None
+
+
+def _namespace(one: ApiObject) -> str:
+    return one.metadata.namespace or "default"
+
+
+def _key(one: Workload) -> Key:
+    return _namespace(one), one.kind or type(one).__name__, one.metadata.name
+
+
+def _controller(one: ApiObject) -> OwnerReference | None:
+    for reference in one.metadata.owner_references:
+        if reference.controller:
+            return reference
+    return None
+
+
+def _of_owner(owner: Workload, named: Iterable[tuple[str, T]]) -> list[T]:
+    """Return the objects that mean this owner, not an older one of the same name."""
+    own = owner.metadata.uid
+    return [one for uid, one in named if not (uid and own) or uid == own]
+
+
+def _plain(one: Workload) -> dict[str, Any]:
+    """Return a workload as plain data; one without a uid gets one that its name stands for."""
+    plain: dict[str, Any] = msgspec.to_builtins(one)
+    plain["apiVersion"] = one.api_version
+    namespace, plain["kind"], name = _key(one)
+    if not one.metadata.uid:
+        plain["metadata"]["uid"] = str(uuid.uuid5(UIDS, f"{plain['kind']}/{namespace}/{name}"))
+    return plain

@@ -1,0 +1,15 @@
+"""The measured search for victims: what it finds, however long it takes."""
+
+from __future__ import annotations
+
+from policy_sched.simulate.dry_run_benchmark import document, run_dry_runs, text_lines
+
+
+def test_every_search_finds_the_victims_of_one_node() -> None:
+    """Nothing is evicted; a pod of 3 cpu needs the room of eight pods of 400m."""
+    result = run_dry_runs(10, 4)
+    assert (result.nodes, result.pods, result.budgets, result.searches) == (10, 100, 3, 4)
+    assert result.victims == 8
+    assert 0 < result.median_ms <= result.p99_ms <= result.max_ms
+    assert document(result)["victims"] == result.victims
+    assert list(text_lines(result))[1].endswith("8 victims")

@@ -1,0 +1,188 @@
+"""Workloads become pods: how many, under which names, and where they are placed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from policy_sched.model.kinds import KINDS
+from policy_sched.model.manifests import load
+from policy_sched.model.meta import ApiObject
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.model.workloads import Deployment, ReplicaSet
+from policy_sched.scheduler.wiring import build
+from policy_sched.simulate.cluster_load import load_cluster
+from policy_sched.simulate.cluster_run import run_cluster
+from policy_sched.simulate.expansion import expand
+from policy_sched.testing import make_node
+
+HERE = Path(__file__).parent / "manifests"
+ZONE = "topology.kubernetes.io/zone"
+CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
+
+
+def given(name: str) -> list[ApiObject]:
+    """Return the objects of a manifest file beside this one."""
+    manifests = load([str(HERE / name)], None)
+    assert manifests.diagnostics == []
+    return manifests.objects
+
+
+def decoded(api_version: str, kind: str, name: str, **spec: object) -> ApiObject:
+    """Return an object as a manifest would have it."""
+    manifest = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
+    return msgspec.convert(manifest, KINDS[api_version, kind])
+
+
+def owned_pod(name: str, kind: str, owner: str, **status: object) -> Pod:
+    """Return a pod that a workload has made already."""
+    reference = {"apiVersion": "v1", "kind": kind, "name": owner, "uid": "", "controller": True}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "ownerReferences": [reference]},
+        "spec": CONTAINERS,
+        "status": status,
+    }
+    return msgspec.convert(manifest, Pod)
+
+
+def pods_by_owner(objects: list[ApiObject]) -> dict[str, list[Pod]]:
+    """Return the pods by kind of their owner."""
+    found: defaultdict[str, list[Pod]] = defaultdict(list)
+    for one in objects:
+        if isinstance(one, Pod):
+            found[one.metadata.owner_references[0].kind].append(one)
+    return found
+
+
+def placed(objects: list[ApiObject]) -> dict[str, str | None]:
+    """Return where each pod goes."""
+    scheduler = build(objects=objects)
+    run = run_cluster(scheduler, load_cluster(scheduler.cache, objects), lambda _more: None)
+    return {placement.pod: placement.node for placement in run.placements}
+
+
+def test_every_kind_makes_its_pods_and_they_are_placed() -> None:
+    """Replicas, a replica set's pods for a deployment, numbered pods, a daemon for each node."""
+    objects = expand(given("workloads.yaml"))
+    pods = pods_by_owner(objects)
+    names = {kind: [pod.metadata.name for pod in found] for kind, found in pods.items()}
+    assert {kind: len(found) for kind, found in names.items()} == {
+        "ReplicaSet": 5,
+        "StatefulSet": 2,
+        "DaemonSet": 2,
+        "Job": 2,
+    }
+    assert names["StatefulSet"] == ["db-1", "db-2"]
+    assert [name[:6] for name in names["Job"]] == ["sum-0-", "sum-1-"]
+    assert len({name for found in names.values() for name in found}) == 11
+    nodes = placed(objects)
+    assert None not in nodes.values()
+    daemons = {nodes[f"default/{name}"] for name in names["DaemonSet"]}
+    assert daemons == {"n1", "n3"}, "the cordoned node too, and not the one with the other disk"
+
+
+def test_pods_are_completed_as_the_api_server_would() -> None:
+    """Requests are the limits where only these are given; the priority is that of the class."""
+    pods = pods_by_owner(expand(given("workloads.yaml")))
+    web = pods["ReplicaSet"][0]
+    assert web.spec.containers[0].resources.requests == {"cpu": "100m"}
+    assert web.metadata.labels["app"] == "web"
+    assert {pod.spec.priority for pod in pods["Job"]} == {7}
+    assert pods["ReplicaSet"][-1].metadata.namespace == "shop"
+
+
+def test_a_stateful_set_has_claims_for_each_pod() -> None:
+    """One for each template and pod, named after both; the pod's volume is the claim."""
+    objects = expand(given("workloads.yaml"))
+    claims = [one for one in objects if isinstance(one, PersistentVolumeClaim)]
+    assert [claim.metadata.name for claim in claims] == ["data-db-1", "data-db-2"]
+    assert claims[0].spec.storage_class_name == "local"
+    (volume,) = pods_by_owner(objects)["StatefulSet"][0].spec.volumes
+    assert volume.persistent_volume_claim is not None
+    assert volume.persistent_volume_claim.claim_name == "data-db-1"
+
+
+def test_the_same_manifests_give_the_same_pods() -> None:
+    """Names are drawn from what they stand for."""
+    first, second = (expand(given("workloads.yaml")) for _ in range(2))
+    assert first == second
+
+
+def test_what_is_given_stays_in_its_order() -> None:
+    """Expanded objects stand behind their workload; a second expansion adds nothing."""
+    objects = given("workloads.yaml")
+    expanded = expand(objects)
+    assert [one for one in expanded if one in objects] == objects
+    assert expand(expanded) == expanded
+
+
+def test_pods_that_are_there_are_counted() -> None:
+    """A pod that runs is one of the replicas; one that has ended is not."""
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": CONTAINERS}
+    replica_set = decoded("apps/v1", "ReplicaSet", "a", replicas=3, template=template)
+    there = [owned_pod("a-1", "ReplicaSet", "a"), owned_pod("a-2", "ReplicaSet", "a")]
+    ended = owned_pod("a-3", "ReplicaSet", "a", phase="Failed")
+    expanded = expand([replica_set, *there, ended])
+    assert len(expanded) == 4 + 1
+
+
+def test_a_deployment_uses_the_replica_set_that_it_has() -> None:
+    """A set with the deployment's template takes the missing replicas; no other is made."""
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": CONTAINERS}
+    deployment = decoded("apps/v1", "Deployment", "a", replicas=4, template=template)
+    made = [one for one in expand([deployment]) if isinstance(one, ReplicaSet)]
+    again = expand([deployment, *made])
+    assert sum(isinstance(one, ReplicaSet) for one in again) == 1
+    assert sum(isinstance(one, Pod) for one in again) == 4
+
+
+@pytest.mark.parametrize("replicas", [0, -1])
+def test_a_workload_that_wants_no_pods_has_none(replicas: int) -> None:
+    """Nothing comes of zero replicas."""
+    template = {"spec": CONTAINERS}
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
+        workload = decoded("apps/v1", kind, "a", replicas=replicas, template=template)
+        assert not any(isinstance(one, Pod) for one in expand([workload]))
+
+
+def test_a_workload_without_a_template_makes_nothing() -> None:
+    """A cut-down manifest, as for a test of selectors, is no mistake."""
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
+        workload = decoded("apps/v1", kind, "a")
+        assert expand([workload, make_node("n")])[0] == workload
+        assert len(expand([workload, make_node("n")])) == 2
+
+
+def test_online_boutique_spreads_over_zones() -> None:
+    """Its Services make pods spread by default, though two thirds of the nodes are in one zone."""
+    zones = "aaaaaabbc"
+    nodes: list[ApiObject] = [
+        make_node(f"node-{i}", cpu="64", labels={ZONE: zone, "kubernetes.io/hostname": f"node-{i}"})
+        for i, zone in enumerate(zones)
+    ]
+    shop = given("online_boutique.yaml")
+    for one in shop:
+        if isinstance(one, Deployment):
+            one.spec.replicas = 6
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for pod, node in placed(expand([*nodes, *shop])).items():
+        assert node is not None
+        deployment = pod.partition("/")[2].rsplit("-", 2)[0]
+        counts[deployment][zones[int(node.removeprefix("node-"))]] += 1
+    assert len(counts) == 12
+    behind_service = {name for name in counts if name != "loadgenerator"}
+    for name in behind_service:
+        assert max(counts[name].values()) - min(counts[name].values()) <= 2, (name, counts[name])
+    assert all(isinstance(node, Node) for node in nodes)
