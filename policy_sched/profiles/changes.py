@@ -20,6 +20,8 @@ from policy_sched.profiles.resolve import ProfilePlan
 REJECTING: Final = ("preEnqueue", "preFilter", "filter", "reserve", "permit", "preBind", "bind")
 """Points whose plugins can turn a pod away; postFilter is asked about everybody's rejections."""
 
+GATING: Final = ("preEnqueue",)
+
 RESTART: Final = (
     "leader_election",
     "client_connection",
@@ -37,8 +39,9 @@ class Changes:
     """What a new set changes; profiles by schedulerName, sorted.
 
     ``policies``: names of the policies that came, went or say something else. ``filters``:
-    profiles whose filters or other rejecting plugins differ. ``void``: by profile, the plugins
-    whose rejections may not hold any more; None instead of names: everybody's.
+    profiles whose filters or other rejecting plugins differ, ``gates`` those whose PreEnqueue
+    plugins do. ``void``: by profile, the plugins whose rejections may not hold any more; None
+    instead of names: everybody's.
     """
 
     added: tuple[str, ...] = ()
@@ -46,6 +49,7 @@ class Changes:
     changed: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
     queue_sort: bool = False
     void: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
@@ -80,9 +84,8 @@ def changes_between(old: Sequence[CompiledPlan], new: Sequence[CompiledPlan]) ->
         removed=tuple(sorted(before.keys() - after.keys())),
         changed=tuple(changed),
         policies=_policies(before.values(), after.values()),
-        filters=tuple(
-            name for name, (a, b) in pairs.items() if _of(a, REJECTING) != _of(b, REJECTING)
-        ),
+        filters=_differing(pairs, REJECTING),
+        gates=_differing(pairs, GATING),
         queue_sort=_queue_sort(old) != _queue_sort(new),
         void={name: names for name, names in void.items() if names is None or names},
     )
@@ -103,6 +106,13 @@ def _void(old: ProfilePlan, new: ProfilePlan) -> frozenset[str] | None:
         return None
     after = _of(new, REJECTING)
     return frozenset(name for name, says in _of(old, REJECTING).items() if after.get(name) != says)
+
+
+def _differing(
+    pairs: Mapping[str, tuple[ProfilePlan, ProfilePlan]], points: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the profiles whose plugins say something else at the points."""
+    return tuple(name for name, (old, new) in pairs.items() if _of(old, points) != _of(new, points))
 
 
 def _of(plan: ProfilePlan, points: Iterable[str]) -> dict[str, str]:

@@ -12,16 +12,39 @@ from policy_sched.model.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
+    UPDATE,
     ActionType,
     ClusterEvent,
     EventResource,
 )
+from policy_sched.model.meta import ApiObject
+from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from policy_sched.queue.changes import node_changes, pod_changes
 from policy_sched.scheduler.loop import Scheduler
 
 _NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+_RESOURCES: Final[dict[type[ApiObject], EventResource]] = {
+    Namespace: EventResource.NAMESPACE,
+    PersistentVolume: EventResource.PERSISTENT_VOLUME,
+    PersistentVolumeClaim: EventResource.PERSISTENT_VOLUME_CLAIM,
+    StorageClass: EventResource.STORAGE_CLASS,
+    CsiNode: EventResource.CSI_NODE,
+    CsiDriver: EventResource.CSI_DRIVER,
+    VolumeAttachment: EventResource.VOLUME_ATTACHMENT,
+    CsiStorageCapacity: EventResource.CSI_STORAGE_CAPACITY,
+}
+"""The kinds whose changes a plugin can wait for; others are only looked up."""
 
 
 def node_seen(scheduler: Scheduler, node: Node) -> None:
@@ -44,9 +67,13 @@ def node_gone(scheduler: Scheduler, node: Node) -> None:
 
 
 def pod_seen(scheduler: Scheduler, pod: PodInfo) -> None:
-    """A pod came or changed; it has a node, or waits for one."""
+    """A pod came or changed; it has a node, or waits for one.
+
+    A pod of another scheduler is passed over, one whose profile is gone is not.
+    """
     if not pod.node_name:
-        if pod.scheduler_name in scheduler.profiles and not scheduler.cache.is_assumed(pod.uid):
+        ours = pod.scheduler_name in scheduler.profiles or scheduler.queue.get(pod.uid) is not None
+        if ours and not scheduler.cache.is_assumed(pod.uid):
             scheduler.update_pod(pod)
         return
     cache = scheduler.cache
@@ -68,3 +95,29 @@ def pod_gone(scheduler: Scheduler, pod: PodInfo) -> None:
     if known is not None and not scheduler.cache.is_assumed(pod.uid):
         scheduler.cache.remove_pod(known)
         scheduler.queue.move(ASSIGNED_POD_DELETE, known, None)
+
+
+def object_seen(scheduler: Scheduler, old: ApiObject | None, new: ApiObject) -> None:
+    """An object that is neither node nor pod came (``old`` is None) or changed."""
+    if isinstance(new, Namespace):
+        scheduler.cache.set_namespace(new)
+    else:
+        scheduler.handle.objects.put(new)
+    _happened(scheduler, type(new), ActionType.ADD if old is None else UPDATE, (old, new))
+
+
+def object_gone(scheduler: Scheduler, old: ApiObject) -> None:
+    """An object that is neither node nor pod was deleted."""
+    if isinstance(old, Namespace):
+        scheduler.cache.remove_namespace(old.metadata.name)
+    else:
+        scheduler.handle.objects.remove(old)
+    _happened(scheduler, type(old), ActionType.DELETE, (old, None))
+
+
+def _happened(
+    scheduler: Scheduler, kind: type[ApiObject], action: ActionType, objects: tuple[object, object]
+) -> None:
+    resource = _RESOURCES.get(kind)
+    if resource is not None:
+        scheduler.queue.move(ClusterEvent(resource, action), *objects)

@@ -9,6 +9,7 @@ from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY
 from policy_sched.scheduler.attempt import Preempt, Reject
+from policy_sched.scheduler.queueing import no_profile
 
 #: Longest note of an event, in characters, and what a longer one ends with (kube-scheduler's).
 NOTE_LIMIT: Final = 1024
@@ -32,6 +33,13 @@ def record_failure(
     handle.client.set_unschedulable(pod, reason, message, nominated)
     handle.client.record_event(pod, "Warning", "FailedScheduling", "Scheduling", note(message))
     return message
+
+
+def announce_no_profile(pod: PodInfo, handle: Handle) -> None:
+    """Say that a pod waits because its profile is gone, and for what."""
+    message = f"{no_profile(pod)}; the pod waits until one has"
+    handle.client.set_unschedulable(pod, "Unschedulable", message)
+    handle.client.record_event(pod, "Warning", "FailedScheduling", "Scheduling", note(message))
 
 
 def rejectors(failure: Reject | Preempt | Status) -> tuple[frozenset[str], frozenset[str]]:

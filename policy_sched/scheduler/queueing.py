@@ -32,6 +32,8 @@ from policy_sched.scheduler.attempt import Profile
 
 #: Points at which a plugin can reject a pod (kube-scheduler's, buildQueueingHintMap).
 REJECTING: Final = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit", "pre_bind", "bind")
+#: Stands for a plugin: it gates the pods whose profile is not there any more.
+NO_PROFILE: Final = "NoProfile"
 _ANYTHING: Final = (ClusterEventWithHint(ClusterEvent(EventResource.WILDCARD, ALL)),)
 
 
@@ -71,14 +73,22 @@ def first_objection(runner: Runner, pod: PodInfo, first: str = "") -> Status:
     return SUCCESS
 
 
+def objection(profiles: Mapping[str, Profile], pod: PodInfo, first: str = "") -> Status:
+    """Ask the PreEnqueue plugins of a pod's profile; without a profile the pod has to wait."""
+    profile = profiles.get(pod.scheduler_name)
+    if profile is None:
+        return Status(Code.UNSCHEDULABLE, (no_profile(pod),), NO_PROFILE)
+    return first_objection(profile.runner, pod, first)
+
+
+def no_profile(pod: PodInfo) -> str:
+    """Return why a pod waits whose profile is gone."""
+    return f'no profile has schedulerName "{pod.scheduler_name}" any more'
+
+
 def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
     """Return what asks the PreEnqueue plugins of a pod's profile."""
-    runners = {name: profile.runner for name, profile in profiles.items()}
-
-    def gate(pod: PodInfo, first: str) -> str:
-        return first_objection(runners[pod.scheduler_name], pod, first).plugin
-
-    return gate
+    return lambda pod, first: objection(profiles, pod, first).plugin
 
 
 def queue_hints(profiles: Mapping[str, Profile]) -> HintTable:

@@ -15,6 +15,7 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.profiles.build import CompiledPlan, raise_errors
 from policy_sched.profiles.policy_files import Config, PolicyFiles
+from policy_sched.queue.backoff import Timing
 from policy_sched.queue.nominator import Nominator
 from policy_sched.scheduler.assembly import Assembly
 from policy_sched.scheduler.loop import Scheduler
@@ -74,7 +75,7 @@ def assemble(
     )[0]
 
 
-def assemble_with_assembly(
+def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     plans: Sequence[CompiledPlan],
     *,
     seed: int = 0,
@@ -82,8 +83,12 @@ def assemble_with_assembly(
     client: Client | None = None,
     now: Callable[[], int] | None = None,
     cached: bool = True,
+    timing: Timing | None = None,
 ) -> tuple[Scheduler, Assembly]:
-    """Return a scheduler as `assemble` does, and what makes its profiles at a reload."""
+    """Return a scheduler as `assemble` does, and what makes its profiles at a reload.
+
+    ``timing``: the queue's durations.
+    """
     cache = Cache()
     known = ApiObjects(objects, cache.nodes.journal)
     extenders: list[Extender] = []
@@ -100,6 +105,6 @@ def assemble_with_assembly(
     assembly = Assembly(handle, extenders, cached=cached)
     built = assembly.build(plans)
     assembly.settle(built)
-    queue = build_queue(built.profiles, handle.now)
+    queue = build_queue(built.profiles, handle.now, timing)
     # A seed makes ties repeatable; nothing here is a secret.
     return Scheduler(handle, queue, built.profiles, Random(seed)), assembly  # noqa: S311
