@@ -116,6 +116,11 @@ class Watch:
         self._filter = wanted
         self._initial = list(initial)
 
+    @property
+    def behind(self) -> bool:
+        """Whether there is something that was not looked at yet."""
+        return bool(self._initial) or self.version != self._history.version
+
     def drain(self, limit: int = 2**31) -> list[Change]:
         """Return the changes since the last call, at most `limit` of all kinds looked at.
 

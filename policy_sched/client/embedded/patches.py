@@ -17,7 +17,7 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON: Final = "application/json-patch+json"
 
-_KEYS: Final = {
+KEYS: Final = {
     "conditions": "type",
     "containers": "name",
     "initContainers": "name",
@@ -69,8 +69,8 @@ def strategic(target: Any, patch: Any) -> Any:
         elif key in _SETS and isinstance(value, list):
             old = result.get(key) or []
             result[key] = [*old, *(item for item in value if item not in old)]
-        elif key in _KEYS and isinstance(value, list):
-            result[key] = _merged_list(result.get(key) or [], value, _KEYS[key])
+        elif key in KEYS and isinstance(value, list):
+            result[key] = _merged_list(result.get(key) or [], value, KEYS[key])
         else:
             result[key] = strategic(result.get(key), value)
     return result

@@ -56,7 +56,7 @@ from policy_sched.client.embedded.resources import (
     resource,
 )
 from policy_sched.client.embedded.selection import field_match, label_match
-from policy_sched.client.embedded.stored import Stored, copied, read, seal
+from policy_sched.client.embedded.stored import Stored, copied, encoded, read, seal
 from policy_sched.client.embedded.times import timestamp
 from policy_sched.model.defaulting import Priorities
 from policy_sched.model.expansion import Plain, suffix
@@ -217,6 +217,13 @@ class ObjectStore:
         stored = self.get(key.kind, key.namespace, key.name)
         return self._replace(stored, PATCHES[content_type](stored.data, patch), subresource)
 
+    def revise(self, stored: Stored, data: Plain) -> Stored:
+        """Replace an object by `data`, made of ``stored.data``, without checks.
+
+        For what runs inside the cluster and has just read the object. Returns what is stored then.
+        """
+        return self._changed(stored, data)
+
     def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored:
         """Delete an object; return its last state, or the one in which it awaits its end."""
         stored = self.get(key.kind, key.namespace, key.name)
@@ -299,7 +306,9 @@ class ObjectStore:
     def _changed(self, stored: Stored, data: Plain) -> Stored:
         """Commit an object's next state; nothing happens if it is the same."""
         data["metadata"]["resourceVersion"] = str(stored.version)
-        if data == stored.data:
+        raw = encoded(data)
+        # The same content in another order is as long.
+        if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
             return stored
         new = seal(stored.resource, data, self.version + 1)
         change = DELETED if stored.deleting and released(data) else UPDATED

@@ -13,7 +13,8 @@ from policy_sched.model.kinds import decoder
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.objects import decode_as, quantities_valid
 
-_encode = msgspec.json.Encoder().encode
+encoded = msgspec.json.Encoder().encode
+"""The JSON of plain data."""
 
 
 class Stored:
@@ -59,7 +60,7 @@ class Stored:
 def seal(resource: Resource, data: Plain, version: int) -> Stored:
     """Return an object of plain data at a version. Raises ApiError if it does not fit its kind."""
     data["metadata"]["resourceVersion"] = str(version)
-    raw = _encode(data)
+    raw = encoded(data)
     return Stored(resource, version, raw, read(resource, raw))
 
 
@@ -86,4 +87,4 @@ def read(resource: Resource, raw: bytes) -> ApiObject:
 
 def copied(data: Any) -> Plain:
     """Return a deep copy of plain data, as JSON has it."""
-    return cast("Plain", msgspec.json.decode(_encode(data)))
+    return cast("Plain", msgspec.json.decode(encoded(data)))

@@ -1,0 +1,183 @@
+"""EmbeddedClient: the scheduler's client whose cluster is in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from policy_sched.client.embedded.cluster import EmbeddedCluster
+from policy_sched.client.embedded.deletion import DeleteOptions
+from policy_sched.client.embedded.events import NOTE_LIMIT, Occurrence
+from policy_sched.client.embedded.pod_changes import set_condition
+from policy_sched.client.embedded.refusals import not_found
+from policy_sched.client.embedded.resources import CLAIM, POD, VOLUME, resource
+from policy_sched.client.embedded.store import Key
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.errors import ClusterError
+from policy_sched.model.expansion import Plain
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
+
+Fault = Callable[[str, str], ClusterError | None]
+"""Asked before each call with its name and the object's key; what it returns is what happens."""
+Done = Callable[[ClusterError | None], None]
+"""Told how a call went that does not answer at once."""
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+
+
+def no_fault(call: str, key: str) -> None:
+    """Let every call through."""
+
+
+class EmbeddedClient:
+    """Carries decisions out on an `EmbeddedCluster`.
+
+    ``latency``: nanoseconds that a binding takes; it is answered by a step of the cluster then,
+    and at once if that is 0. ``fault``: for tests, asked before each call. A call that fails
+    raises ClusterError; a binding with a callback tells that instead.
+    """
+
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        *,
+        reporter: str = "default-scheduler",
+        latency: int = 0,
+        fault: Fault = no_fault,
+    ) -> None:
+        self.cluster = cluster
+        self.reporter = reporter
+        self.latency = latency
+        self.fault = fault
+        self._store = cluster.store
+
+    def bind(self, pod: PodInfo, node: str, done: Done | None = None) -> None:
+        """Bind the pod (by UID) to the node; without `done` the answer is an exception."""
+        if done is None:
+            self._bind(pod, node)
+        elif self.latency:
+            due = self._store.now() + self.latency
+            self.cluster.later(due, partial(self._bind_and_tell, pod, node, done))
+        else:
+            self._bind_and_tell(pod, node, done)
+
+    def _bind_and_tell(self, pod: PodInfo, node: str, done: Done) -> None:
+        failed: ClusterError | None = None
+        try:
+            self._bind(pod, node)
+        except ClusterError as error:
+            failed = error
+        done(failed)
+
+    def _bind(self, pod: PodInfo, node: str) -> None:
+        self._ask("bind", pod.key)
+        binding = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": {"name": node}}
+        self._store.bind(pod.namespace, pod.name, binding)
+
+    def set_unschedulable(
+        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
+    ) -> None:
+        """Set condition PodScheduled=False; ``nominated`` as nominatedNodeName unless None."""
+        self._ask("set_unschedulable", pod.key)
+        condition = {"type": "PodScheduled", "status": "False"}
+        condition |= {"reason": reason, "message": message}
+        self._set_status(self._pod(pod), condition, nominated)
+
+    def clear_nomination(self, pod: PodInfo) -> None:
+        """Empty status.nominatedNodeName."""
+        self._ask("clear_nomination", pod.key)
+        self._set_status(self._pod(pod), None, "")
+
+    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
+        """Set condition DisruptionTarget=True; a pod that has gone is no error."""
+        self._ask("set_disruption_target", pod.key)
+        stored = self._find(pod)
+        if stored is not None:
+            condition = {"type": "DisruptionTarget", "status": "True"}
+            condition |= {"reason": "PreemptionByScheduler", "message": message}
+            self._set_status(stored, condition, None)
+
+    def delete_pod(self, pod: PodInfo) -> None:
+        """Delete the pod (by UID), gracefully; one that has gone is no error."""
+        self._ask("delete_pod", pod.key)
+        stored = self._find(pod)
+        if stored is not None:
+            options = DeleteOptions(uid=stored.uid)
+            self._store.delete(Key(POD, pod.namespace, pod.name), options)
+
+    def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about the pod; a note that is too long is cut."""
+        self._ask("record_event", pod.key)
+        if len(note) > NOTE_LIMIT:
+            note = f"{note[: NOTE_LIMIT - 4]} ..."
+        about = ("Pod", pod.namespace, pod.name, pod.uid)
+        self.cluster.events.record(
+            Occurrence(about, self.reporter, kind, reason, action, note),
+        )
+
+    def update_volume(self, volume: PersistentVolume) -> None:
+        """Write for which claim a volume is kept."""
+        name, reference = volume.metadata.name, volume.spec.claim_ref
+        self._ask("update_volume", name)
+        patch: Plain = {"spec": {"claimRef": None}}
+        if reference is not None:
+            patch["spec"]["claimRef"] = {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": reference.namespace,
+                "name": reference.name,
+                "uid": reference.uid,
+            }
+            patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+        self._patch(Key(VOLUME, "", name), volume.metadata.resource_version, patch)
+
+    def update_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Write for which node a claim's volume is to be made."""
+        meta = claim.metadata
+        namespace = meta.namespace or "default"
+        self._ask("update_claim", f"{namespace}/{meta.name}")
+        ours = {SELECTED_NODE: meta.annotations.get(SELECTED_NODE)}
+        key = Key(CLAIM, namespace, meta.name)
+        self._patch(key, meta.resource_version, {"metadata": {"annotations": ours}})
+
+    def wait(self, seconds: float) -> bool:  # noqa: ARG002 - time is its owner's
+        """Let the cluster do what it has to; False if that was nothing."""
+        before = self._store.version
+        self.cluster.step()
+        return self._store.version != before
+
+    # Inside.
+
+    def _ask(self, call: str, key: str) -> None:
+        error = self.fault(call, key)
+        if error is not None:
+            raise error
+
+    def _find(self, pod: PodInfo) -> Stored | None:
+        stored = self._store.find(POD, pod.namespace, pod.name)
+        return stored if stored is not None and stored.uid == pod.uid else None
+
+    def _pod(self, pod: PodInfo) -> Stored:
+        stored = self._find(pod)
+        if stored is None:
+            raise not_found(resource(POD), pod.name)
+        return stored
+
+    def _set_status(self, stored: Stored, condition: Plain | None, nominated: str | None) -> None:
+        data = stored.data
+        status = data["status"] = data.get("status") or {}
+        if condition is not None:
+            set_condition(status, condition, self._store.now())
+        if nominated:
+            status["nominatedNodeName"] = nominated
+        elif nominated is not None:
+            status.pop("nominatedNodeName", None)
+        self._store.revise(stored, data)
+
+    def _patch(self, key: Key, version: str, patch: Plain) -> None:
+        """Patch an object whose version must still be the one that the decision was made on."""
+        if version:
+            patch["metadata"] = {**patch.get("metadata", {}), "resourceVersion": version}
+        self._store.patch(key, patch)

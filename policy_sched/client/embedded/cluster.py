@@ -1,0 +1,167 @@
+"""EmbeddedCluster: the object store with everything that acts on it, stepped by its owner.
+
+Theory of operation: kubelets, controllers and the event log are `Part`s. `step` tells each of them
+what changed in the store since the last step, lets each do what follows from it or is due, and
+goes on until nothing changes. Nothing happens between two steps and nothing waits: `next_wakeup`
+says when the next step is worth while if nobody changes anything before. A part keeps nothing
+that it could not read from the objects again, so a restart is one step over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any, Final
+
+from policy_sched.client.embedded.api_error import ApiError, Expired
+from policy_sched.client.embedded.applying import annotated, patch_of
+from policy_sched.client.embedded.controllers.agenda import Part
+from policy_sched.client.embedded.controllers.roster import controllers
+from policy_sched.client.embedded.deletion import DeleteOptions
+from policy_sched.client.embedded.durable import SqliteStorage
+from policy_sched.client.embedded.events import EventLog
+from policy_sched.client.embedded.history import Watch
+from policy_sched.client.embedded.kubelets import Kubelets, KubeletTimes
+from policy_sched.client.embedded.patches import STRATEGIC
+from policy_sched.client.embedded.resources import NAMESPACE, resource
+from policy_sched.client.embedded.store import HISTORY, STATUS, Key, ObjectStore
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.client.embedded.timers import Timers
+
+ROUNDS: Final = 1000
+"""Rounds of one step, after which its owner gets a turn even if the parts have not come to rest."""
+_FIRST_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class EmbeddedCluster:
+    """A whole cluster but for its scheduler. ``store`` holds the objects, ``parts`` act on them."""
+
+    def __init__(self, store: ObjectStore, times: KubeletTimes) -> None:
+        self.store = store
+        self.times = times
+        self._numbers = count()
+        self._effects: dict[int, Callable[[], None]] = {}
+        self._timers: Timers[int] = Timers()
+        for name in _FIRST_NAMESPACES:
+            self._need_namespace(name)
+        self._begin()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | None,
+        now: Callable[[], int],
+        *,
+        kubelets: KubeletTimes | None = None,
+        history: int = HISTORY,
+    ) -> EmbeddedCluster:
+        """Return the cluster that is kept in a file, made if it is not there; None: in memory.
+
+        ``now`` returns nanoseconds since 1970. ``history``: how many changes watches can be
+        behind. Raises ClusterError if the file is in use or is no cluster's.
+        """
+        storage = SqliteStorage(path) if path is not None else None
+        return cls(ObjectStore(now, storage, history), kubelets or KubeletTimes())
+
+    def _begin(self) -> None:
+        """Look at everything anew."""
+        self.kubelets = Kubelets(self.store, self.times)
+        self.controllers = controllers(self.store)
+        self.events = EventLog(self.store)
+        self.parts: tuple[Part, ...] = (self.kubelets, *self.controllers, self.events)
+        self._watch: Watch = self.store.watch()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.store.close()
+
+    # Time.
+
+    def step(self) -> None:
+        """Do everything that follows from what changed, and what is due, until all is at rest."""
+        for _ in range(ROUNDS):
+            if not self._round():
+                return
+
+    def _round(self) -> bool:
+        acted = False
+        for number in self._timers.expired(self.store.now()):
+            self._effects.pop(number)()
+            acted = True
+        try:
+            changes = self._watch.drain()
+        except Expired:
+            self._begin()
+            changes = self._watch.drain()
+        for change in changes:
+            for part in self.parts:
+                part.seen(change)
+        for part in self.parts:
+            acted = part.act() or acted
+        return acted
+
+    def next_wakeup(self) -> int | None:
+        """Return when something happens by itself (ns since 1970), None if nothing will.
+
+        The time is now if a change waits for a step.
+        """
+        if self._watch.behind:
+            return self.store.now()
+        times = [part.next_wakeup() for part in self.parts]
+        return min((t for t in (self._timers.next(), *times) if t is not None), default=None)
+
+    def later(self, due: int, effect: Callable[[], None]) -> None:
+        """Run an effect in the first step at or after a time (ns since 1970)."""
+        number = next(self._numbers)
+        self._effects[number] = effect
+        self._timers.set(number, due)
+
+    # Objects.
+
+    def load(self, data: Mapping[str, Any]) -> Stored:
+        """Take an object in as it was in another cluster: with its uid, times and status.
+
+        Raises ApiError if it is there already, or is refused.
+        """
+        self._need_namespace(_namespace(data))
+        return self.store.create(data, recorded=True)
+
+    def apply(self, data: Mapping[str, Any]) -> Stored:
+        """Make an object what a file says, as ``kubectl apply`` does; its namespace too.
+
+        A status is written where a file may give one (a node's, a volume's), and kept of an
+        object that was read from a cluster, which its uid tells. Raises ApiError if refused.
+        """
+        found = resource((str(data.get("apiVersion") or ""), str(data.get("kind") or "")))
+        wanted = annotated(data)
+        namespace = _namespace(wanted) if found.namespaced else ""
+        if namespace:
+            self._need_namespace(namespace)
+        name = str(wanted["metadata"].get("name") or "")
+        stored = self.store.find(found.key, namespace, name)
+        if stored is None:
+            return self.store.create(wanted, recorded=bool(wanted["metadata"].get("uid")))
+        key = Key(found.key, namespace, name)
+        stored = self.store.patch(key, patch_of(stored, wanted), STRATEGIC)
+        status = wanted.get(STATUS)
+        if status and found.has_status and not found.status_reported:
+            stored = self.store.patch(key, {STATUS: status}, STRATEGIC, STATUS)
+        return stored
+
+    def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored | None:
+        """Delete an object; None if it is not there. Pods leave after their grace period."""
+        try:
+            return self.store.delete(key, options)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+
+    def _need_namespace(self, name: str) -> None:
+        if self.store.find(NAMESPACE, "", name) is None:
+            meta = {"name": name}
+            self.store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+
+
+def _namespace(data: Mapping[str, Any]) -> str:
+    return str((data.get("metadata") or {}).get("namespace") or "default")

@@ -1,0 +1,1 @@
+"""The controllers of a cluster: workloads get their pods, claims their volumes, budgets counts."""

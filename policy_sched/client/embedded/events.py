@@ -1,0 +1,150 @@
+"""Events about objects, as a scheduler records them: what is said again is counted, not repeated.
+
+An event lives for an hour since it was last said, as in an API server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.embedded.history import DELETED, Change
+from policy_sched.client.embedded.resources import EVENT
+from policy_sched.client.embedded.store import Key, ObjectStore
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.client.embedded.timers import Timers
+from policy_sched.client.embedded.times import SECOND, micro_timestamp, parsed
+from policy_sched.model.expansion import Plain
+
+LIFETIME: Final = 3600 * SECOND
+"""How long an event is kept (the API server's --event-ttl)."""
+NOTE_LIMIT: Final = 1024
+"""The longest note, in characters (events.k8s.io validation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """What is said: about which object (``regarding``: kind, namespace, name, uid), and by whom."""
+
+    regarding: tuple[str, str, str, str]
+    reporter: str
+    kind: str
+    reason: str
+    action: str
+    note: str
+
+
+class EventLog:
+    """Writes events into the store, and forgets old ones."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._names: dict[Occurrence, Key] = {}
+        self._said: dict[Key, Occurrence] = {}
+        self._timers: Timers[Key] = Timers()
+
+    def seen(self, change: Change) -> None:
+        """Take note of an event that came, changed or went."""
+        key = Key(EVENT, *change.new.place)
+        if change.type == DELETED:
+            self._timers.clear(key)
+            occurrence = self._said.pop(key, None)
+            if occurrence is not None:
+                del self._names[occurrence]
+            return
+        data = change.new.data
+        occurrence = _occurrence(data)
+        if key not in self._said and occurrence not in self._names:
+            self._said[key] = occurrence
+            self._names[occurrence] = key
+        self._timers.set(key, _last_said(change.new, data) + LIFETIME)
+
+    def next_wakeup(self) -> int | None:
+        """Return None: old events go in whatever step comes next, and wake nobody."""
+        return None
+
+    def act(self) -> bool:
+        """Forget what is old; tell whether anything was."""
+        acted = False
+        for key in self._timers.expired(self._store.now()):
+            if self._store.find(key.kind, key.namespace, key.name) is not None:
+                self._store.delete(key)
+            acted = True
+        return acted
+
+    def record(self, occurrence: Occurrence) -> None:
+        """Write an event. What cannot be written is lost, as events are."""
+        known = self._names.get(occurrence)
+        stored = self._store.find(*_parts(known)) if known is not None else None
+        if stored is not None:
+            self._count(stored)
+            return
+        _, namespace, name, _ = occurrence.regarding
+        now = self._store.now()
+        data = _event(occurrence, now)
+        event_name = f"{name}.{now:x}"
+        while self._store.find(EVENT, namespace, event_name) is not None:
+            now += 1
+            event_name = f"{name}.{now:x}"
+        data["metadata"]["name"] = event_name
+        try:
+            self._store.create(data)
+        except ApiError:  # the namespace has gone, or is no longer one
+            return
+        key = Key(EVENT, namespace, event_name)
+        self._names[occurrence] = key
+        self._said[key] = occurrence
+
+    def _count(self, stored: Stored) -> None:
+        data = stored.data
+        count = (data.get("series") or {}).get("count", 1) + 1
+        said = micro_timestamp(self._store.now())
+        data["series"] = {"count": count, "lastObservedTime": said}
+        self._store.revise(stored, data)
+
+
+def _parts(key: Key) -> tuple[tuple[str, str], str, str]:
+    return key.kind, key.namespace, key.name
+
+
+def _event(occurrence: Occurrence, now: int) -> Plain:
+    kind, namespace, name, uid = occurrence.regarding
+    return {
+        "apiVersion": EVENT[0],
+        "kind": EVENT[1],
+        "metadata": {"namespace": namespace},
+        "eventTime": micro_timestamp(now),
+        "reportingController": occurrence.reporter,
+        "reportingInstance": occurrence.reporter,
+        "action": occurrence.action,
+        "reason": occurrence.reason,
+        "regarding": {
+            "kind": kind,
+            "namespace": namespace,
+            "name": name,
+            "uid": uid,
+            "apiVersion": "v1",
+        },
+        "note": occurrence.note,
+        "type": occurrence.kind,
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+    }
+
+
+def _occurrence(data: Plain) -> Occurrence:
+    about = data.get("regarding") or {}
+    kind, namespace, name, uid = (
+        str(about.get(k) or "") for k in ("kind", "namespace", "name", "uid")
+    )
+    fields = ("reportingController", "type", "reason", "action", "note")
+    reporter, type_, reason, action, note = (str(data.get(field) or "") for field in fields)
+    return Occurrence((kind, namespace, name, uid), reporter, type_, reason, action, note)
+
+
+def _last_said(stored: Stored, data: Plain) -> int:
+    text = (data.get("series") or {}).get("lastObservedTime") or data.get("eventTime")
+    created = stored.typed.metadata.creation_timestamp
+    return parsed(text or (created.isoformat() if created is not None else ""))
