@@ -25,7 +25,9 @@ class Place(IntEnum):
     GATED = 4
     """A PreEnqueue plugin keeps it out."""
     IN_FLIGHT = 5
-    """Popped, and not yet bound or back."""
+    """Popped, and not yet permitted to be bound, or back."""
+    BINDING = 6
+    """Permitted, and not yet bound or back: no event is news to it any more."""
 
 
 @dataclass(slots=True, eq=False)

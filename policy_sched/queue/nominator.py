@@ -1,8 +1,18 @@
-"""Pods nominated to nodes: promised room that was not taken yet."""
+"""Pods nominated to nodes: promised room that was not taken yet.
+
+Theory of operation: a short log says on which nodes nominations came or went, so that whoever
+keeps an answer looks again at those nodes only.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Final
+
 from policy_sched.model.pod_info import PodInfo
+
+#: Entries of the log; when it is full its older half goes.
+LOG_SIZE: Final = 4096
 
 
 class Nominator:
@@ -11,15 +21,25 @@ class Nominator:
     def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, PodInfo]] = {}
+        self._priorities: Counter[int] = Counter()
+        self._log: list[str] = []
+        self._dropped = 0
 
     def __len__(self) -> int:
         return len(self._node_of)
+
+    @property
+    def version(self) -> int:
+        """How many nominations ever came or went."""
+        return self._dropped + len(self._log)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Nominate `pod` to `node`, instead of where it was nominated before."""
         self.clear(pod.uid)
         self._node_of[pod.uid] = node
         self._pods.setdefault(node, {})[pod.uid] = pod
+        self._priorities[pod.priority] += 1
+        self._note(node)
 
     def clear(self, uid: str) -> None:
         """Forget the nomination of the pod with that UID, if there is one."""
@@ -27,9 +47,13 @@ class Nominator:
         if node is None:
             return
         pods = self._pods[node]
-        del pods[uid]
+        priority = pods.pop(uid).priority
         if not pods:
             del self._pods[node]
+        self._priorities[priority] -= 1
+        if not self._priorities[priority]:
+            del self._priorities[priority]
+        self._note(node)
 
     def node_of(self, uid: str) -> str:
         """Return the node that the pod is nominated to, or an empty string."""
@@ -42,3 +66,22 @@ class Nominator:
     def nominated(self) -> tuple[tuple[str, tuple[PodInfo, ...]], ...]:
         """Return every node that has nominated pods, with them."""
         return tuple((node, tuple(pods.values())) for node, pods in self._pods.items())
+
+    def lowest(self, priority: int) -> int | None:
+        """Return the lowest priority of a nominated pod that is not below another; None if none."""
+        return min((own for own in self._priorities if own >= priority), default=None)
+
+    def since(self, version: int) -> list[str] | None:
+        """Return the nodes where nominations came or went after ``version``, each once.
+
+        None if that is too long ago to say.
+        """
+        start = version - self._dropped
+        return list(dict.fromkeys(self._log[start:])) if start >= 0 else None
+
+    def _note(self, node: str) -> None:
+        self._log.append(node)
+        if len(self._log) > LOG_SIZE:
+            cut = LOG_SIZE // 2
+            del self._log[:cut]
+            self._dropped += cut

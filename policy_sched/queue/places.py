@@ -18,8 +18,10 @@ queue changes places through `go` only::
          |
          +----------> ACTIVE, BACKOFF: PreEnqueue has nothing against it any more
 
-From everywhere but IN_FLIGHT a deleted pod goes OUT; one in flight stays until it is done. Other
-policies may gate what is ready or backs off.
+A pod in flight whose binding takes time goes to BINDING when it is permitted; from there it is
+done, or comes back as from IN_FLIGHT, but is not left to an event: it is tried again after its
+backoff. From everywhere but these two a deleted pod goes OUT; in them it stays until it is done.
+Other policies may gate what is ready or backs off.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ WAYS: Final[tuple[frozenset[Place], ...]] = (
     frozenset({Place.ACTIVE, Place.IN_FLIGHT, Place.GATED, Place.OUT}),
     _WAITING | {Place.OUT},
     _WAITING - {Place.UNSCHEDULABLE} | {Place.OUT},
-    _WAITING | {Place.OUT},
+    _WAITING | {Place.OUT, Place.BINDING},
+    _WAITING - {Place.UNSCHEDULABLE} | {Place.OUT},
 )
 """By place, in the order of `Place`: where a pod may go from there."""
 

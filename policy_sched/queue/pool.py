@@ -3,17 +3,18 @@
 Theory of operation. Whether an event concerns a pod depends on the pod's profile and on who
 rejected it, and there are few such combinations however many pods there are: pods are kept in a
 group for each, so that an event is matched once per group, and pods of other groups are not even
-looked at. A pod's ticket says when it came.
+looked at. A pod's ticket says when it came; those that wait for an event come straight from an
+attempt, so that they stand in the order of `enqueued_at`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.queued_pod import Place, QueuedPod
 
 
 class Rejection(NamedTuple):
@@ -32,6 +33,7 @@ class Pool:
         self._tickets = tickets
         self._groups: dict[Rejection, dict[str, QueuedPod]] = {}
         self._group_of: dict[str, Rejection] = {}
+        self._in_turn: deque[tuple[int, QueuedPod]] = deque()
         self.arrivals: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -44,6 +46,8 @@ class Pool:
         """Take a pod in."""
         queued.ticket = next(self._tickets)
         self._file(queued)
+        if queued.place is Place.UNSCHEDULABLE:
+            self._in_turn.append((queued.ticket, queued))
         self.arrivals[cause] += 1
 
     def remove(self, queued: QueuedPod) -> None:
@@ -55,6 +59,16 @@ class Pool:
         if not group:
             del self._groups[rejection]
         queued.ticket = 0
+
+    def oldest(self) -> int | None:
+        """Return since when the pod waits for an event that has waited for longest; None: none."""
+        turns = self._in_turn
+        while turns:
+            ticket, queued = turns[0]
+            if queued.ticket == ticket and queued.place is Place.UNSCHEDULABLE:
+                return queued.enqueued_at
+            turns.popleft()
+        return None
 
     def regroup(self, queued: QueuedPod) -> None:
         """Take note that somebody else rejects a pod of the pool now; it keeps its turn."""

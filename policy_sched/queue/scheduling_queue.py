@@ -9,9 +9,7 @@ plugin: the sort key, the PreEnqueue gate and the hints come in as functions.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Container, Iterable
-from itertools import count
 from typing import TypeAlias
 
 from policy_sched.model.events import (
@@ -27,23 +25,23 @@ from policy_sched.model.events import (
 )
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, Place, QueuedPod
-from policy_sched.queue.backoff import Backoff, Timing
+from policy_sched.queue.backoff import Timing
 from policy_sched.queue.changes import pod_changes
-from policy_sched.queue.heap import PodHeap, SortKey
+from policy_sched.queue.contents import Contents
+from policy_sched.queue.heap import SortKey
 from policy_sched.queue.hints import HintTable, Strategy
-from policy_sched.queue.in_flight import InFlight
 from policy_sched.queue.places import PlaceError, go
-from policy_sched.queue.pool import Pool
 
 Gate: TypeAlias = Callable[[PodInfo, str], str]
 """Ask PreEnqueue plugins about a pod, first the one (if any) that gated it before; return the
 name of the one that objects, or an empty string."""
 
 _POOL = (Place.UNSCHEDULABLE, Place.GATED)
-_QUEUES = {Place.ACTIVE: "active", Place.BACKOFF: "backoff", Place.UNSCHEDULABLE: "unschedulable"}
+_UNDER_WAY = (Place.IN_FLIGHT, Place.BINDING)
+_ON_ITS_WAY = (Place.ACTIVE, Place.BINDING)
 
 
-class SchedulingQueue:
+class SchedulingQueue(Contents):
     """Pods that are not bound, each in exactly one place.
 
     ``sort_key`` is the QueueSort plugin of the profiles (it is one for all of them); equal keys
@@ -60,70 +58,10 @@ class SchedulingQueue:
         hints: HintTable | None = None,
         timing: Timing | None = None,
     ) -> None:
+        super().__init__(sort_key, Timing() if timing is None else timing)
         self._clock = clock
         self._gate = gate
         self.hints = HintTable({}) if hints is None else hints
-        self.timing = Timing() if timing is None else timing
-        tickets = count(1)
-        self._pods: dict[str, QueuedPod] = {}
-        self._active = PodHeap(sort_key, tickets)
-        self._active_arrivals: Counter[str] = Counter()
-        self._backoff = Backoff(sort_key, tickets, self.timing)
-        self._pool = Pool(tickets)
-        self._in_flight = InFlight()
-
-    def __len__(self) -> int:
-        return len(self._pods)
-
-    # What is in it.
-
-    def get(self, uid: str) -> QueuedPod | None:
-        """Return the pod with that UID, wherever it is; None if it is not in the queue."""
-        return self._pods.get(uid)
-
-    def active(self) -> list[QueuedPod]:
-        """Return the pods that are ready, in the order in which they will be popped."""
-        return self._active.ordered()
-
-    def backoff(self) -> list[QueuedPod]:
-        """Return the pods that back off: rejected ones in order, then those that met errors."""
-        return list(self._backoff)
-
-    def unschedulable(self) -> list[QueuedPod]:
-        """Return the pods that wait for an event, in the order in which they came."""
-        return [queued for queued in self._pool if queued.place is Place.UNSCHEDULABLE]
-
-    def gated(self) -> list[QueuedPod]:
-        """Return the pods that PreEnqueue plugins keep out, in the order in which they came."""
-        return [queued for queued in self._pool if queued.place is Place.GATED]
-
-    def in_flight(self) -> list[QueuedPod]:
-        """Return the pods that were popped and are neither bound nor back, in popping order."""
-        return list(self._in_flight.pods.values())
-
-    def idle(self) -> bool:
-        """Tell whether nothing can be popped before time goes on or something happens."""
-        return self._active.peek() is None and not (
-            self.timing.pop_from_backoff and self._backoff.has_early()
-        )
-
-    # Numbers for metrics.
-
-    def incoming(self) -> Counter[tuple[str, str]]:
-        """Return how many pods came, by queue and cause (queue_incoming_pods_total)."""
-        found: Counter[tuple[str, str]] = Counter()
-        arrivals = (self._active_arrivals, self._backoff.arrivals, self._pool.arrivals)
-        for name, by_cause in zip(_QUEUES.values(), arrivals, strict=True):
-            found.update({(name, cause): number for cause, number in by_cause.items()})
-        return found
-
-    def rejections(self) -> Counter[tuple[str, str]]:
-        """Return how many pods each plugin keeps from being bound, by plugin and profile."""
-        return Counter(
-            (plugin, queued.info.scheduler_name)
-            for queued in self._pods.values()
-            for plugin in queued.rejected_by | queued.pending
-        )
 
     # A pod's way.
 
@@ -154,12 +92,21 @@ class SchedulingQueue:
         return queued
 
     def done(self, uid: str) -> None:
-        """A pod in flight is bound, or is not to be tried again; others are not concerned."""
-        queued = self._in_flight.pods.get(uid)
-        if queued is not None:
-            self._in_flight.remove(queued)
+        """A pod in flight or binding is bound, or is not to be tried again; others stay."""
+        queued = self._pods.get(uid)
+        if queued is not None and queued.place in _UNDER_WAY:
+            self._let_go(queued)
             go(queued, Place.OUT)
             del self._pods[uid]
+
+    def begin_binding(self, queued: QueuedPod) -> None:
+        """A pod in flight is permitted to be bound, which takes time; events are not kept for it.
+
+        Raises PlaceError if the pod is not in flight.
+        """
+        go(queued, Place.BINDING)
+        self._in_flight.remove(queued)
+        self._binding[queued.info.uid] = queued
 
     def put_back(
         self,
@@ -170,10 +117,11 @@ class SchedulingQueue:
         """Take a pod back from an attempt in vain, and return where it went.
 
         ``rejected_by`` and ``pending`` are the plugins that answered so; if there is none, the
-        attempt met an unexpected error. A pod that was deleted meanwhile is forgotten. Raises
-        PlaceError if the pod is not in flight.
+        attempt met an unexpected error. A pod that was deleted meanwhile is forgotten. One that
+        was binding is tried again after its backoff, whoever rejected it. Raises PlaceError if the
+        pod is neither in flight nor binding.
         """
-        if queued.place is not Place.IN_FLIGHT:
+        if queued.place not in _UNDER_WAY:
             raise PlaceError(f"pod {queued.info.key} comes back, but is {queued.place.name}")
         if queued.deleted:
             self.done(queued.info.uid)
@@ -189,7 +137,7 @@ class SchedulingQueue:
         queued.enqueued_at = self._clock()
         queued.backoff_until = 0
         strategy = self._judge_what_happened(queued)
-        self._in_flight.remove(queued)
+        self._let_go(queued)
         self._requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE)
         return queued.place
 
@@ -205,18 +153,18 @@ class SchedulingQueue:
             case Place.BACKOFF:
                 queued.info = pod
                 self._backoff.update(queued)
-            case Place.IN_FLIGHT:
-                self._update_in_flight(queued, pod)
+            case Place.IN_FLIGHT | Place.BINDING:
+                self._update_under_way(queued, pod)
             case _:
                 self._update_in_pool(queued, pod)
         return queued
 
     def delete(self, uid: str) -> None:
-        """The pod is gone; one that is in flight leaves when its attempt is over."""
+        """The pod is gone; one that is in flight or binding leaves when its attempt is over."""
         queued = self._pods.get(uid)
         if queued is None:
             return
-        if queued.place is Place.IN_FLIGHT:
+        if queued.place in _UNDER_WAY:
             queued.deleted = True
             return
         self._take_out(queued)
@@ -234,7 +182,7 @@ class SchedulingQueue:
                 continue
             if queued.place is Place.IN_FLIGHT:
                 self._in_flight.note(FORCE_ACTIVATE, None, queued.info)
-            elif queued.place is not Place.ACTIVE:
+            elif queued.place not in _ON_ITS_WAY:
                 self._to_active(queued, FORCE_ACTIVATE.label)
 
     # What happens around it.
@@ -270,8 +218,8 @@ class SchedulingQueue:
 
     def next_flush(self) -> int | None:
         """Return when a flush will have something to do; None if only an event can help."""
-        ends = [queued.enqueued_at for queued in self._pool if queued.place is Place.UNSCHEDULABLE]
-        late = min(ends) + self.timing.unschedulable_timeout + 1 if ends else None
+        oldest = self._pool.oldest()
+        late = None if oldest is None else oldest + self.timing.unschedulable_timeout + 1
         times = [time for time in (self._backoff.next_end(), late) if time is not None]
         return min(times, default=None)
 
@@ -324,7 +272,7 @@ class SchedulingQueue:
 
     def _judge_what_happened(self, queued: QueuedPod) -> Strategy:
         """Return what the events mean for a pod that came while it was in flight."""
-        if not (queued.rejected_by or queued.pending):
+        if queued.place is Place.BINDING or not (queued.rejected_by or queued.pending):
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         for one in self._in_flight.since(queued):
@@ -391,9 +339,17 @@ class SchedulingQueue:
             case Place.UNSCHEDULABLE | Place.GATED:
                 self._pool.remove(queued)
 
-    def _update_in_flight(self, queued: QueuedPod, pod: PodInfo) -> None:
+    def _let_go(self, queued: QueuedPod) -> None:
+        if queued.place is Place.BINDING:
+            del self._binding[queued.info.uid]
+        else:
+            self._in_flight.remove(queued)
+
+    def _update_under_way(self, queued: QueuedPod, pod: PodInfo) -> None:
         before = queued.info if queued.newer is None else queued.newer
         queued.newer, queued.deleted = pod, False
+        if queued.place is Place.BINDING:
+            return
         for event in pod_changes(before, pod):
             self._in_flight.note(event, before, pod)
 

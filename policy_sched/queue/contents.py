@@ -1,0 +1,87 @@
+"""Contents: what the scheduling queue holds, and the questions that can be asked about it.
+
+Nothing is moved here; `scheduling_queue` does that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from policy_sched.model.queued_pod import Place, QueuedPod
+from policy_sched.queue.backoff import Backoff, Timing
+from policy_sched.queue.heap import PodHeap, SortKey
+from policy_sched.queue.in_flight import InFlight
+from policy_sched.queue.pool import Pool
+
+_QUEUES: Final = ("active", "backoff", "unschedulable")
+
+
+class Contents:
+    """Pods that are not bound, each in exactly one place; ``timing`` is the queue's."""
+
+    def __init__(self, sort_key: Callable[[QueuedPod], SortKey], timing: Timing) -> None:
+        tickets = count(1)
+        self.timing = timing
+        self._pods: dict[str, QueuedPod] = {}
+        self._active = PodHeap(sort_key, tickets)
+        self._active_arrivals: Counter[str] = Counter()
+        self._backoff = Backoff(sort_key, tickets, timing)
+        self._pool = Pool(tickets)
+        self._in_flight = InFlight()
+        self._binding: dict[str, QueuedPod] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return the pod with that UID, wherever it is; None if it is not in the queue."""
+        return self._pods.get(uid)
+
+    def active(self) -> list[QueuedPod]:
+        """Return the pods that are ready, in the order in which they will be popped."""
+        return self._active.ordered()
+
+    def backoff(self) -> list[QueuedPod]:
+        """Return the pods that back off: rejected ones in order, then those that met errors."""
+        return list(self._backoff)
+
+    def unschedulable(self) -> list[QueuedPod]:
+        """Return the pods that wait for an event, in the order in which they came."""
+        return [queued for queued in self._pool if queued.place is Place.UNSCHEDULABLE]
+
+    def gated(self) -> list[QueuedPod]:
+        """Return the pods that PreEnqueue plugins keep out, in the order in which they came."""
+        return [queued for queued in self._pool if queued.place is Place.GATED]
+
+    def in_flight(self) -> list[QueuedPod]:
+        """Return the pods that were popped and are not permitted yet, in popping order."""
+        return list(self._in_flight.pods.values())
+
+    def binding(self) -> list[QueuedPod]:
+        """Return the pods that are permitted and whose binding takes time."""
+        return list(self._binding.values())
+
+    def idle(self) -> bool:
+        """Tell whether nothing can be popped before time goes on or something happens."""
+        return self._active.peek() is None and not (
+            self.timing.pop_from_backoff and self._backoff.has_early()
+        )
+
+    def incoming(self) -> Counter[tuple[str, str]]:
+        """Return how many pods came, by queue and cause (queue_incoming_pods_total)."""
+        found: Counter[tuple[str, str]] = Counter()
+        arrivals = (self._active_arrivals, self._backoff.arrivals, self._pool.arrivals)
+        for name, by_cause in zip(_QUEUES, arrivals, strict=True):
+            found.update({(name, cause): number for cause, number in by_cause.items()})
+        return found
+
+    def rejections(self) -> Counter[tuple[str, str]]:
+        """Return how many pods each plugin keeps from being bound, by plugin and profile."""
+        return Counter(
+            (plugin, queued.info.scheduler_name)
+            for queued in self._pods.values()
+            for plugin in queued.rejected_by | queued.pending
+        )

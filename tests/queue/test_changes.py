@@ -1,0 +1,79 @@
+"""Changes: what an update means for those who wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from policy_sched.model.events import ActionType
+from policy_sched.model.node import Node
+from policy_sched.queue.changes import node_changes, pod_changes
+from policy_sched.testing import make_node
+from tests.queue.pods import info
+
+LABEL = {"labels": {"a": "b"}}
+GATE, TWO = {"gates": ["x"]}, {"gates": ["x", "y"]}
+ANY = {"operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "labels"),
+    [
+        ({}, LABEL, ["UnschedulablePodUpdatePodLabel"]),
+        ({"cpu": "2"}, {"cpu": "1"}, ["UnschedulablePodUpdatePodScaleDown"]),
+        ({"cpu": "1"}, {"cpu": "2"}, ["UnschedulablePodUpdate"]),
+        ({"cpu": "1"}, {}, ["UnschedulablePodUpdatePodScaleDown"]),
+        (GATE, {}, ["UnschedulablePodUpdatePodSchedulingGatesEliminated"]),
+        (TWO, GATE, ["UnschedulablePodUpdate"]),
+        ({}, {"tolerations": [ANY]}, ["UnschedulablePodUpdatePodToleration"]),
+        ({}, {"annotations": {"a": "b"}}, ["UnschedulablePodUpdate"]),
+        ({}, {"node_selector": {"a": "b"}}, ["UnschedulablePodUpdate"]),
+        ({}, {}, ["UnschedulablePodUpdate"]),
+        (
+            GATE,
+            LABEL | {"annotations": {"a": "b"}},
+            [
+                "UnschedulablePodUpdatePodLabel",
+                "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+                "UnschedulablePodUpdate",
+            ],
+        ),
+        (LABEL | {"node_name": "n"}, {"node_name": "n"}, ["AssignedPodUpdatePodLabel"]),
+    ],
+)
+def test_an_update_of_a_pod_is_told_by_what_changed(
+    old: dict[str, Any], new: dict[str, Any], labels: list[str]
+) -> None:
+    """There is always at least one event; the names are kube-scheduler's."""
+    found = [event.label for event in pod_changes(info(**old), info(**new))]
+    assert found == labels
+
+
+@pytest.mark.parametrize(
+    ("new", "action"),
+    [
+        ({"cpu": "8"}, ActionType.UPDATE_NODE_ALLOCATABLE),
+        ({"labels": {"a": "b"}}, ActionType.UPDATE_NODE_LABEL),
+        ({"taints": ["a=b:NoSchedule"]}, ActionType.UPDATE_NODE_TAINT),
+        ({"unschedulable": True}, ActionType.UPDATE_NODE_TAINT),
+        ({"ready": False}, ActionType.UPDATE_NODE_CONDITION),
+        ({"annotations": {"a": "b"}}, ActionType.UPDATE_NODE_ANNOTATION),
+        ({"images": {"nginx": 1}}, ActionType.UPDATE_OTHER),
+    ],
+)
+def test_an_update_of_a_node_is_told_by_what_changed(
+    new: dict[str, Any], action: ActionType
+) -> None:
+    """A cordon counts as a taint; what no event is about is an update."""
+    capacity = {"cpu": "4", "memory": "32Gi", "pods": 110}
+    events = node_changes(make_node(capacity=capacity), make_node(capacity=capacity, **new))
+    assert [event.action for event in events] == [action]
+
+
+def test_a_heartbeat_is_no_event() -> None:
+    """A node that differs in nothing that anybody reads wakes nobody."""
+    node: Node = make_node()
+    later = replace(node, metadata=replace(node.metadata, resource_version="2"))
+    assert node_changes(node, later) == ()

@@ -1,0 +1,88 @@
+"""The heap: smallest key first, equal keys in turn, and what was removed never comes."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.queue.heap import SWEEP_FROM, PodHeap
+from tests.queue.pods import names, queued
+
+
+def by_priority(pod: QueuedPod) -> tuple[int]:
+    return (-pod.info.priority,)
+
+
+def empty_heap() -> PodHeap:
+    return PodHeap(by_priority, count(1))
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), max_size=30))
+def test_what_stays_leaves_in_the_order_of_a_stable_sort(pods: list[tuple[int, bool]]) -> None:
+    """Whatever is removed in between is never seen again."""
+    heap = empty_heap()
+    all_pods = [queued(f"p{i}", priority=priority) for i, (priority, _) in enumerate(pods)]
+    for pod in all_pods:
+        heap.push(pod)
+    kept = [pod for pod, (_, stays) in zip(all_pods, pods, strict=True) if stays]
+    for pod, (_, stays) in zip(all_pods, pods, strict=True):
+        if not stays:
+            heap.remove(pod)
+    expected = sorted(kept, key=by_priority)
+    assert len(heap) == len(kept)
+    assert heap.ordered() == expected
+    assert [heap.pop() for _ in kept] == expected
+    assert heap.pop() is None
+    assert heap.peek() is None
+
+
+def test_an_updated_pod_finds_its_new_place() -> None:
+    """The old entry is skipped; the pod leaves once."""
+    heap = empty_heap()
+    low, high = queued("a", priority=0), queued("b", priority=5)
+    heap.push(low)
+    heap.push(high)
+    low.info = queued("a", priority=9).info
+    heap.update(low)
+    assert names(heap.ordered()) == ["a", "b"]
+    assert heap.peek() is low
+    assert [heap.pop(), heap.pop(), heap.pop()] == [low, high, None]
+
+
+def test_stale_entries_are_swept_out() -> None:
+    """The heap never holds many more entries than pods."""
+    heap = empty_heap()
+    pods = [queued(f"p{i}") for i in range(4 * SWEEP_FROM)]
+    for pod in pods:
+        heap.push(pod)
+    for pod in pods[1:]:
+        heap.remove(pod)
+    assert len(heap._entries) <= SWEEP_FROM + 1
+    assert heap.pop() is pods[0]
+
+
+def test_another_key_orders_what_is_there() -> None:
+    """Equal keys still leave in the order in which they came."""
+    heap = empty_heap()
+    for name, priority in (("b", 2), ("a", 1), ("c", 1)):
+        heap.push(queued(name, priority=priority))
+    heap.rekey(lambda pod: (pod.info.priority,))
+    assert names(heap.ordered()) == ["a", "c", "b"]
+
+
+def test_a_pod_can_go_from_one_heap_to_another_and_back() -> None:
+    """Heaps that share their tickets never mistake an old entry for a new one."""
+    tickets = count(1)
+    one, other = PodHeap(by_priority, tickets), PodHeap(by_priority, tickets)
+    pod = queued()
+    one.push(pod)
+    one.remove(pod)
+    other.push(pod)
+    assert one.pop() is None
+    other.remove(pod)
+    one.push(pod)
+    assert other.pop() is None
+    assert one.pop() is pod
