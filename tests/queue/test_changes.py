@@ -67,7 +67,7 @@ def test_an_update_of_a_node_is_told_by_what_changed(
     new: dict[str, Any], action: ActionType
 ) -> None:
     """A cordon counts as a taint; what no event is about is an update."""
-    capacity = {"cpu": "4", "memory": "32Gi", "pods": 110}
+    capacity: dict[str, str | int | float] = {"cpu": "4", "memory": "32Gi", "pods": 110}
     events = node_changes(make_node(capacity=capacity), make_node(capacity=capacity, **new))
     assert [event.action for event in events] == [action]
 

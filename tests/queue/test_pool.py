@@ -39,8 +39,13 @@ def test_pods_of_concerned_groups_come_in_turn() -> None:
 def test_each_group_is_asked_about_once() -> None:
     """A thousand pods rejected alike are one question."""
     asked: list[Rejection] = []
+
+    def concerned(rejection: Rejection) -> bool:
+        asked.append(rejection)
+        return False
+
     pool = pool_of(*(waiting(f"p{i}", "x") for i in range(1000)))
-    pool.of_groups(lambda rejection: bool(asked.append(rejection)))
+    pool.of_groups(concerned)
     assert asked == [Rejection("default-scheduler", frozenset({"x"}), frozenset(), "")]
 
 

@@ -1,0 +1,358 @@
+"""The queue: what moves a pod from one place to another, and where it goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.model.events import (
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    POLICY_RELOAD,
+    UNSCHEDULABLE_TIMEOUT,
+)
+from policy_sched.model.queued_pod import NOBODY, Place, QueuedPod
+from policy_sched.queue.backoff import SECOND, Timing
+from policy_sched.queue.places import PlaceError
+from policy_sched.queue.scheduling_queue import SchedulingQueue
+from policy_sched.testing import FakeClock
+from tests.queue.pods import NOWHERE, gates, hint_table, info, make_queue, names
+
+ROOM, PICKY, DEAF = (frozenset({name}) for name in ("Room", "Picky", "Deaf"))
+
+
+def popped(queue: SchedulingQueue, name: str = "p", **fields: object) -> QueuedPod:
+    """Add a pod and pop it."""
+    queue.add(info(name, **fields))
+    pod = queue.pop()
+    assert pod is not None
+    return pod
+
+
+def rejected(queue: SchedulingQueue, plugins: frozenset[str], name: str = "p") -> QueuedPod:
+    """Add a pod, pop it and bring it back as one that plugins rejected."""
+    pod = popped(queue, name)
+    queue.put_back(pod, plugins)
+    return pod
+
+
+class TestPopping:
+    """Who goes next."""
+
+    def test_the_most_important_pod_goes_first(self) -> None:
+        """Equal pods go in the order in which they came."""
+        queue = make_queue()
+        for name, priority in (("a", 0), ("b", 5), ("c", 5), ("d", 9)):
+            queue.add(info(name, priority=priority))
+        assert names(queue.active()) == ["d", "b", "c", "a"]
+        assert [pod.info.name for pod in iter(queue.pop, None)] == ["d", "b", "c", "a"]
+
+    def test_a_popped_pod_is_in_flight_until_it_is_done(self) -> None:
+        """Each pop counts an attempt; what rejected the pod before is forgotten."""
+        queue = make_queue()
+        pod = popped(queue)
+        assert (pod.attempts, names(queue.in_flight())) == (1, ["p"])
+        queue.done(pod.info.uid)
+        assert (len(queue), pod.place, queue.in_flight()) == (0, Place.OUT, [])
+
+    def test_a_pod_that_backs_off_is_taken_when_nothing_else_is_ready(self) -> None:
+        """Only one that plugins rejected, and only if the queue is told to."""
+        for early in (True, False):
+            queue = make_queue(timing=Timing(pop_from_backoff=early))
+            pod = rejected(queue, DEAF)
+            queue.activate([pod.info.uid])
+            pod = queue.pop() or pod
+            queue.put_back(pod, ROOM)
+            queue.move(NODE_ADD, None, "n")
+            assert names(queue.backoff()) == ["p"]
+            assert queue.idle() is not early
+            assert (queue.pop() is pod) is early
+        assert queue.incoming()["active", "PopFromBackoffQ"] == 0
+
+    def test_done_is_only_for_pods_under_way(self) -> None:
+        """Somebody else's binding does not take a pod out of the queue behind its back."""
+        queue = make_queue()
+        queue.add(info("p"))
+        queue.done("default/p")
+        queue.done("default/unknown")
+        assert names(queue.active()) == ["p"]
+
+
+class TestComingBack:
+    """An attempt in vain."""
+
+    def test_rejected_pods_wait_for_an_event(self) -> None:
+        """Nothing happened while it was decided, so trying again would end as before."""
+        queue = make_queue()
+        pod = rejected(queue, ROOM)
+        assert names(queue.unschedulable()) == ["p"]
+        assert (pod.unschedulable_count, pod.consecutive_errors, pod.rejected_by) == (1, 0, ROOM)
+        assert queue.rejections() == {("Room", "default-scheduler"): 1}
+
+    def test_errors_are_tried_again_after_their_backoff(self) -> None:
+        """No event is waited for; rejections and errors are counted apart."""
+        queue = make_queue()
+        pod = popped(queue)
+        assert queue.put_back(pod) is Place.BACKOFF
+        assert (pod.unschedulable_count, pod.consecutive_errors) == (0, 1)
+
+    @pytest.mark.parametrize(
+        ("plugins", "pending", "place"),
+        [
+            (ROOM, NOBODY, Place.BACKOFF),
+            (PICKY, NOBODY, Place.UNSCHEDULABLE),
+            (NOBODY, ROOM, Place.ACTIVE),
+        ],
+    )
+    def test_events_in_the_meantime_are_not_lost(
+        self, plugins: frozenset[str], pending: frozenset[str], place: Place
+    ) -> None:
+        """A node that came while the pod was decided may help it."""
+        queue = make_queue()
+        pod = popped(queue)
+        queue.move(NODE_ADD, None, "n")
+        assert queue.put_back(pod, plugins, pending) is place
+
+    def test_what_was_true_before_the_pop_is_no_news(self) -> None:
+        """The attempt has seen the node."""
+        queue = make_queue()
+        other = popped(queue, "other")
+        queue.add(info("p"))
+        queue.move(NODE_ADD, None, "n")
+        pod = queue.pop()
+        assert pod is not None
+        assert queue.put_back(pod, ROOM) is Place.UNSCHEDULABLE
+        assert queue.put_back(other, ROOM) is Place.BACKOFF
+
+    def test_a_pod_that_was_permitted_is_tried_again_whoever_rejected_it(self) -> None:
+        """No event is kept for a binding that takes time, so none can be missed."""
+        queue = make_queue()
+        pod = popped(queue)
+        queue.begin_binding(pod)
+        assert (names(queue.binding()), queue.in_flight()) == (["p"], [])
+        assert queue.put_back(pod, DEAF) is Place.BACKOFF
+        assert queue.binding() == []
+
+    def test_only_pods_under_way_come_back(self) -> None:
+        """Whoever brings back another one has lost track."""
+        queue = make_queue()
+        pod = queue.add(info("p"))
+        with pytest.raises(PlaceError, match="pod default/p comes back, but is ACTIVE"):
+            queue.put_back(pod)
+        with pytest.raises(PlaceError):
+            queue.begin_binding(pod)
+
+
+class TestMeantime:
+    """Updates and deletions while a pod is under way."""
+
+    @pytest.mark.parametrize("binding", [False, True])
+    def test_a_deleted_pod_does_not_come_back(self, binding: bool) -> None:
+        """It leaves when its attempt is over."""
+        queue = make_queue()
+        pod = popped(queue)
+        if binding:
+            queue.begin_binding(pod)
+        queue.delete(pod.info.uid)
+        assert queue.get(pod.info.uid) is pod
+        assert queue.put_back(pod, ROOM) is Place.OUT
+        assert len(queue) == 0
+
+    @pytest.mark.parametrize("binding", [False, True])
+    def test_an_updated_pod_comes_back_in_its_newer_form(self, binding: bool) -> None:
+        """The attempt itself goes on with the pod that it began with."""
+        queue = make_queue()
+        pod = popped(queue)
+        before = pod.info
+        if binding:
+            queue.begin_binding(pod)
+        queue.update(info("p", labels={"a": "b"}))
+        assert pod.info is before
+        queue.put_back(pod, ROOM)
+        assert pod.info.labels == {"a": "b"}
+
+    def test_its_own_change_can_be_what_it_waited_for(self) -> None:
+        """The change is an event like others."""
+        queue = make_queue()
+        pod = popped(queue)
+        queue.update(info("p", labels={"a": "b"}))
+        assert queue.put_back(pod, frozenset({"Self"})) is Place.BACKOFF
+
+    def test_a_pod_that_was_deleted_and_made_again_is_there(self) -> None:
+        """The later news counts."""
+        queue = make_queue()
+        pod = popped(queue)
+        queue.delete(pod.info.uid)
+        queue.update(info("p", labels={"a": "b"}))
+        assert queue.put_back(pod, ROOM) is Place.UNSCHEDULABLE
+
+
+class TestGates:
+    """PreEnqueue."""
+
+    def test_a_gated_pod_waits_outside_until_its_gates_are_gone(self) -> None:
+        """The update that opens the last gate makes it ready."""
+        queue = make_queue()
+        pod = queue.add(info("p", gates=["g"]))
+        assert (names(queue.gated()), queue.pop(), pod.gated_by) == (["p"], None, "Gates")
+        queue.update(info("p", gates=["g"], labels={"a": "b"}))
+        assert names(queue.gated()) == ["p"]
+        queue.update(info("p"))
+        assert (names(queue.active()), pod.gated_by) == (["p"], "")
+
+    def test_activating_does_not_open_gates(self) -> None:
+        """A gate is stronger than another plugin's wish."""
+        queue = make_queue()
+        queue.add(info("p", gates=["g"]))
+        queue.activate(["default/p", "default/unknown"])
+        assert names(queue.gated()) == ["p"]
+
+    def test_a_pod_may_be_gated_after_an_attempt(self) -> None:
+        """It is asked about anew whenever it is to become ready."""
+        queue = make_queue()
+        pod = popped(queue)
+        queue.update(info("p", gates=["g"]))
+        assert queue.put_back(pod) is Place.GATED
+
+
+class TestEvents:
+    """What wakes whom."""
+
+    def test_an_event_makes_ready_whom_it_may_help(self) -> None:
+        """After their backoff; the others stay."""
+        clock = FakeClock()
+        queue = make_queue(clock)
+        for name, plugins in (("a", ROOM), ("b", DEAF), ("c", PICKY)):
+            rejected(queue, plugins, name)
+        queue.move(NODE_ADD, None, "n")
+        assert names(queue.backoff()) == ["a"]
+        assert names(queue.unschedulable()) == ["b", "c"]
+        clock.advance(10)
+        rejected(queue, ROOM, "d")
+        clock.advance(10)
+        queue.move(ASSIGNED_POD_DELETE, None, None)
+        assert "d" in names(queue.active())
+
+    def test_one_pod_can_be_left_where_it_is(self) -> None:
+        """A pod is not woken by the room that it left itself."""
+        queue = make_queue()
+        rejected(queue, ROOM, "a")
+        rejected(queue, ROOM, "b")
+        queue.move(ASSIGNED_POD_DELETE, None, None, but="default/a")
+        assert (names(queue.unschedulable()), names(queue.backoff())) == (["a"], ["b"])
+
+    def test_what_nobody_listens_to_moves_nobody(self) -> None:
+        """And nobody in flight hears of it."""
+        queue = make_queue()
+        pod = popped(queue)
+        queue.move(NOWHERE, None, None)
+        assert queue.put_back(pod, ROOM) is Place.UNSCHEDULABLE
+
+    def test_activating_makes_ready_at_once(self) -> None:
+        """No backoff; a pod in flight is tried again when it comes back."""
+        queue = make_queue()
+        rejected(queue, DEAF, "a")
+        flying = popped(queue, "b")
+        queue.activate(["default/a", "default/b"])
+        assert names(queue.active()) == ["a"]
+        assert queue.put_back(flying, DEAF) is Place.BACKOFF
+
+    def test_activating_a_binding_pod_changes_nothing(self) -> None:
+        """It comes back by itself if it has to."""
+        queue = make_queue()
+        pod = popped(queue)
+        queue.begin_binding(pod)
+        queue.activate([pod.info.uid])
+        assert pod.place is Place.BINDING
+
+
+class TestTime:
+    """What happens by itself."""
+
+    def test_a_flush_makes_ready_whose_backoff_is_over(self) -> None:
+        """The queue says when."""
+        clock = FakeClock()
+        queue = make_queue(clock)
+        queue.put_back(popped(queue))
+        assert queue.next_flush() == 2 * SECOND
+        clock.ns = 2 * SECOND - 1
+        queue.flush_backoff()
+        assert queue.active() == []
+        clock.ns = 2 * SECOND
+        queue.flush_backoff()
+        assert names(queue.active()) == ["p"]
+        assert queue.next_flush() is None
+
+    def test_nobody_waits_for_an_event_for_longer_than_five_minutes(self) -> None:
+        """Whoever was forgotten is tried again."""
+        clock = FakeClock()
+        queue = make_queue(clock)
+        rejected(queue, DEAF)
+        due = queue.next_flush()
+        assert due == 300 * SECOND + 1
+        clock.ns = due - 1
+        queue.flush_unschedulable()
+        assert names(queue.unschedulable()) == ["p"]
+        clock.ns = due
+        queue.flush_unschedulable()
+        assert names(queue.active()) == ["p"]
+        assert queue.incoming()["active", UNSCHEDULABLE_TIMEOUT.label] == 1
+
+
+class TestReload:
+    """Other policies."""
+
+    def test_pods_that_may_hope_are_tried_again(self) -> None:
+        """After their backoff, as after any event; the others stay untouched."""
+        queue = make_queue()
+        for name, plugins in (("a", DEAF), ("b", PICKY)):
+            rejected(queue, plugins, name)
+        queue.reload(gates, hint_table(), helps=lambda pod: pod.rejected_by == DEAF)
+        assert (names(queue.backoff()), names(queue.unschedulable())) == (["a"], ["b"])
+        assert queue.incoming()["backoff", POLICY_RELOAD.label] == 1
+
+    def test_another_order_holds_for_what_is_ready(self) -> None:
+        """The next pop follows the new key."""
+        queue = make_queue()
+        for name, priority in (("a", 1), ("b", 2)):
+            queue.add(info(name, priority=priority))
+        queue.reload(gates, hint_table(), sort_key=lambda pod: (pod.info.priority,))
+        assert names(queue.active()) == ["a", "b"]
+
+    def test_other_gates_are_asked_about_pods_that_are_ready(self) -> None:
+        """Of the profiles whose PreEnqueue plugins are others now."""
+        queue = make_queue()
+        queue.add(info("p"))
+        queue.reload(lambda _pod, _first: "New", hint_table(), regate=["other"])
+        assert names(queue.active()) == ["p"]
+        queue.reload(lambda _pod, _first: "New", hint_table(), regate=["default-scheduler"])
+        assert names(queue.gated()) == ["p"]
+        queue.reload(gates, hint_table())
+        assert names(queue.active()) == ["p"]
+
+    def test_a_pod_in_flight_is_judged_by_the_new_policies(self) -> None:
+        """It was decided by the old ones, which may have been what was wrong."""
+        queue = make_queue()
+        pod = popped(queue)
+        queue.reload(gates, hint_table())
+        assert queue.put_back(pod, DEAF) is Place.BACKOFF
+
+
+def test_adding_again_is_an_update() -> None:
+    """No pod is in the queue twice."""
+    queue = make_queue()
+    queue.add(info("p"))
+    queue.add(info("p", priority=3))
+    assert len(queue) == 1
+    first = queue.pop()
+    assert first is not None
+    assert first.info.priority == 3
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_deleted_pod_is_gone_from_wherever_it_was(gated: bool) -> None:
+    """Deleting twice is no error."""
+    queue = make_queue()
+    queue.add(info("p", gates=["g"] if gated else []))
+    queue.delete("default/p")
+    queue.delete("default/p")
+    assert (len(queue), queue.pop()) == (0, None)
