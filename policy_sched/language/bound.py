@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import NO_GROUP, Cycle, PodGroup
 from policy_sched.language.faults import Failure, RuleError, Some
 from policy_sched.language.judging import BoundUnit, Codes, judge, reversed_key
+from policy_sched.language.life_cycle import BoundLifeCycle
 from policy_sched.language.normalizers import FAILED, NORMALIZERS, normalized
 from policy_sched.language.normalizing import by_expression
 from policy_sched.language.runtime import Runtime
@@ -62,6 +63,8 @@ class BoundPolicy:
             2 * i + 2 for i, rule in enumerate(sections.rules) if rule.on_error == "Abort"
         ]
         self._score = bound(sections.score.unit) if sections.score else None
+        self.life = BoundLifeCycle(sections.life, table)
+        """What follows the choice of a node."""
         expression = sections.score.expression if sections.score else None
         self._normalizer = bound(expression)
 
@@ -106,11 +109,11 @@ class BoundPolicy:
             return gate.message or f"rule {gate.name}: {words.message}"
         return str(words)
 
-    def queue_key(self, queued: QueuedPod) -> tuple[Any, ...]:
+    def queue_key(self, queued: QueuedPod, group: PodGroup = NO_GROUP) -> tuple[Any, ...]:
         """Return the sort keys of a queued pod: less comes first. A key that fails is 0."""
         if self._keys is None:
             return ()
-        out = self._keys.functions.scalar(queued.info, Cycle(queued=queued), 0)
+        out = self._keys.functions.scalar(queued.info, Cycle(queued=queued, pod_group=group), 0)
         keys = []
         roots = self._keys.unit.roots
         for root, descending in zip(roots, self._sections.descending, strict=True):

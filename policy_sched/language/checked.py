@@ -57,6 +57,25 @@ class CheckedScore:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedStep:
+    """A section that is one rule, such as ``reserve``; ``permit`` also has a time-out."""
+
+    expression: Checked
+    message: str = ""
+    message_expression: Checked | None = None
+    on_error: str | None = None
+    timeout: Checked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRequeue:
+    """The ``requeue`` section."""
+
+    hint: Checked | None = None
+    every: Checked | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedPolicy:
     """A policy without a mistake that types and names can show.
 
@@ -76,3 +95,9 @@ class CheckedPolicy:
     pre_filter: CheckedPreFilter | None = None
     filter: tuple[CheckedRule, ...] = ()
     score: CheckedScore | None = None
+    reserve: CheckedStep | None = None
+    permit: CheckedStep | None = None
+    pre_bind: CheckedStep | None = None
+    bind: CheckedStep | None = None
+    post_bind: CheckedStep | None = None
+    requeue: CheckedRequeue | None = None

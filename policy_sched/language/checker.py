@@ -17,8 +17,10 @@ from policy_sched.language.checked import (
     CheckedKey,
     CheckedPolicy,
     CheckedPreFilter,
+    CheckedRequeue,
     CheckedRule,
     CheckedScore,
+    CheckedStep,
 )
 from policy_sched.language.checker_definitions import check_definitions
 from policy_sched.language.checker_expressions import check_tree
@@ -27,7 +29,13 @@ from policy_sched.language.environment import ANY, SECTIONS, Section
 from policy_sched.language.params import params_type
 from policy_sched.language.parser import parse
 from policy_sched.language.scope import Definitions
-from policy_sched.language.sources import PolicySource, RuleSource, ScoreSource, Text
+from policy_sched.language.sources import (
+    PolicySource,
+    RuleSource,
+    ScoreSource,
+    StepSource,
+    Text,
+)
 from policy_sched.language.typed import Core
 from policy_sched.language.types import ERROR
 
@@ -64,6 +72,17 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
         ),
         filter=check.rules(source.filter, "filter"),
         score=None if source.score is None else check.score(source.score),
+        reserve=check.step(source.reserve, "reserve", "reserve"),
+        permit=check.step(source.permit, "permit", "permit.allow"),
+        pre_bind=check.step(source.pre_bind, "preBind", "preBind"),
+        bind=check.step(source.bind, "bind", "bind"),
+        post_bind=check.step(source.post_bind, "postBind", "postBind"),
+        requeue=None
+        if source.requeue is None
+        else CheckedRequeue(
+            check.optional(source.requeue.hint, "requeue.hint"),
+            check.optional(source.requeue.every, "requeue.every"),
+        ),
     )
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
@@ -166,6 +185,17 @@ class _Checker:
         if expression is None or resolvable is None:
             return None
         return CheckedRule(expression, rule.message, message, reasons, resolvable, rule.on_error)
+
+    def step(self, step: StepSource | None, section: str, value: str) -> CheckedStep | None:
+        """Check a section that is one rule, which is the section ``value``."""
+        if step is None:
+            return None
+        expression = self.text(step.expression, value)
+        message = self.optional(step.message_expression, f"{section}.messageExpression")
+        timeout = self.optional(step.timeout, f"{section}.timeout")
+        if expression is None:
+            return None
+        return CheckedStep(expression, step.message, message, step.on_error, timeout)
 
     def score(self, score: ScoreSource) -> CheckedScore | None:
         expression = self.text(score.expression, "score")

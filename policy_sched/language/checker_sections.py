@@ -9,10 +9,12 @@ from policy_sched.language.type_text import RAW
 from policy_sched.language.typed import Core
 from policy_sched.language.types import (
     DOUBLE,
+    DURATION,
     ERROR,
     INT,
     RESOURCES,
     SELECTOR,
+    STRING,
     UNKNOWN,
     ListType,
     MapType,
@@ -36,6 +38,9 @@ def check_result(tree: Core, section: Section, scope: Scope) -> Core:
     hint = _hint(kind, section)
     if "message" in section.name.lower():
         return scope.wrong("PS306", tree.span, f"a message must be string, found {kind}", hint)
+    if section.name == "postBind":
+        message = f"postBind must be string, the note of an event, found {kind}"
+        return scope.wrong("PS306", tree.span, message, hint)
     if _is_compound(kind):
         message = f"{section.name} must be {section.expected}, found {kind}"
         return scope.wrong("PS305", tree.span, message, hint)
@@ -69,4 +74,8 @@ def _hint(kind: Type, section: Section) -> str:
         return "ask .exists(x, ...), .all(x, ...) or .size() > 0"
     if kind == INT and section.expected == "bool":
         return "compare it, such as `> 0`"
+    if section.results == (DURATION,):
+        return 'write it with its unit, such as 90s or duration("90s")'
+    if section.results == (STRING,) and kind in (INT, DOUBLE):
+        return "write string(...)"
     return ""

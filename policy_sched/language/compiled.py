@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from policy_sched.language.generate import Program
 from policy_sched.language.ir import KINDS, Site
@@ -75,6 +77,44 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A rule that runs after a node was chosen, for that node: ``reserve``, ``permit`` and so on.
+
+    ``explain`` computes the message where it is not constant, ``timeout`` how long ``permit``
+    lets a pod wait, in ns; without it the pod does not wait.
+    """
+
+    name: str
+    unit: Unit
+    message: str
+    explain: Unit | None
+    on_error: str
+    timeout: Unit | None = None
+
+    @property
+    def reads(self) -> Reads:
+        """What decides, the wording of the message included."""
+        parts = (self.unit, self.explain, self.timeout)
+        return reduce(or_, (part.reads for part in parts if part is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class LifeCycle:
+    """What a policy says after a node was chosen, and when a pod that it rejected is tried again.
+
+    ``hint`` is asked of events in place of what the rules read. ``every`` is in ns; 0: never.
+    """
+
+    reserve: Step | None = None
+    permit: Step | None = None
+    pre_bind: Step | None = None
+    bind: Step | None = None
+    post_bind: Step | None = None
+    hint: Unit | None = None
+    every: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Sections:
     """The units of a policy, by section; what the policy has not is None or empty."""
 
@@ -88,3 +128,4 @@ class Sections:
     filter: Unit | None = None
     rules: tuple[FilterRule, ...] = field(default=())
     score: Score | None = None
+    life: LifeCycle = LifeCycle()

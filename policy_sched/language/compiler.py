@@ -6,16 +6,24 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language.abstract import Abstract, Opt, Val
-from policy_sched.language.checked import Checked, CheckedPolicy, CheckedRule, CheckedScore
+from policy_sched.language.abstract import Abstract, Opt, Static, Val
+from policy_sched.language.checked import (
+    Checked,
+    CheckedPolicy,
+    CheckedRule,
+    CheckedScore,
+    CheckedStep,
+)
 from policy_sched.language.checker import diagnostic
 from policy_sched.language.codes import Problem
 from policy_sched.language.compiled import (
     FilterRule,
     GateRule,
+    LifeCycle,
     Root,
     Score,
     Sections,
+    Step,
     Unit,
 )
 from policy_sched.language.generate import generate
@@ -61,13 +69,14 @@ class PolicyCompiler:
             descending=tuple(key.order == "Descending" for key in policy.queue_sort),
             node_names=self._unit([names] if names else ()),
             pre_filter_message=before.message if before else "",
-            filter=self._unit([rule.expression for rule in policy.filter]),
+            filter=self._unit([rule.expression for rule in policy.filter], keeps=True),
             rules=tuple(
                 rule
                 for i, checked in enumerate(policy.filter)
                 if (rule := self._filter_rule(i, checked)) is not None
             ),
             score=self._score(policy.score) if policy.score else None,
+            life=self._life_cycle(),
         )
 
     # Expressions.
@@ -94,12 +103,12 @@ class PolicyCompiler:
             return self._low.val(value)
         return self._low.plain(value)
 
-    def _unit(self, checked: Sequence[Checked]) -> Unit | None:
+    def _unit(self, checked: Sequence[Checked], *, keeps: bool = False) -> Unit | None:
         values = [self._lowered(one) for one in checked]
         found = [value for value in values if value is not None]
         if not found or len(found) != len(values):
             return None
-        return make_unit(self._low, found)
+        return make_unit(self._low, found, keeps=keeps)
 
     # Sections.
 
@@ -131,6 +140,41 @@ class PolicyCompiler:
         error = rule.on_error or "Reject"
         return FilterRule(name, rule.message, constant, explain, listed, error)
 
+    def _life_cycle(self) -> LifeCycle:
+        policy, requeue = self.policy, self.policy.requeue
+        return LifeCycle(
+            reserve=self._step("reserve", policy.reserve),
+            permit=self._step("permit", policy.permit),
+            pre_bind=self._step("preBind", policy.pre_bind),
+            bind=self._step("bind", policy.bind),
+            post_bind=self._step("postBind", policy.post_bind),
+            hint=self._unit([requeue.hint] if requeue and requeue.hint else ()),
+            every=self._every(requeue.every) if requeue and requeue.every else 0,
+        )
+
+    def _step(self, section: str, step: CheckedStep | None) -> Step | None:
+        if step is None:
+            return None
+        unit = self._unit([step.expression])
+        explain = self._unit([step.message_expression] if step.message_expression else ())
+        timeout = self._unit([step.timeout] if step.timeout else ())
+        name = f"{self.policy.name}.{section}"
+        if unit is None:
+            return None
+        return Step(name, unit, step.message, explain, step.on_error or "Abort", timeout)
+
+    def _every(self, checked: Checked) -> int:
+        value = self._attempt(checked, lambda: self._low.lower(checked.core, {}))
+        if not isinstance(value, Static):
+            if value is not None:
+                message = "how often a pod is tried again has to be known when the policy is loaded"
+                self._problem(checked, "PS510", message)
+            return 0
+        every = int(value.value)
+        if every <= 0:
+            self._problem(checked, "PS012", "a pod cannot be tried again all the time", "write 1m")
+        return every
+
     def _score(self, score: CheckedScore) -> Score | None:
         value = self._attempt(score.expression, lambda: self._raw_score(score.expression))
         if value is None:
@@ -152,7 +196,7 @@ class PolicyCompiler:
             self._problem(
                 score.expression, "PS510", "onError: Abort of a score is not supported yet"
             )
-        unit = make_unit(self._low, [value])
+        unit = make_unit(self._low, [value], keeps=True)
         return Score(unit, found, name, expression)
 
     def _raw_score(self, checked: Checked) -> Val:
@@ -186,8 +230,8 @@ class PolicyCompiler:
         self._refused(checked, Refusal(code, message, checked.core.span, hint))
 
 
-def make_unit(low: Lowering, values: Sequence[Val]) -> Unit:
-    """Return the unit that computes ``values``."""
+def make_unit(low: Lowering, values: Sequence[Val], *, keeps: bool = False) -> Unit:
+    """Return the unit that computes ``values``; ``keeps``: often, and of all rows."""
     ops: list[Op] = []
     roots: list[Root] = []
     for value in values:
@@ -198,7 +242,7 @@ def make_unit(low: Lowering, values: Sequence[Val]) -> Unit:
             ops.append(value.err)
         roots.append(Root(len(ops) - (1 if error is None else 2), error))
     return Unit(
-        generate(ops),
+        generate(ops, low.build if keeps else None),
         tuple(roots),
         find_reads(ops),
         tuple(low.build.sites),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
+from policy_sched.language.node_facts import NodeFacts
+from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 
 
@@ -18,9 +21,27 @@ class PodGroup:
     waiting: int = 0
 
 
+NO_GROUP: Final = PodGroup()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change in the cluster: its kind of object, what was done, and the object if it is told."""
+
+    kind: str = ""
+    action: str = ""
+    old_node: NodeFacts | None = None
+    new_node: NodeFacts | None = None
+    old_pod: PodInfo | None = None
+    new_pod: PodInfo | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One attempt. ``now`` is in ns since 1970, and the same for every node."""
+    """One attempt. ``now`` is in ns since 1970, and the same for every node.
+
+    ``event`` is what a ``requeue`` hint is asked about.
+    """
 
     now: int = 0
     queued: QueuedPod | None = None
@@ -29,3 +50,4 @@ class Cycle:
     feasible_nodes: int = 0
     preempting: bool = False
     pod_group: PodGroup = field(default_factory=PodGroup)
+    event: Event = field(default_factory=Event)

@@ -126,6 +126,7 @@ _EVERYWHERE: Final = frozenset({"params", "variables", "pod", "namespaceObject"}
 _BASE: Final = _EVERYWHERE | {"now"}
 _CYCLE: Final = _BASE | {"cluster", "cycle", "podGroup"}
 _NODE: Final = _CYCLE | {"node"}
+_CHOSEN: Final = _BASE | {"node", "cluster", "podGroup"}
 
 _SECTIONS: Final = (
     Section("matchConditions", _BASE | {"cluster"}, (BOOL,), "bool"),
@@ -150,6 +151,17 @@ _SECTIONS: Final = (
     Section("score", _NODE, (INT, DOUBLE), "int or double"),
     Section("score.matchConditions", _BASE | {"cluster"}, (BOOL,), "bool"),
     Section("score.normalize", _NODE | {"score", "scores"}, (INT, DOUBLE), "int or double"),
+    Section("reserve", _CHOSEN, (BOOL,), "bool"),
+    Section("reserve.messageExpression", _CHOSEN, (STRING,), "string"),
+    Section("permit.allow", _CHOSEN, (BOOL,), "bool"),
+    Section("permit.timeout", _CHOSEN, (DURATION,), "duration"),
+    Section("permit.messageExpression", _CHOSEN, (STRING,), "string"),
+    Section("preBind", _CHOSEN, (BOOL,), "bool"),
+    Section("preBind.messageExpression", _CHOSEN, (STRING,), "string"),
+    Section("bind", _CHOSEN, (BOOL,), "bool"),
+    Section("postBind", _CHOSEN, (STRING,), "string"),
+    Section("requeue.hint", _BASE | {"event"}, (BOOL,), "bool"),
+    Section("requeue.every", frozenset({"params", "variables"}), (DURATION,), "duration"),
 )
 SECTIONS: Final[dict[str, Section]] = {section.name: section for section in _SECTIONS}
 _ALL_VISIBLE: Final = frozenset.union(*(s.visible for s in _SECTIONS))
@@ -163,7 +175,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "victims": "preemption",
     "pdbViolations": "preemption",
     "placement": "placement",
-    "event": "requeue",
 }
 #: What of `podGroup` stays the same while a pod waits in the queue.
 STABLE_GROUP_FIELDS: Final = frozenset({"name", "minCount"})

@@ -38,6 +38,7 @@ _OBJECTS = {
     "podGroup": ("of_ctx", "pod_group"),
     "queue": ("of_ctx", "queued"),
     "cycle": ("ctx", None),
+    "event": ("of_ctx", "event"),
     "now": ("of_ctx", "now"),
     "score": ("score", None),
     "scores": ("scores", None),

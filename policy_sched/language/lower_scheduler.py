@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.language.abstract import Abstract, NodeMap, Static, Val
+from policy_sched.language.abstract import Abstract, NodeMap, NodeRecord, Static, Val
 from policy_sched.language.ir import NO_SUCH_KEY, Op
 from policy_sched.language.kernels_scheduler import (
     has_preferred,
@@ -42,13 +42,21 @@ def _affinity_parts(low: Lowering, pod: Abstract) -> tuple[Val, Val]:
     )
 
 
-def _matches_affinity(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
+def _asked_about(value: Abstract, span: Span) -> None:
+    """Refuse any other node than the one that is asked about: its columns are read."""
+    if not isinstance(value, NodeRecord):
+        raise Refusal("PS510", "this is only supported of `node` itself yet", span)
+
+
+def _matches_affinity(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    _asked_about(args[1], span)
     affinity, selector = _affinity_parts(low, args[0])
     op = low.node_op("affinity", affinity.op, selector.op, rep="b")
     return Val(op, low.first(affinity.err, selector.err), BOOL, BOOLS)
 
 
-def _preference(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
+def _preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    _asked_about(args[1], span)
     affinity, _ = _affinity_parts(low, args[0])
     return Val(low.node_op("preference", affinity.op, rep="i"), affinity.err, INT, _WEIGHTS)
 
@@ -69,6 +77,7 @@ def _constant_affinity(value: Abstract, span: Span) -> NodeAffinity | None:
 
 
 def _node_matches(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    _asked_about(args[0], span)
     affinity = _constant_affinity(args[1], span)
     if affinity is None or affinity.required is None:
         return Static(True, BOOL)
@@ -78,6 +87,7 @@ def _node_matches(low: Lowering, args: list[Abstract], _result: Type, span: Span
 
 
 def _node_preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    _asked_about(args[0], span)
     affinity = _constant_affinity(args[1], span)
     if affinity is None or not affinity.preferred:
         return Static(0, INT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from policy_sched.language.node_facts import NO_NODE
 from policy_sched.language.types import (
     BOOL,
     DOUBLE,
@@ -19,6 +20,8 @@ from policy_sched.language.types import (
     RecordType,
     Type,
 )
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import Condition, Container, HostPort, Taint, Toleration
 
 _SIMPLE: dict[Type, object] = {
@@ -36,6 +39,8 @@ _RECORDS: dict[str, object] = {
     "HostPort": HostPort("", "", 0),
     "Condition": Condition(),
     "Container": Container("", "", "", {}, {}),
+    "Node": NO_NODE,
+    "Pod": PodInfo.of(Pod()),
 }
 
 

@@ -8,6 +8,9 @@ by the vector function; the answers are the same.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.errors import Diagnostic
@@ -56,6 +59,14 @@ class CompiledPolicy:
         """What decides whether a node is refused to a pod."""
         self.gate_reads: Reads = _reads(*(gate.unit for gate in sections.pre_enqueue))
         """What decides whether a pod is kept out of the queue."""
+        self.sort_reads: Reads = _reads(sections.queue_sort)
+        """What the order of the queue depends on."""
+        self.life = sections.life
+        """What follows the choice of a node."""
+        vetoes = (self.life.reserve, self.life.permit, self.life.pre_bind)
+        found = [step.reads for step in vetoes if step is not None]
+        self.veto_reads: Reads = reduce(or_, found, matching) if found else Reads()
+        """What decides whether a pod may have the node that was chosen for it."""
 
     @property
     def filter_scope(self) -> Scope:

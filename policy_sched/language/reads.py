@@ -27,6 +27,8 @@ _STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
 _DYNAMIC: Final = frozenset(
     {"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"}
 )
+#: What of an attempt changes without any change of a node: the time, and how many wait.
+_MOVING: Final = frozenset({"now", "pod_group"})
 
 
 class Scope(IntEnum):
@@ -39,7 +41,7 @@ class Scope(IntEnum):
     CLUSTER = 2
     """Other nodes as well: a changed row may change the verdict of every row."""
     VOLATILE = 3
-    """The time, or the attempt: nothing can be kept."""
+    """The time, the attempt or the pod's group: nothing can be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
         if name:
             node.add(name)
             scope = max(scope, _scope_of(op, name))
-        if op.kind == "ctx" or (op.kind == "of_ctx" and op.data == "now"):
+        if op.kind == "ctx" or (op.kind == "of_ctx" and op.data in _MOVING):
             scope = Scope.VOLATILE
     return Reads(frozenset(pod), frozenset(node), scope)
 

@@ -92,6 +92,28 @@ class ScoreSource:
 
 
 @dataclass(frozen=True, slots=True)
+class StepSource:
+    """A section that is one rule: ``reserve``, ``preBind``, ``bind``, ``postBind``.
+
+    ``permit`` has its ``allow`` as the expression, and a time-out beside it.
+    """
+
+    expression: Text
+    message: str = ""
+    message_expression: Text | None = None
+    on_error: str | None = None
+    timeout: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueSource:
+    """The ``requeue`` section."""
+
+    hint: Text | None = None
+    every: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySource:
     """One policy with its effective parameters."""
 
@@ -105,3 +127,9 @@ class PolicySource:
     pre_filter: PreFilterSource | None = None
     filter: tuple[RuleSource, ...] = ()
     score: ScoreSource | None = None
+    reserve: StepSource | None = None
+    permit: StepSource | None = None
+    pre_bind: StepSource | None = None
+    bind: StepSource | None = None
+    post_bind: StepSource | None = None
+    requeue: RequeueSource | None = None

@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Final
 
+from pydantic.alias_generators import to_snake
+
 from policy_sched.errors import Diagnostic
 from policy_sched.profiles.document import (
     Place,
@@ -20,6 +22,7 @@ from policy_sched.profiles.document import (
     read_source,
     without_nulls,
 )
+from policy_sched.profiles.models_life_cycle import Permit, VetoRule
 from policy_sched.profiles.models_policy import (
     API_VERSION,
     GROUP,
@@ -43,7 +46,18 @@ from policy_sched.profiles.rule_texts import hiding_comments, with_rule_texts
 from policy_sched.profiles.schema_files import POLICY_FILE
 from policy_sched.source import Marked, SourceFile
 
-_SECTIONS: Final = ("preEnqueue", "queueSort", "preFilter", "filter", "score")
+_SECTIONS: Final = (
+    "preEnqueue",
+    "queueSort",
+    "preFilter",
+    "filter",
+    "score",
+    "reserve",
+    "permit",
+    "preBind",
+    "bind",
+    "postBind",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +159,7 @@ def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
 def check_policy_model(policy: Policy) -> Iterator[Problem]:
     """Yield what is wrong with a policy of the right shape, its rules not included."""
     spec = policy.spec
-    sections = (spec.pre_enqueue, spec.queue_sort, spec.pre_filter, spec.filter, spec.score)
-    if not any(sections):
+    if not any(getattr(spec, to_snake(section)) for section in _SECTIONS):
         text = f"spec: Required value: at least one of {', '.join(_SECTIONS)}"
         yield Problem(("spec",), MISSING_KEY, text, on_key=True)
     yield from _null_params(spec.params, ("spec", "params"))
@@ -154,14 +167,20 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
         yield from _one_message(gate, ("spec", "preEnqueue", i))
     for i, rule in enumerate(spec.filter):
         yield from _one_message(rule, ("spec", "filter", i))
+    for section in ("reserve", "permit", "preBind"):
+        step = getattr(spec, to_snake(section))
+        if isinstance(step, VetoRule | Permit):
+            yield from _one_message(step, ("spec", section))
 
 
-def _one_message(rule: FilterRule | PreEnqueueRule, path: Path) -> Iterator[Problem]:
+def _one_message(
+    rule: FilterRule | PreEnqueueRule | VetoRule | Permit, path: Path
+) -> Iterator[Problem]:
     """Yield every message of a rule beyond the first."""
     given = {
         "message": bool(rule.message),
         "messageExpression": rule.message_expression is not None,
-        "reasons": rule.reasons is not None,
+        "reasons": isinstance(rule, FilterRule | PreEnqueueRule) and rule.reasons is not None,
     }
     used = [key for key, is_given in given.items() if is_given]
     for key in used[1:]:

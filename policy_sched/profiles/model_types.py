@@ -60,6 +60,11 @@ Duration = Annotated[
 ]
 """Nanoseconds; written as a Go duration such as ``15s``."""
 
+Expression = Annotated[
+    str, WithJsonSchema({"type": ["string", "number", "boolean"], "title": "rule"})
+]
+"""A rule; a bare YAML number or boolean is taken as the text that was written."""
+
 Many = Annotated[tuple[T, ...], Strict(False)]
 """A list in the file, a tuple here: a loaded configuration does not change."""
 

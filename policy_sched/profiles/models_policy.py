@@ -9,7 +9,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from policy_sched.profiles.model_types import Document, Many
+from policy_sched.profiles.model_types import Document, Expression, Many
+from policy_sched.profiles.models_life_cycle import (
+    BindRule,
+    EventRule,
+    Permit,
+    Requeue,
+    VetoRule,
+)
 
 API_VERSION: Final = "policysched.dev/v1alpha1"
 GROUP: Final = "policysched.dev/"
@@ -19,23 +26,12 @@ TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
 
 NOT_YET: Final = {
     "preemption": "PostFilter",
-    "permit": "Permit",
-    "reserve": "Reserve",
-    "preBind": "PreBind",
-    "bind": "Bind",
-    "postBind": "PostBind",
-    "requeue": "EnqueueExtensions",
     "placement": "PlacementGenerate and PlacementScore",
 }
 """Sections of the language that are specified and not built, and their extension points."""
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
 IDENTIFIER_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
-
-Expression = Annotated[
-    str, WithJsonSchema({"type": ["string", "number", "boolean"], "title": "rule"})
-]
-"""A rule; a bare YAML number or boolean is taken as the text that was written."""
 
 Identifier = Annotated[
     str,
@@ -181,6 +177,18 @@ class PolicySpec(Document):
     """Rules that a node must pass, in order."""
     score: Score | None = None
     """How nodes are ranked."""
+    reserve: Expression | VetoRule | None = None
+    """Whether the pod may have the node that was chosen for it."""
+    permit: Permit | None = None
+    """Whether the pod may be bound now, or waits."""
+    pre_bind: Expression | VetoRule | None = None
+    """A last veto before the binding."""
+    bind: Expression | BindRule | None = None
+    """Whether this policy binds the pod."""
+    post_bind: Expression | EventRule | None = None
+    """The note of an event about the bound pod."""
+    requeue: Requeue | None = None
+    """When a pod that this policy rejected is tried again."""
 
 
 class Policy(Document):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,12 +15,22 @@ from policy_sched.language.sources import (
     Locate,
     PolicySource,
     PreFilterSource,
+    RequeueSource,
     RuleSource,
     ScoreSource,
+    StepSource,
     Text,
     VariableSource,
 )
 from policy_sched.profiles.load_policies import LoadedPolicy
+from policy_sched.profiles.model_types import DURATION_PATTERN
+from policy_sched.profiles.models_life_cycle import (
+    BindRule,
+    EventRule,
+    Permit,
+    Requeue,
+    VetoRule,
+)
 from policy_sched.profiles.models_policy import (
     FilterRule,
     NormalizeExpression,
@@ -76,6 +87,12 @@ def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource
         ),
         filter=tuple(text.rule(rule, ("filter", i)) for i, rule in enumerate(spec.filter)),
         score=None if spec.score is None else text.score(spec.score),
+        reserve=text.step("reserve", spec.reserve),
+        permit=None if spec.permit is None else text.permit(spec.permit),
+        pre_bind=text.step("preBind", spec.pre_bind),
+        bind=text.step("bind", spec.bind),
+        post_bind=text.step("postBind", spec.post_bind),
+        requeue=None if spec.requeue is None else text.requeue(spec.requeue),
     )
 
 
@@ -128,6 +145,55 @@ class _Texts:
                 "score", "matchConditions", count=len(score.match_conditions)
             ),
         )
+
+    def step(
+        self, section: str, rule: str | VetoRule | BindRule | EventRule | None
+    ) -> StepSource | None:
+        """Return a section that is one rule, written alone or as a mapping."""
+        if rule is None or isinstance(rule, str):
+            return None if rule is None else StepSource(self(section))
+        expression = self(section, "expression")
+        if not isinstance(rule, VetoRule):
+            return StepSource(expression, on_error=rule.on_error)
+        return StepSource(
+            expression,
+            rule.message,
+            self._given(rule.message_expression, section, "messageExpression"),
+            rule.on_error,
+        )
+
+    def permit(self, permit: Permit) -> StepSource:
+        """Return the permit section."""
+        return StepSource(
+            self("permit", "allow"),
+            permit.message,
+            self._given(permit.message_expression, "permit", "messageExpression"),
+            permit.on_error,
+            None if permit.timeout is None else as_duration(self("permit", "timeout")),
+        )
+
+    def requeue(self, requeue: Requeue) -> RequeueSource:
+        """Return the requeue section."""
+        return RequeueSource(
+            self._given(requeue.hint, "requeue", "hint"),
+            None if requeue.every is None else as_duration(self("requeue", "every")),
+        )
+
+    def _given(self, value: str | None, *path: str) -> Text | None:
+        return None if value is None else self(*path)
+
+
+def as_duration(text: Text) -> Text:
+    """Return a bare duration such as ``90s`` as the rule that it stands for; a rule as it is."""
+    bare = text.text.strip()
+    if not re.fullmatch(DURATION_PATTERN, bare):
+        return text
+    before = 'duration("'
+
+    def locate(offset: int) -> tuple[int, int, str]:
+        return text.position(min(max(offset - len(before), 0), len(text.text)))
+
+    return Text(f'{before}{bare}")', text.file, locate, text.path)
 
 
 def locator(marked: Marked, path: Path) -> Locate:

@@ -69,7 +69,8 @@ class ProfilePlan:
 def policy_points(spec: PolicySpec) -> frozenset[str]:
     """Return the extension points that a policy implements, by its sections.
 
-    ``matchConditions`` speak at preFilter for the filter section, and at preScore for score.
+    ``matchConditions`` speak at preFilter for the filter section, and at preScore for score. With
+    ``permit`` comes ``reserve``, whose undoing takes back what other pods of a group wait for.
     """
     points: set[str] = set()
     conditions = bool(spec.match_conditions)
@@ -85,6 +86,12 @@ def policy_points(spec: PolicySpec) -> frozenset[str]:
         points.add("score")
         if conditions or spec.score.match_conditions:
             points.add("preScore")
+    if spec.permit is not None:
+        points |= {"reserve", "permit"}
+    after = {"reserve": spec.reserve, "preBind": spec.pre_bind, "bind": spec.bind}
+    points |= {name for name, rule in after.items() if rule is not None}
+    if spec.post_bind is not None:
+        points.add("postBind")
     return frozenset(points)
 
 

@@ -11,7 +11,22 @@ from policy_sched.profiles.problems import Path, Problem
 from policy_sched.source import Marked
 
 HIDING_COMMENT: Final = "PS407"
-_RULE_KEYS: Final = frozenset({"expression", "messageExpression", "reasons", "nodeNames"})
+_RULE_KEYS: Final = frozenset(
+    {
+        "expression",
+        "messageExpression",
+        "reasons",
+        "nodeNames",
+        "reserve",
+        "preBind",
+        "bind",
+        "postBind",
+        "allow",
+        "timeout",
+        "hint",
+        "every",
+    }
+)
 
 
 def with_rule_texts(value: Any, marked: Marked, rules: list[Path], path: Path = ()) -> Any:
