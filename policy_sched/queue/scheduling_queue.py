@@ -31,6 +31,7 @@ from policy_sched.queue.contents import Contents
 from policy_sched.queue.heap import SortKey
 from policy_sched.queue.hints import HintTable, Strategy
 from policy_sched.queue.places import PlaceError, go
+from policy_sched.queue.pool import Rejection
 
 Gate: TypeAlias = Callable[[PodInfo, str], str]
 """Ask PreEnqueue plugins about a pod, first the one (if any) that gated it before; return the
@@ -229,14 +230,15 @@ class SchedulingQueue(Contents):
         hints: HintTable,
         *,
         sort_key: Callable[[QueuedPod], SortKey] | None = None,
-        helps: Callable[[QueuedPod], bool] | None = None,
+        helps: Callable[[Rejection], bool] | None = None,
         regate: Container[str] = (),
     ) -> None:
         """Follow other policies from now on; pods in flight are judged when they come back.
 
         ``sort_key``: another order; None leaves it as it is. ``helps`` tells of pods that were
-        rejected or are gated whether they may hope now; the others stay untouched. ``regate``:
-        profiles whose PreEnqueue plugins are others now, for pods that are ready or back off.
+        rejected or are gated, group by group, whether they may hope now; the others stay
+        untouched. ``regate``: profiles whose PreEnqueue plugins are others now, for pods that are
+        ready or back off.
         """
         self._gate, self.hints = gate, hints
         if sort_key is not None:
@@ -247,7 +249,7 @@ class SchedulingQueue(Contents):
                 if queued.info.scheduler_name in regate and gate(queued.info, ""):
                     self._take_out(queued)
                     self._is_gated(queued, POLICY_RELOAD.label)
-        hopeful = [queued for queued in self._pool if helps is None or helps(queued)]
+        hopeful = self._pool.of_groups(helps or (lambda _: True))
         for queued in hopeful:
             if queued.place is Place.GATED:
                 self._to_active(queued, POLICY_RELOAD.label)

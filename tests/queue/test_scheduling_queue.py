@@ -306,7 +306,7 @@ class TestReload:
         queue = make_queue()
         for name, plugins in (("a", DEAF), ("b", PICKY)):
             rejected(queue, plugins, name)
-        queue.reload(gates, hint_table(), helps=lambda pod: pod.rejected_by == DEAF)
+        queue.reload(gates, hint_table(), helps=lambda group: group.rejected_by == DEAF)
         assert (names(queue.backoff()), names(queue.unschedulable())) == (["a"], ["b"])
         assert queue.incoming()["backoff", POLICY_RELOAD.label] == 1
 

@@ -1,0 +1,83 @@
+"""Puts other policies in force between two cycles; what has begun ends under those it began with.
+
+Theory of operation. Everything that can fail happens first and beside what runs: the files are
+compiled, the profiles built, their events asked for, every queued pod given its new place in the
+order. Then one assignment changes the scheduler's profiles, and the queue follows. An attempt
+holds the profile that it began with, so pods that are being decided, wait for permission or are
+being bound end with the plugins that reserved for them. Pods of a profile that is gone stay in the
+queue, gated, until a profile of that name comes back.
+"""
+
+from __future__ import annotations
+
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.profiles.changes import Changes
+from policy_sched.profiles.policy_files import Compilation
+from policy_sched.profiles.store import PolicySet, PolicyStore, Reload, StoreStatus
+from policy_sched.queue.pool import Rejection
+from policy_sched.scheduler.assembly import Assembly
+from policy_sched.scheduler.failure import announce_no_profile
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.queueing import NO_PROFILE, queue_gate, queue_hints, queue_order
+
+
+class Reloader:
+    """Reloads the policies of one scheduler; ``assembly`` made its profiles from `store`'s set.
+
+    `prepare` may run in a thread while the scheduler works, `commit` only between two cycles.
+    """
+
+    def __init__(self, scheduler: Scheduler, assembly: Assembly, store: PolicyStore) -> None:
+        self.store = store
+        self._scheduler = scheduler
+        self._assembly = assembly
+
+    @property
+    def status(self) -> StoreStatus:
+        """What is in force, and what came of the last reload."""
+        return self.store.status
+
+    def reload(self) -> Reload:
+        """Load the files again; afterwards the new set is in force, or everything is as before."""
+        return self.commit(self.prepare())
+
+    def prepare(self) -> Compilation:
+        """Read and compile the files; nothing that runs notices."""
+        return self.store.prepare()
+
+    def commit(self, found: Compilation) -> Reload:
+        """Put what was compiled in force, if it has no errors and says something new."""
+        return self.store.commit(found, self._enact)
+
+    def _enact(self, policies: PolicySet, changes: Changes) -> None:
+        """Build, then swap. Raises PolicyError or PluginError before anything has changed."""
+        scheduler, queue = self._scheduler, self._scheduler.queue
+        built = self._assembly.build(policies.plans, policies.generation)
+        gate, hints = queue_gate(built.profiles), queue_hints(built.profiles)
+        order = queue_order(built.profiles) if changes.queue_sort else None
+        if order is not None:
+            for queued in (*queue.active(), *queue.backoff()):
+                order(queued)  # a sort that fails is refused, not half done
+        self._assembly.settle(built)
+        scheduler.profiles = built.profiles
+        came_or_went = frozenset((*changes.added, *changes.removed))
+
+        def helps(rejection: Rejection) -> bool:
+            rejectors = rejection.rejected_by | rejection.pending
+            return rejection.profile in came_or_went or changes.helps(rejection.profile, rejectors)
+
+        regate = frozenset((*changes.gates, *changes.removed))
+        queue.reload(gate, hints, sort_key=order, helps=helps, regate=regate)
+        for queued in self._stranded(changes.removed):
+            announce_no_profile(queued.info, scheduler.handle)
+
+    def _stranded(self, removed: tuple[str, ...]) -> list[QueuedPod]:
+        """Return the pods that wait for one of the removed profiles."""
+        if not removed:
+            return []
+        waiting = self._scheduler.queue.gated()
+        return [
+            queued
+            for queued in waiting
+            if queued.gated_by == NO_PROFILE and queued.info.scheduler_name in removed
+        ]

@@ -1,0 +1,106 @@
+"""Feed: what changes in the store, told to the scheduler in the order in which it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from policy_sched.client.embedded.api_error import Expired
+from policy_sched.client.embedded.history import DELETED, Change
+from policy_sched.client.embedded.resources import POD
+from policy_sched.client.embedded.store import Key, ObjectStore
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.model.meta import ApiObject
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler.event_handlers import (
+    node_gone,
+    node_seen,
+    object_gone,
+    object_seen,
+    pod_gone,
+    pod_seen,
+)
+from policy_sched.scheduler.loop import Scheduler
+
+ENDED = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod holds nothing any more; kube-scheduler does not watch such pods."""
+
+
+class Feed:
+    """The scheduler's informers: one watch of everything."""
+
+    def __init__(self, store: ObjectStore, scheduler: Scheduler) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._watch = store.watch()
+        self._known: dict[Key, ApiObject] = {}
+
+    @property
+    def behind(self) -> bool:
+        """Whether the store holds changes that the scheduler has not been told of."""
+        return self._watch.behind
+
+    def drain(self) -> int:
+        """Tell the scheduler what changed since the last call; return how many changes."""
+        try:
+            changes = self._watch.drain()
+        except Expired:
+            changes = self._again()
+        for change in changes:
+            self._tell(change)
+        return len(changes)
+
+    def adopt(self, profiles: Collection[str]) -> None:
+        """Profiles came: pods that wait for them, and were nobody's so far, are queued."""
+        for stored in self._store.select(POD) if profiles else ():
+            pod = stored.typed
+            assert isinstance(pod, Pod)
+            info = PodInfo.of(pod)
+            if info.scheduler_name in profiles and not info.node_name and not _over(pod):
+                pod_seen(self._scheduler, info)
+
+    def _again(self) -> list[Change]:
+        """The watch fell behind: return everything that is there, and tell of what is not."""
+        self._watch = self._store.watch()
+        changes = self._watch.drain()
+        present = {_key(change.new) for change in changes}
+        for key in [key for key in self._known if key not in present]:
+            self._gone(self._known.pop(key))
+        return changes
+
+    def _tell(self, change: Change) -> None:
+        key, new = _key(change.new), change.new.typed
+        old = self._known.get(key)
+        if change.type == DELETED:
+            self._known.pop(key, None)
+            self._gone(new)
+            return
+        if type(new) is ApiObject:
+            return  # a kind that no decision reads
+        self._known[key] = new
+        if isinstance(new, Pod):
+            if _over(new):
+                pod_gone(self._scheduler, PodInfo.of(new))
+            else:
+                pod_seen(self._scheduler, PodInfo.of(new))
+        elif isinstance(new, Node):
+            node_seen(self._scheduler, new)
+        else:
+            object_seen(self._scheduler, old, new)
+
+    def _gone(self, old: ApiObject) -> None:
+        if isinstance(old, Pod):
+            pod_gone(self._scheduler, PodInfo.of(old))
+        elif isinstance(old, Node):
+            node_gone(self._scheduler, old)
+        elif type(old) is not ApiObject:
+            object_gone(self._scheduler, old)
+
+
+def _over(pod: Pod) -> bool:
+    return pod.status.phase in ENDED
+
+
+def _key(stored: Stored) -> Key:
+    return Key(stored.resource.key, *stored.place)
