@@ -8,7 +8,6 @@ import pytest
 
 from policy_sched.profiles.load_policies import load_policies
 from policy_sched.profiles.policy_source import policy_source
-from policy_sched.profiles.rule_texts import comments
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\n"
 
@@ -127,19 +126,3 @@ def test_a_name_defined_twice(tmp_path: Path) -> None:
     assert problem.file == two
     assert problem.message == 'policy "A" is defined twice'
     assert problem.hint == f"the other one is at {one}:3:18"
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("a // b", ["// b"]),
-        ("a // b\n + c // d", ["// b", "// d"]),
-        ("'http://x' + \"//\"", []),
-        ("'it\\'s // no' // yes", ["// yes"]),
-        ("'''a'//''' // c", ["// c"]),
-        ("'unclosed // x", []),
-    ],
-)
-def test_comments_of_a_rule(text: str, found: list[str]) -> None:
-    """Comments run to the end of the line; strings hold none."""
-    assert [text[start:end] for start, end in comments(text)] == found
