@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from policy_sched.cluster.consistency import differences
 from policy_sched.cluster.count_consistency import count_differences
+from policy_sched.cluster.group_index import GroupIndex, group_differences
 from policy_sched.cluster.interning import Strings
 from policy_sched.cluster.journal import STRUCTURE
 from policy_sched.cluster.node_table import NodeTable
@@ -46,6 +47,7 @@ class Cache:
         self.nodes = NodeTable(strings)
         self.pods = PodTable(strings)
         self.counts = PodCounts(self.nodes, self.pods)
+        self.groups = GroupIndex()
         self.time_to_live = time_to_live
         self._records: dict[str, Record] = {}
         self._deadlines: dict[str, int] = {}
@@ -216,6 +218,7 @@ class Cache:
         return [
             *differences(self.nodes, self.pods, held),
             *count_differences(self.counts, self.nodes, held),
+            *group_differences(self.groups, (record.info for record in self._records.values())),
         ]
 
     def _insert(self, info: PodInfo, node_name: str, state: PodState) -> None:
@@ -230,6 +233,8 @@ class Cache:
             nodes.add_pod(row, info)
             self.counts.add(row, info)
         self._records[uid] = Record(info, node_name, state, self.pods.add(info, row))
+        if info.pod_group:
+            self.groups.add(info)
 
     def _replace(self, record: Record, info: PodInfo) -> None:
         nodes = self.nodes
@@ -241,6 +246,9 @@ class Cache:
             self.counts.remove(row, record.info)
             self.counts.add(row, info)
         self.pods.replace(record.row, info, row)
+        if info.pod_group or record.info.pod_group:
+            self.groups.remove(record.info)
+            self.groups.add(info)
         record.info = info
 
     def _remove(self, uid: str, record: Record) -> None:
@@ -255,5 +263,7 @@ class Cache:
             nodes.remove_pod(row, record.info)
             self.counts.remove(row, record.info)
         self.pods.remove(record.row)
+        if record.info.pod_group:
+            self.groups.remove(record.info)
         del self._records[uid]
         self._deadlines.pop(uid, None)

@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
-from policy_sched.language.cycle import NO_GROUP, Cycle, PodGroup
+from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import Failure, RuleError, Some
 from policy_sched.language.judging import BoundUnit, Codes, judge, reversed_key
 from policy_sched.language.life_cycle import BoundLifeCycle
 from policy_sched.language.normalizers import FAILED, NORMALIZERS, normalized
 from policy_sched.language.normalizing import by_expression
 from policy_sched.language.runtime import Runtime
+from policy_sched.model.pod_group import NO_GROUP, GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 
@@ -109,7 +110,7 @@ class BoundPolicy:
             return gate.message or f"rule {gate.name}: {words.message}"
         return str(words)
 
-    def queue_key(self, queued: QueuedPod, group: PodGroup = NO_GROUP) -> tuple[Any, ...]:
+    def queue_key(self, queued: QueuedPod, group: GroupCounts = NO_GROUP) -> tuple[Any, ...]:
         """Return the sort keys of a queued pod: less comes first. A key that fails is 0."""
         if self._keys is None:
             return ()

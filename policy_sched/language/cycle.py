@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.language.node_facts import NodeFacts
+from policy_sched.model.pod_group import NO_GROUP, GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
-
-
-@dataclass(frozen=True, slots=True)
-class PodGroup:
-    """The pod's group: how many must run together, how many there are, run, and wait."""
-
-    name: str = ""
-    min_count: int = 0
-    members: int = 0
-    scheduled: int = 0
-    waiting: int = 0
-
-
-NO_GROUP: Final = PodGroup()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +21,9 @@ class Event:
     new_node: NodeFacts | None = None
     old_pod: PodInfo | None = None
     new_pod: PodInfo | None = None
+
+
+NOTHING: Final = Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +39,5 @@ class Cycle:
     profile: str = ""
     feasible_nodes: int = 0
     preempting: bool = False
-    pod_group: PodGroup = field(default_factory=PodGroup)
-    event: Event = field(default_factory=Event)
+    pod_group: GroupCounts = NO_GROUP
+    event: Event = NOTHING

@@ -58,17 +58,24 @@ class Reads:
     pod: frozenset[tuple[str, ...]] = frozenset()
     node: frozenset[str] = frozenset()
     scope: Scope = Scope.STATIC
+    clock: bool = False
+    """Whether the time, or the attempt, is read."""
 
     def __or__(self, other: Reads) -> Reads:
         """Return what either reads."""
-        return Reads(self.pod | other.pod, self.node | other.node, max(self.scope, other.scope))
+        return Reads(
+            self.pod | other.pod,
+            self.node | other.node,
+            max(self.scope, other.scope),
+            self.clock or other.clock,
+        )
 
 
 def find_reads(roots: Iterable[Op]) -> Reads:
     """Return what the ops that ``roots`` need read."""
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
-    scope = Scope.STATIC
+    scope, clock = Scope.STATIC, False
     todo, seen = list(roots), set()
     while todo:
         op = todo.pop()
@@ -90,7 +97,8 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             scope = max(scope, _scope_of(op, name))
         if op.kind == "ctx" or (op.kind == "of_ctx" and op.data in _MOVING):
             scope = Scope.VOLATILE
-    return Reads(frozenset(pod), frozenset(node), scope)
+            clock = clock or op.data != "pod_group"
+    return Reads(frozenset(pod), frozenset(node), scope, clock)
 
 
 def _keyed_read(op: Op) -> tuple[str, ...] | None:

@@ -12,6 +12,7 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
 from policy_sched.model.priority import PriorityClass
 from policy_sched.model.storage import (
     CsiDriver,
@@ -50,6 +51,8 @@ KINDS: Final[dict[Kind, type[ApiObject]]] = {
     ("batch/v1", "Job"): Job,
     ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
     ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
+    ("scheduling.k8s.io/v1alpha2", "PodGroup"): PodGroup,
+    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): CoschedulingGroup,
     ("storage.k8s.io/v1", "StorageClass"): StorageClass,
     ("storage.k8s.io/v1", "CSINode"): CsiNode,
     ("storage.k8s.io/v1", "CSIDriver"): CsiDriver,
@@ -98,6 +101,7 @@ SKIPPED_KINDS: Final[frozenset[Kind]] = frozenset(
         "node.k8s.io/v1": "RuntimeClass",
         "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
         "resource.k8s.io/v1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
+        "scheduling.k8s.io/v1alpha2": "Workload",
         "storage.k8s.io/v1": "VolumeAttributesClass",
     }.items()
     for kind in kinds.split()

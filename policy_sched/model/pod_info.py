@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.meta import OwnerReference, nanoseconds
 from policy_sched.model.pod import ContainerSpec, Pod, PodSpec
+from policy_sched.model.pod_group import LABEL as POD_GROUP_LABEL
 from policy_sched.model.pod_terms import NO_TERMS, PodTerms, pod_terms
 from policy_sched.model.pod_volumes import PodVolumes, pod_volumes
 from policy_sched.model.qos import qos_class
@@ -40,6 +41,7 @@ _EAGER: Final = (
     "non_zero_added",
     "non_zero_requests",
     "pod",
+    "pod_group",
     "priority",
     "requests",
     "scheduler_name",
@@ -63,7 +65,6 @@ _LAZY: Final = (
     "owner_kind",
     "owner_name",
     "owner_uid",
-    "pod_group",
     "preemption_policy",
     "priority_class_name",
     "pvc_names",
@@ -151,7 +152,11 @@ class PodInfo:
         self.namespace = namespace = meta.namespace or DEFAULT_NAMESPACE
         self.key = key = f"{namespace}/{name}"
         self.uid = meta.uid or key
-        self.labels = meta.labels
+        self.labels = labels = meta.labels
+        group = spec.scheduling_group
+        self.pod_group = (
+            group.pod_group_name if group else labels.get(POD_GROUP_LABEL, "") if labels else ""
+        )
         self.node_name = spec.node_name
         self.nominated_node_name = pod.status.nominated_node_name
         self.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
@@ -273,11 +278,6 @@ def _volumes(info: PodInfo) -> PodVolumes | None:
     return pod_volumes(spec.volumes, info.namespace, info.name, info.pod.metadata.uid)
 
 
-def _pod_group(info: PodInfo) -> str:
-    group = info.pod.spec.scheduling_group
-    return group.pod_group_name if group else ""
-
-
 _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "affinity_terms": lambda i: (
         pod_terms(i.pod.spec.affinity, i.namespace) if i.has_pod_affinity else NO_TERMS
@@ -297,7 +297,6 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "owner_kind": lambda i: _controller(i).kind,
     "owner_name": lambda i: _controller(i).name,
     "owner_uid": lambda i: _controller(i).uid,
-    "pod_group": _pod_group,
     "preemption_policy": lambda i: i.pod.spec.preemption_policy,
     "priority_class_name": lambda i: i.pod.spec.priority_class_name,
     "pvc_names": _pvc_names,

@@ -1,0 +1,65 @@
+"""Pods by the group that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, KeysView, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from policy_sched.model.pod_group import GroupKey
+from policy_sched.model.pod_info import PodInfo
+
+_NOBODY: Final[Mapping[str, PodInfo]] = MappingProxyType({})
+
+
+class GroupIndex:
+    """Pods by namespace and name of their group, then by UID; pods without a group are left out.
+
+    ``version`` rises with every change.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._groups: dict[GroupKey, dict[str, PodInfo]] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def keys(self) -> KeysView[GroupKey]:
+        """Return the groups that have a pod."""
+        return self._groups.keys()
+
+    def pods(self, key: GroupKey) -> Mapping[str, PodInfo]:
+        """Return the pods of a group by UID."""
+        return self._groups.get(key, _NOBODY)
+
+    def add(self, pod: PodInfo) -> None:
+        """Take a pod in, or replace it by its newer form of the same group."""
+        if pod.pod_group:
+            self._groups.setdefault((pod.namespace, pod.pod_group), {})[pod.uid] = pod
+            self.version += 1
+
+    def remove(self, pod: PodInfo) -> None:
+        """Take a pod out; one that is not known is no error."""
+        if not pod.pod_group:
+            return
+        key = (pod.namespace, pod.pod_group)
+        group = self._groups.get(key)
+        if group is not None and group.pop(pod.uid, None) is not None:
+            self.version += 1
+            if not group:
+                del self._groups[key]
+
+
+def group_differences(index: GroupIndex, pods: Iterable[PodInfo]) -> list[str]:
+    """Index ``pods`` anew; return the groups of which the index says otherwise, [] if none."""
+    fresh = GroupIndex()
+    for pod in pods:
+        fresh.add(pod)
+    keys = index.keys() | fresh.keys()
+    return [
+        f"pod group {namespace}/{name}: {sorted(index.pods((namespace, name)))},"
+        f" but has {sorted(fresh.pods((namespace, name)))}"
+        for namespace, name in sorted(keys)
+        if dict(index.pods((namespace, name))) != dict(fresh.pods((namespace, name)))
+    ]
