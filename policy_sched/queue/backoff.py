@@ -28,12 +28,14 @@ class Timing:
 
     ``initial_backoff`` follows the first attempt in vain, none is longer than ``max_backoff``
     (podInitialBackoffSeconds, podMaxBackoffSeconds); no pod waits for an event for longer than
-    ``unschedulable_timeout``. ``pop_from_backoff``: SchedulerPopFromBackoffQ.
+    ``unschedulable_timeout``, which is looked after at every multiple of ``sweep``.
+    ``pop_from_backoff``: SchedulerPopFromBackoffQ.
     """
 
     initial_backoff: int = SECOND
     max_backoff: int = 10 * SECOND
     unschedulable_timeout: int = 300 * SECOND
+    sweep: int = 30 * SECOND
     pop_from_backoff: bool = True
 
 

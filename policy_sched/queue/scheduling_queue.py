@@ -2,9 +2,9 @@
 
 Theory of operation. Everything the queue knows of a pod is its QueuedPod, and `places` says where
 it may go from where it is. What kube-scheduler's queue does (backend/queue) is done here without
-locks, threads or sleeping: a clock is asked for the time, and somebody calls `flush_backoff` every
-second and `flush_unschedulable` every 30 seconds, or when `next_flush` says so. The queue knows no
-plugin: the sort key, the PreEnqueue gate and the hints come in as functions.
+locks, threads or sleeping: a clock is asked for the time, and somebody calls `flush` when
+`next_flush` says so. The queue knows no plugin: the sort key, the PreEnqueue gate and the hints
+come in as functions.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class SchedulingQueue(Contents):
     ) -> None:
         super().__init__(sort_key, Timing() if timing is None else timing)
         self._clock = clock
+        self._swept = clock() // self.timing.sweep
         self._gate = gate
         self.hints = HintTable({}) if hints is None else hints
 
@@ -217,12 +218,24 @@ class SchedulingQueue(Contents):
         if late or any(queued.enqueued_at < latest for queued in self._pool):
             self._move(late, event, None, None)
 
+    def flush(self) -> None:
+        """Do what is due now: end backoffs, and sweep the pool once in ``timing.sweep``."""
+        now = self._clock()
+        end = self._backoff.next_end()
+        if end is not None and end <= now:
+            self.flush_backoff()
+        sweep = now // self.timing.sweep
+        if sweep != self._swept:
+            self._swept = sweep
+            self.flush_unschedulable()
+
     def next_flush(self) -> int | None:
-        """Return when a flush will have something to do; None if only an event can help."""
-        oldest = self._pool.oldest()
-        late = None if oldest is None else oldest + self.timing.unschedulable_timeout + 1
-        times = [time for time in (self._backoff.next_end(), late) if time is not None]
-        return min(times, default=None)
+        """Return when `flush` will have something to do; None if only an event can help."""
+        oldest, sweep = self._pool.oldest(), self.timing.sweep
+        times = [self._backoff.next_end()]
+        if oldest is not None:
+            times.append(((oldest + self.timing.unschedulable_timeout) // sweep + 1) * sweep)
+        return min((time for time in times if time is not None), default=None)
 
     def reload(
         self,

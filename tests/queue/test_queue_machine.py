@@ -22,7 +22,9 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = FakeClock(1000 * SECOND)
-        self.queue = make_queue(self.clock, Timing(unschedulable_timeout=20 * SECOND))
+        self.queue = make_queue(
+            self.clock, Timing(unschedulable_timeout=20 * SECOND, sweep=7 * SECOND)
+        )
         self.known: set[str] = set()
 
     @rule(name=NAMES, priority=st.integers(0, 2), gated=st.booleans(), label=st.booleans())
@@ -91,8 +93,7 @@ class QueueMachine(RuleBasedStateMachine):
         until = self.clock.ns + round(seconds * SECOND)
         while (due := self.queue.next_flush()) is not None and due <= until:
             self.clock.ns = max(due, self.clock.ns)
-            self.queue.flush_backoff()
-            self.queue.flush_unschedulable()
+            self.queue.flush()
             after = self.queue.next_flush()
             assert after is None or after > self.clock.ns, "a flush does what it was due for"
         self.clock.ns = until
@@ -104,7 +105,7 @@ class QueueMachine(RuleBasedStateMachine):
             gates,
             hint_table(),
             sort_key=by_priority if order else None,
-            helps=(lambda pod: "Room" in pod.rejected_by) if helps else None,
+            helps=(lambda group: "Room" in group.rejected_by) if helps else None,
             regate=["default-scheduler"] if regate else (),
         )
 
