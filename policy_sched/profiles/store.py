@@ -71,13 +71,16 @@ class Reload:
 class StoreStatus:
     """What an operator wants to know; times are nanoseconds since 1970.
 
-    ``problems`` are those of the last reload if it was refused at ``refused_at``, else empty.
-    ``restart``: settings of the files that wait for a restart.
+    ``loaded_at``: since when the set is in force; ``succeeded_at``: when files last loaded without
+    an error, whether they said anything new or not. ``problems`` are those of the last reload if
+    it was refused at ``refused_at``, else empty. ``restart``: settings of the files that wait for
+    a restart.
     """
 
     generation: int
     content_hash: str
     loaded_at: int
+    succeeded_at: int
     refused_at: int = 0
     problems: tuple[Diagnostic, ...] = ()
     restart: tuple[str, ...] = ()
@@ -105,13 +108,15 @@ class PolicyStore:
     """
 
     def __init__(self, files: PolicyFiles, now: Callable[[], int]) -> None:
+        self.seen = files.fingerprint()
+        """The state of the files before they were loaded for the first time."""
         found = self._compile(files)
         raise_errors(found.problems)
         assert found.settings is not None, "there are no errors"
         self.files = files
         self._now = now
         self.current = PolicySet(found.plans, found.settings, 1, found.problems)
-        self.status = StoreStatus(1, self.current.content_hash, now())
+        self.status = StoreStatus(1, self.current.content_hash, now(), now())
 
     def reload(self, enact: Enact = _nothing) -> Reload:
         """Load the files again; afterwards either the new set is in force, or all is as before."""
@@ -146,11 +151,13 @@ class PolicyStore:
 
     def _done(self, reload: Reload) -> Reload:
         policies, last = reload.policies, self.status
-        loaded_at = self._now() if reload.result is Result.LOADED else last.loaded_at
+        now = self._now()
+        loaded_at = now if reload.result is Result.LOADED else last.loaded_at
         self.status = StoreStatus(
             policies.generation,
             policies.content_hash,
             loaded_at,
+            now,
             restart=reload.restart,
             counts=_counted(last, reload.result),
         )

@@ -70,6 +70,16 @@ class Contents:
             self.timing.pop_from_backoff and self._backoff.has_early()
         )
 
+    def lengths(self) -> dict[str, int]:
+        """Return how many pods wait, by queue (pending_pods)."""
+        gated = self._pool.gated()
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backoff),
+            "unschedulable": len(self._pool) - gated,
+            "gated": gated,
+        }
+
     def incoming(self) -> Counter[tuple[str, str]]:
         """Return how many pods came, by queue and cause (queue_incoming_pods_total)."""
         found: Counter[tuple[str, str]] = Counter()

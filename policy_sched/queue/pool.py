@@ -42,6 +42,10 @@ class Pool:
     def __iter__(self) -> Iterator[QueuedPod]:
         return iter(self.of_groups(lambda _: True))
 
+    def gated(self) -> int:
+        """Return how many of the pods are gated."""
+        return sum(len(group) for rejection, group in self._groups.items() if rejection.gated_by)
+
     def add(self, queued: QueuedPod, cause: str) -> None:
         """Take a pod in."""
         queued.ticket = next(self._tickets)
