@@ -27,6 +27,12 @@ _NAME_WORDS: Final = (
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _TOLERATED_SECONDS: Final = 300
+_JOB_DEFAULTS: Final = {
+    "parallelism": 1,
+    "backoffLimit": 6,
+    "completionMode": "NonIndexed",
+    "suspend": False,
+}
 PREEMPTS: Final = "PreemptLowerPriority"
 HIGHEST_PRIORITY: Final = 1_000_000_000
 """The highest value of a class that is not the system's."""
@@ -85,6 +91,13 @@ def complete(resource: Resource, data: Plain) -> None:
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController":
             data["spec"] = data.get("spec") or {}
             data["spec"].setdefault("replicas", 1)
+        case "Job":
+            spec = data["spec"] = data.get("spec") or {}
+            if spec.get("completions") is None and spec.get("parallelism") is None:
+                spec["completions"] = 1
+            for field, value in _JOB_DEFAULTS.items():
+                if spec.get(field) is None:
+                    spec[field] = value
 
 
 def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int) -> None:

@@ -21,11 +21,15 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete. ``uid`` and ``version`` are preconditions; None leaves it open."""
+    """How to delete. ``uid`` and ``version`` are preconditions; None leaves it open.
+
+    ``orphan``: what the object owns stays; otherwise it goes too.
+    """
 
     grace_seconds: int | None = None
     uid: str | None = None
     version: str | None = None
+    orphan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

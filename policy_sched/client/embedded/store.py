@@ -23,12 +23,8 @@ from policy_sched.client.embedded.admission import (
     complete,
 )
 from policy_sched.client.embedded.api_error import bad_request
-from policy_sched.client.embedded.deletion import (
-    DeleteOptions,
-    check_preconditions,
-    deletion,
-    released,
-)
+from policy_sched.client.embedded.cascade import cascade, deletion_changes, orphaned
+from policy_sched.client.embedded.deletion import DeleteOptions, check_preconditions, released
 from policy_sched.client.embedded.durable import Forgetful, Storage
 from policy_sched.client.embedded.history import (
     ADDED,
@@ -224,19 +220,25 @@ class ObjectStore:
         """
         return self._changed(stored, data)
 
+    def revise_all(self, revisions: Iterable[tuple[Stored, Plain]]) -> None:
+        """Replace several objects as `revise` does, all of them or none."""
+        changes: list[Change] = []
+        for stored, data in revisions:
+            changes += self._changes(stored, data, self.version + len(changes))
+        if changes:
+            self._commit(changes)
+
     def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored:
         """Delete an object; return its last state, or the one in which it awaits its end."""
         stored = self.get(key.kind, key.namespace, key.name)
         options = options or DeleteOptions()
         check_preconditions(stored, options)
-        result = deletion(stored, options, self.now())
-        changes, last = [], stored
-        if result.marked is not None:
-            last = seal(stored.resource, result.marked, self.version + 1)
-            changes.append(Change(UPDATED, 0, last, stored))
-        if result.gone:
-            gone = seal(stored.resource, last.data, self.version + len(changes) + 1)
-            changes.append(Change(DELETED, 0, gone, last))
+        changes = deletion_changes(stored, options, self.version, self.now())
+        if options.orphan:
+            owned, version = self.owned_by(stored.uid), self.version + len(changes)
+            changes += orphaned(owned, stored.uid, version)
+        elif changes and changes[-1].type == DELETED:
+            changes += self._cascade(changes[-1].new)
         return self._commit(changes) if changes else stored
 
     def bind(self, namespace: str, name: str, binding: Mapping[str, Any]) -> Stored:
@@ -304,18 +306,32 @@ class ObjectStore:
         return self._changed(stored, data)
 
     def _changed(self, stored: Stored, data: Plain) -> Stored:
-        """Commit an object's next state; nothing happens if it is the same."""
+        """Commit an object's next state; nothing happens if it is the same. Return the object."""
+        changes = self._changes(stored, data, self.version)
+        return self._commit(changes) if changes else stored
+
+    def _changes(self, stored: Stored, data: Plain, version: int) -> list[Change]:
         data["metadata"]["resourceVersion"] = str(stored.version)
         raw = encoded(data)
         # The same content in another order is as long.
         if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
-            return stored
-        new = seal(stored.resource, data, self.version + 1)
-        change = DELETED if stored.deleting and released(data) else UPDATED
-        return self._commit([Change(change, 0, new, stored)])
+            return []
+        new = seal(stored.resource, data, version + 1)
+        if not (stored.deleting and released(data)):
+            return [Change(UPDATED, 0, new, stored)]
+        return [Change(DELETED, 0, new, stored), *self._cascade(new)]
+
+    def _cascade(self, gone: Stored) -> Iterator[Change]:
+        """Yield what goes with an object whose deletion is the last change."""
+        return cascade(gone, self._dependents, self.find, gone.version, self.now())
+
+    def _dependents(self, owner: Stored) -> Iterable[Stored]:
+        if owner.resource.key == NAMESPACE:
+            return [one for one in self.everything() if one.namespace == owner.name]
+        return self.owned_by(owner.uid)
 
     def _commit(self, changes: list[Change]) -> Stored:
-        """Keep the changes and let them be seen; return the last one's object."""
+        """Keep the changes and let them be seen; return the first one's object, as it is then."""
         numbered = [Change(c.type, c.new.version, c.new, c.old) for c in changes]
         self._storage.keep(numbered)
         for change in numbered:
@@ -330,7 +346,8 @@ class ObjectStore:
             self._history.append(change)
         for told in self.on_commit:
             told()
-        return numbered[-1].new
+        first = numbered[0].new
+        return next(c.new for c in reversed(numbered) if c.new.uid == first.uid)
 
     def _put(self, one: Stored) -> None:
         kind = one.resource.key

@@ -1,0 +1,208 @@
+"""Daemon sets: one pod on every node that will have it.
+
+A node that is added, changes its labels or its taints, gets or loses its pod. Pods of an old
+template are deleted, as many at a time as maxUnavailable allows, and made anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from policy_sched.client.embedded.controllers.agenda import Agenda
+from policy_sched.client.embedded.controllers.deployments import share
+from policy_sched.client.embedded.controllers.owned_pods import (
+    OwnedPods,
+    Standing,
+    controller_of,
+    owner_key,
+    pod_of,
+    standing,
+)
+from policy_sched.client.embedded.controllers.writing import (
+    REPLACE_ENDED,
+    RETRY,
+    create,
+    remove,
+    report,
+)
+from policy_sched.client.embedded.history import ADDED, DELETED, Change
+from policy_sched.client.embedded.resources import DAEMON_SET, NODE, POD
+from policy_sched.client.embedded.store import Key, ObjectStore
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.model import expansion
+from policy_sched.model.daemons import may_stay, should_run
+from policy_sched.model.expansion import REVISION_HASH, Plain
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.selectors import required_node_names
+
+_ONE: Final = 1
+
+
+class DaemonSets:
+    """Makes and deletes the pods of daemon sets."""
+
+    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+        self._store = store
+        self._owned = owned
+        self._agenda = Agenda()
+        self._readiness: dict[Key, None] = {}
+        self._desired: dict[str, Plain] = {}
+
+    def seen(self, change: Change) -> None:
+        """Take note of a set, of one of its pods, or of a node that looks otherwise."""
+        new = change.new
+        if new.resource.key == DAEMON_SET:
+            self._agenda.add(Key(DAEMON_SET, *new.place))
+            if change.type == DELETED:
+                self._desired.pop(new.uid, None)
+        elif new.resource.key == NODE:
+            if change.type == DELETED or change.old is None or _face(new) != _face(change.old):
+                for one in self._store.select(DAEMON_SET):
+                    self._agenda.add(Key(DAEMON_SET, *one.place))
+        elif new.resource.key == POD:
+            owner = controller_of(new)
+            if owner is not None and (owner.api_version, owner.kind) == DAEMON_SET:
+                self._pod(change, owner_key(new, owner))
+
+    def _pod(self, change: Change, key: Key) -> None:
+        after = standing(pod_of(change.new))
+        before = standing(pod_of(change.old)) if change.old is not None else None
+        if change.type == DELETED or (after == Standing.LEAVING and before != after):
+            self._agenda.add(key)
+        elif after >= Standing.SUCCEEDED:
+            self._agenda.at(key, self._store.now() + REPLACE_ENDED)
+        elif before != after and change.type != ADDED:
+            self._readiness[key] = None
+            if not self._up_to_date(key):
+                self._agenda.add(key)
+
+    def _up_to_date(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        known = self._desired.get(stored.uid) if stored is not None else None
+        return known is not None and bool(known["updatedNumberScheduled"] == known["wanted"])
+
+    def next_wakeup(self) -> int | None:
+        """Return when a set is to be looked at again."""
+        return self._agenda.next()
+
+    def act(self) -> bool:
+        """Look at the sets that something happened to."""
+        keys = self._agenda.take(self._store.now())
+        acted = False
+        for key in [*keys, *(key for key in self._readiness if key not in keys)]:
+            stored = self._store.find(key.kind, key.namespace, key.name)
+            if stored is not None and not stored.deleting:
+                if key in keys:
+                    acted = self._look(key, stored) or acted
+                acted = self._report(stored) or acted
+        self._readiness.clear()
+        return acted
+
+    def _look(self, key: Key, stored: Stored) -> bool:
+        data = stored.data
+        template = expansion.template_of(data)
+        if not template:
+            return False
+        candidate = msgspec.convert(expansion.daemon_candidate(data), Pod)
+        pods = self._by_node(stored.uid)
+        acted, wanted, misplaced, made = False, 0, 0, 0
+        current: list[Stored] = []
+        for node in self._store.select(NODE):
+            typed = node.typed
+            assert isinstance(typed, Node)
+            found = pods.pop(node.name, [])
+            runs = should_run(candidate, typed)
+            wanted += runs
+            ended = [p for p in found if standing(pod_of(p)) >= Standing.SUCCEEDED]
+            found = [p for p in found if p not in ended]
+            stays = runs or (bool(found) and may_stay(candidate, typed))
+            misplaced += bool(found) and not runs
+            surplus = ended + (found[1:] if stays else found)
+            for pod in surplus:
+                acted = self._remove(pod) or acted
+            if runs and not found:
+                seed = str(self._store.version)
+                if create(self._store, expansion.daemon_pod(data, node.name, seed)) is None:
+                    self._agenda.at(key, self._store.now() + RETRY)
+                else:
+                    made += 1
+            elif runs:
+                current.append(found[0])
+        for left in pods.values():  # of nodes that have gone
+            for pod in left:
+                acted = self._remove(pod) or acted
+        revision = expansion.template_hash(template)
+        old = [pod for pod in current if pod.labels.get(REVISION_HASH) != revision]
+        self._desired[stored.uid] = {
+            "wanted": wanted,
+            "numberMisscheduled": misplaced,
+            "currentNumberScheduled": len(current) + made,
+            "updatedNumberScheduled": len(current) + made - len(old),
+        }
+        return self._renew(data, wanted, current, old) or acted or made > 0
+
+    def _renew(
+        self, data: Plain, wanted: int, current: Sequence[Stored], old: Sequence[Stored]
+    ) -> bool:
+        """Delete pods of old templates, as far as enough others are ready."""
+        strategy = data["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return False
+        given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _ONE)
+        ready = [pod for pod in current if standing(pod_of(pod)) == Standing.READY]
+        room = max(1, share(given, wanted, up=True)) - (wanted - len(ready))
+        acted = False
+        for pod in old:
+            if pod in ready:
+                if room <= 0:
+                    continue
+                room -= 1
+            acted = self._remove(pod) or acted
+        return acted
+
+    def _remove(self, pod: Stored) -> bool:
+        if pod.deleting:
+            return False
+        remove(self._store, pod)
+        return True
+
+    def _by_node(self, uid: str) -> dict[str, list[Stored]]:
+        found: defaultdict[str, list[Stored]] = defaultdict(list)
+        for stored in self._owned.of(uid):
+            found[_node_of(pod_of(stored))].append(stored)
+        return dict(found)
+
+    def _report(self, stored: Stored) -> bool:
+        known: Mapping[str, int] = self._desired.get(stored.uid, {})
+        wanted = known.get("wanted", 0)
+        ready = self._owned.count(stored.uid, Standing.READY)
+        status = {
+            "desiredNumberScheduled": wanted,
+            "currentNumberScheduled": known.get("currentNumberScheduled", 0),
+            "updatedNumberScheduled": known.get("updatedNumberScheduled", 0),
+            "numberMisscheduled": known.get("numberMisscheduled", 0),
+            "numberReady": ready,
+            "numberAvailable": ready,
+            "numberUnavailable": max(0, wanted - ready),
+        }
+        return report(self._store, stored, status)
+
+
+def _face(node: Stored) -> tuple[object, ...]:
+    typed = node.typed
+    assert isinstance(typed, Node)
+    return typed.metadata.labels, typed.spec.taints
+
+
+def _node_of(pod: Pod) -> str:
+    """Return the node that a daemon's pod runs on or was made for."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity
+    names = required_node_names(affinity.node_affinity) if affinity is not None else None
+    return next(iter(sorted(names)), "") if names else ""

@@ -1,0 +1,155 @@
+"""Stateful sets: numbered pods with claims of their own, one after the other or all at once.
+
+In order (the default): a pod is made when all before it are ready, and the last one goes first.
+A pod of an old template is deleted, from the last to the partition, one at a time. Claims stay
+when their pods go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from policy_sched.client.embedded.controllers.agenda import Agenda
+from policy_sched.client.embedded.controllers.owned_pods import (
+    OwnedPods,
+    Standing,
+    controller_of,
+    owner_key,
+    pod_of,
+    standing,
+)
+from policy_sched.client.embedded.controllers.writing import RETRY, create, remove, report
+from policy_sched.client.embedded.history import Change
+from policy_sched.client.embedded.resources import CLAIM, POD, STATEFUL_SET
+from policy_sched.client.embedded.store import Key, ObjectStore
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.model import expansion
+from policy_sched.model.expansion import REVISION_HASH, Plain
+
+
+class StatefulSets:
+    """Makes, orders and renews the pods of stateful sets."""
+
+    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+        self._store = store
+        self._owned = owned
+        self._agenda = Agenda()
+
+    def seen(self, change: Change) -> None:
+        """Take note of a set that changed, or of one of its pods."""
+        new = change.new
+        if new.resource.key == STATEFUL_SET:
+            self._agenda.add(Key(STATEFUL_SET, *new.place))
+        elif new.resource.key == POD:
+            owner = controller_of(new)
+            if owner is not None and (owner.api_version, owner.kind) == STATEFUL_SET:
+                self._agenda.add(owner_key(new, owner))
+
+    def next_wakeup(self) -> int | None:
+        """Return when a set is to be looked at again."""
+        return self._agenda.next()
+
+    def act(self) -> bool:
+        """Look at the sets that something happened to."""
+        acted = False
+        for key in self._agenda.take(self._store.now()):
+            stored = self._store.find(key.kind, key.namespace, key.name)
+            if stored is not None and not stored.deleting:
+                acted = self._look(key, stored) or acted
+        return acted
+
+    def _look(self, key: Key, stored: Stored) -> bool:
+        data = stored.data
+        if not expansion.template_of(data):
+            return False
+        pods = {one.name: one for one in self._owned.of(stored.uid)}
+        first = expansion.first_ordinal(data)
+        ordinals = range(first, first + max(0, expansion.replicas_of(data)))
+        names = [expansion.stateful_name(stored.name, ordinal) for ordinal in ordinals]
+        acted = self._fill(key, data, pods, dict(zip(names, ordinals, strict=True)))
+        if not acted:
+            acted = self._cut(data, pods, names) or self._renew(data, pods, names)
+        revision = expansion.revision(stored.name, expansion.template_of(data))
+        return report(self._store, stored, _status(list(pods.values()), revision)) or acted
+
+    def _fill(self, key: Key, data: Plain, pods: dict[str, Stored], names: dict[str, int]) -> bool:
+        """Make the pods that are missing, and end those that failed; in order, if so it is."""
+        acted = False
+        for name, ordinal in names.items():
+            pod = pods.get(name)
+            if pod is None:
+                made = self._make(data, ordinal)
+                if not made:
+                    self._agenda.at(key, self._store.now() + RETRY)
+                acted = made or acted
+            elif standing(pod_of(pod)) >= Standing.SUCCEEDED and not pod.deleting:
+                remove(self._store, pod)
+                acted = True
+            if _in_order(data) and (pod is None or standing(pod_of(pod)) != Standing.READY):
+                # What comes later waits, but is looked after.
+                return acted
+        return acted
+
+    def _make(self, data: Plain, ordinal: int) -> bool:
+        for claim in expansion.stateful_claims(data, ordinal):
+            meta = claim["metadata"]
+            if self._store.find(CLAIM, meta["namespace"], meta["name"]) is None:
+                create(self._store, claim)
+        return create(self._store, expansion.stateful_pod(data, ordinal)) is not None
+
+    def _cut(self, data: Plain, pods: dict[str, Stored], names: Sequence[str]) -> bool:
+        """Delete the pods that are too many, the last first."""
+        wanted = set(names)
+        surplus = sorted(
+            (pod for name, pod in pods.items() if name not in wanted), key=_ordinal, reverse=True
+        )
+        if not surplus:
+            return False
+        if _in_order(data):
+            if any(pod.deleting for pod in pods.values()):
+                return False  # one at a time
+            surplus = surplus[:1]
+        going = [pod for pod in surplus if not pod.deleting]
+        for pod in going:
+            remove(self._store, pod)
+        return bool(going)
+
+    def _renew(self, data: Plain, pods: dict[str, Stored], names: Sequence[str]) -> bool:
+        """Delete the last pod of an old template, once all others are ready."""
+        strategy = data["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return False
+        partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+        revision = expansion.revision(data["metadata"]["name"], expansion.template_of(data))
+        for name in reversed(names):
+            pod = pods.get(name)
+            if pod is None or _ordinal(pod) < partition:
+                return False
+            if pod.labels.get(REVISION_HASH) != revision and not pod.deleting:
+                remove(self._store, pod)
+                return True
+            if standing(pod_of(pod)) != Standing.READY:
+                return False
+        return False
+
+
+def _in_order(data: Plain) -> bool:
+    return bool(data["spec"].get("podManagementPolicy") != "Parallel")
+
+
+def _ordinal(pod: Stored) -> int:
+    number = pod.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def _status(pods: Sequence[Stored], revision: str) -> Plain:
+    ready = sum(standing(pod_of(pod)) == Standing.READY for pod in pods)
+    updated = sum(pod.labels.get(REVISION_HASH) == revision for pod in pods)
+    return {
+        "replicas": len(pods),
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "currentReplicas": len(pods) if updated == len(pods) else len(pods) - updated,
+        "updatedReplicas": updated,
+        "updateRevision": revision,
+    }
