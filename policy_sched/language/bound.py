@@ -150,7 +150,7 @@ class BoundPolicy:
         if rows is not None and len(rows) <= FEW_ROWS:
             return self._filter_few(bound, pod, cycle, rows)
         n = self._table.n if rows is None else len(rows)
-        out = bound.vector(pod, cycle, slice(0, n) if rows is None else rows, n)
+        out = bound.vector(pod, cycle, rows, n)
         codes: Codes | None = None
         for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
@@ -249,7 +249,7 @@ class BoundPolicy:
                 values.append(instead if failed else out[root.value])
             return np.array(values, dtype=np.int64)
         n = self._table.n if rows is None else len(rows)
-        out = bound.vector(pod, cycle, slice(0, n) if rows is None else rows, n)
+        out = bound.vector(pod, cycle, rows, n)
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             result = np.full(n, result, dtype=np.int64)

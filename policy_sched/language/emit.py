@@ -42,6 +42,12 @@ class Emitter:
         text = self.text(op, self.placement.body)
         return f"{text}v, {text}e" if op.rep[0] == "t" else text
 
+    def guard(self, op: Op, test: str, otherwise: str) -> None:
+        """Write that where ``test`` of ``op`` fails, ``otherwise`` is done."""
+        body = self.placement.body
+        name = self.named(op, body)
+        body.lines.append(f"if not {test.format(name)}: {otherwise}")
+
     def lines(self) -> list[str]:
         """Return the lines of the body."""
         return list(_flatten(self.placement.body))

@@ -53,8 +53,8 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Scope) -> N
     tail = {"all": f"{name}v", "exists": f"not {name}v"}.get(loop.kind)
     if tail and len(rest) - loop.masked > 1:
         if over:
-            tail = f"{name}v" if loop.kind == "all" else f"logical_not({name}v)"
-            home.lines.append(f"{name}e = where({tail}, {name}e, 0)")
+            tail = f"{name}v" if loop.kind == "all" else f"opposite({name}v)"
+            home.lines.append(f"{name}e = chosen({tail}, {name}e, 0)")
         else:
             home.lines.append(f"if not ({tail}): {name}e = 0")
     for i in reversed(range(loop.errors)):
@@ -110,23 +110,22 @@ def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> No
             lines.append(f"{name}v = add({name}v, as_ints({mask or 'True'}))")
         case "sum_double" | "sum_int":
             zero = "0" if loop.kind == "sum_int" else "0.0"
-            part = f"where({mask}, {value}, {zero})" if mask else value
+            part = f"chosen({mask}, {value}, {zero})" if mask else value
             if loop.site:
                 lines.append(f"{name}v, {name}t = add_checked({name}v, {part}, {loop.site})")
                 lines.append(f"{name}e = earlier({name}e, {name}t)")
             else:
                 lines.append(f"{name}v = add({name}v, {part})")
         case "all" | "exists":
-            decides = f"logical_not({value})" if loop.kind == "all" else value
+            decides = f"opposite({value})" if loop.kind == "all" else value
             if mask:
-                decides = f"({mask} & {decides})"
+                decides = f"both({mask}, {decides})"
             if len(rest) > 1:
                 error = emitter.named(rest[1], body)
-                own = f"where({mask}, {error}, 0)" if mask else error
+                own = f"chosen({mask}, {error}, 0)" if mask else error
                 lines.append(f"{name}e = earlier({name}e, {own})")
-                decides = f"({decides} & ({error} == 0))"
-            joined = "logical_not" if loop.kind == "all" else ""
+                decides = f"both({decides}, ({error} == 0))"
             if loop.kind == "all":
-                lines.append(f"{name}v = {name}v & {joined}({decides})")
+                lines.append(f"{name}v = both({name}v, opposite({decides}))")
             else:
-                lines.append(f"{name}v = {name}v | {decides}")
+                lines.append(f"{name}v = either({name}v, {decides})")

@@ -13,7 +13,7 @@ from typing import Final
 LAZY: Final = {"and", "or", "where"}
 
 #: Kinds whose argument texts occur twice, so that an argument has to be a name.
-ATOMS: Final = {"quot_nn", "fdiv", "min2", "max2", "clamp2", "opt_value"}
+ATOMS: Final = {"quot_nn", "fdiv", "min2", "max2", "clamp2", "opt_value", "divisor"}
 
 SCALAR: Final[dict[str, str]] = {
     "pod": "pod",
@@ -79,6 +79,10 @@ SCALAR: Final[dict[str, str]] = {
     "percent": "percent({0}, {1})",
     "percent_of_column": "percent({0}, {1})",
     "percent_of_rest": "percent({0}, {1})",
+    "divisor": "(float({0}) if {0} > 0 else inf)",
+    "share": "share({0}, {1})",
+    "share_of_rest": "share({0}, {1})",
+    "shift": "({0} >> {s})",
     "table": "table_at({d}.entries, {0} - {d}.first)",
     "min2": "({1} if {1} < {0} else {0})",
     "max2": "({1} if {1} > {0} else {0})",

@@ -58,9 +58,11 @@ class BoundExpression:
     ) -> tuple[list[Any], list[int]]:
         """Return a value and an error (0, or 601..607) per row; values under errors are garbage."""
         n = self.table.n if rows is None else len(rows)
-        chosen = slice(0, n) if rows is None else rows
         with np.errstate(all="ignore"):
-            out = self.functions.vector(pod, cycle, chosen, n)
+            if rows is None:
+                out = self.functions.every_row(pod, cycle, n)
+            else:
+                out = self.functions.vector(pod, cycle, rows, n)
         values = per_row(out[0], n, listed=self.expression.by_row)
         errors = per_row(out[1], n) if self.expression.can_fail else [0] * n
         return values, [self._kind(site) for site in errors]
@@ -102,7 +104,7 @@ def compile_expression(
     roots = [value.op] if value.err is None else [value.op, value.err]
     number = rep_of(core.type) in "if"
     return Expression(
-        program=generate(roots),
+        program=generate(roots, low.build),
         sites=tuple(low.build.sites),
         range=low.range(value) if number else None,
         can_fail=value.err is not None,

@@ -1,9 +1,12 @@
-"""Turns roots of the graph into Python functions: one for a row, one for all rows.
+"""Turns roots of the graph into Python functions: one for a row, one for rows, one for all rows.
 
-Theory of operation. The text of both functions is written once, when a policy is compiled, and
+Theory of operation. The text of the functions is written once, when a policy is compiled, and
 compiled to a code object. Binding it to a node table runs that code: it defines a factory, whose
 arguments are the columns and interners of that table, and calls it. Only names of ours and plain
 numbers stand in the text; constants, functions and columns are reached by name.
+
+Where parts of the roots read no pod, there is one more function, for full passes: it takes those
+parts from kept columns, and comes with the functions that keep them (see kept_columns).
 """
 
 from __future__ import annotations
@@ -16,12 +19,17 @@ from typing import Any, Final
 from policy_sched.language import runtime_node, runtime_rows, runtime_scalar
 from policy_sched.language.emit import INDENT, Emitter
 from policy_sched.language.faults import Some
-from policy_sched.language.ir import Level, Op
+from policy_sched.language.ir import Builder, Level, Op
+from policy_sched.language.kept_columns import Group, Kept, KeptColumns
 from policy_sched.language.placement import Placement, Shapes
+from policy_sched.language.rearranging import POD_LIMIT, Rearranged
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.slots import FACTORY_ARGUMENTS, Slots
+from policy_sched.language.standing import Standing, Standings, find_standing
 
 RowFunction = Callable[..., tuple[Any, ...]]
+#: Representation and limit of each kept column of a group.
+Columns = tuple[tuple[str, float | None], ...]
 
 _NAMES: Final[dict[str, object]] = {
     **runtime_scalar.NAMES,
@@ -41,17 +49,33 @@ class Functions:
 
     scalar: RowFunction
     vector: RowFunction
+    _whole: RowFunction | None = None
+    _kept: KeptColumns | None = None
+
+    def every_row(self, pod: Any, ctx: Any, n: int) -> tuple[Any, ...]:
+        """Return what ``vector`` does of all ``n`` rows; what it says of dead rows is of no use.
+
+        Arrays may be kept ones, which are read-only.
+        """
+        rows = slice(0, n)
+        if self._whole is not None and self._kept is not None:
+            arrays = self._kept.arrays()
+            if arrays is not None:
+                return self._whole(pod, ctx, rows, n, *arrays)
+        return self.vector(pod, ctx, rows, n)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The code of two functions, before a table is known."""
+    """The code of the functions, before a table is known."""
 
     text: str
     code: CodeType
     slots: Slots
     by_row: bool
     """Whether anything differs from node to node."""
+    static: Columns = ()
+    moving: Columns = ()
 
     def bind(self, runtime: Runtime) -> Functions:
         """Return the functions over one table."""
@@ -68,26 +92,83 @@ class Program:
             "port_members": table.port_sets.members,
         }
         columns = {name: table.column(key) for key, name in self.slots.columns.items()}
-        scalar, vector = namespace["factory"](**given, **columns)
-        return Functions(scalar, vector)
+        made = namespace["factory"](**given, **columns)
+        if not self.static and not self.moving:
+            return Functions(*made)
+        scalar, vector, whole, static_row, static_rows, moving_row, moving_rows = made
+        static = Group([Kept(*one) for one in self.static], static_row, static_rows)
+        moving = Group([Kept(*one) for one in self.moving], moving_row, moving_rows)
+        return Functions(scalar, vector, whole, KeptColumns(table, static, moving))
 
 
-def generate(roots: Sequence[Op]) -> Program:
-    """Return the program that computes ``roots``."""
-    slots = Slots()
-    shapes = Shapes()
-    parts = []
-    for name, arguments, rows in (
-        ("scalar", "pod, ctx, row", False),
-        ("vector", "pod, ctx, rows, n", True),
-    ):
-        emitter = Emitter(Placement(roots, rows, (), shapes), slots, {})
+class _Writer:
+    """Writes the functions of a program, one after the other, into its factory."""
+
+    def __init__(self) -> None:
+        self.slots = Slots()
+        self.shapes = Shapes()
+        self.lines: list[str] = []
+        self.names: list[str] = []
+
+    def function(self, name: str, arguments: str, roots: Sequence[Op], *, rows: bool) -> None:
+        """Write the function that returns ``roots``."""
+        self._write(
+            name,
+            arguments,
+            Emitter(Placement(roots, rows, (), self.shapes), self.slots, {}),
+            roots,
+            (),
+        )
+
+    def whole(self, roots: Sequence[Op], kept: Sequence[Op], guards: Sequence[Op]) -> None:
+        """Write the function that takes ``kept`` as arguments, and hands over if a guard fails."""
+        names = {op: f"d{op.serial}" for op in kept}
+        placement = Placement([*roots, *guards], True, names, self.shapes)
+        arguments = ", ".join(["pod, ctx, rows, n", *names.values()])
+        self._write("whole", arguments, Emitter(placement, self.slots, names), roots, guards)
+
+    def _write(
+        self, name: str, arguments: str, emitter: Emitter, roots: Sequence[Op], guards: Sequence[Op]
+    ) -> None:
+        for op in guards:
+            emitter.guard(
+                op, f"-{POD_LIMIT} < {{}} < {POD_LIMIT}", "return vector(pod, ctx, rows, n)"
+            )
         values = [emitter.root(op) for op in roots]
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
-        parts += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
-    given = ", ".join([*FACTORY_ARGUMENTS, *slots.columns.values()])
-    lines = [f"def factory({given}):"]
-    lines += [INDENT + line for line in [*parts, "return scalar, vector"]]
-    text = "\n".join(lines) + "\n"
-    by_row = any(op.level is Level.NODE for op in roots)
-    return Program(text, compile(text, "<policy>", "exec"), slots, by_row)
+        self.lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
+        self.names.append(name)
+
+    def program(self, roots: Sequence[Op], static: Columns, moving: Columns) -> Program:
+        """Return the program of what was written."""
+        given = ", ".join([*FACTORY_ARGUMENTS, *self.slots.columns.values()])
+        lines = [*self.lines, f"return {', '.join(self.names)}"]
+        text = "\n".join([f"def factory({given}):", *(INDENT + line for line in lines)]) + "\n"
+        by_row = any(op.level is Level.NODE for op in roots)
+        code = compile(text, "<policy>", "exec")
+        return Program(text, code, self.slots, by_row, static, moving)
+
+
+def generate(roots: Sequence[Op], build: Builder | None = None) -> Program:
+    """Return the program that computes ``roots``; with a builder, one that keeps columns."""
+    writer = _Writer()
+    writer.function("scalar", "pod, ctx, row", roots, rows=False)
+    writer.function("vector", "pod, ctx, rows, n", roots, rows=True)
+    if build is None:
+        return writer.program(roots, (), ())
+    standings = Standings()
+    rearranged = Rearranged(roots, build, standings)
+    standing = find_standing(rearranged.roots, writer.shapes, standings)
+    if standing == Standing((), ()):
+        return writer.program(roots, (), ())
+    kept = (*standing.static, *standing.moving)
+    writer.whole(rearranged.roots, kept, list(rearranged.guards))
+    for name, ops in (("static", standing.static), ("moving", standing.moving)):
+        writer.function(f"{name}_row", "row", ops, rows=False)
+        writer.function(f"{name}_rows", "rows, n", ops, rows=True)
+    limits = rearranged.limits
+    columns = [
+        tuple((op.rep[-1], limits.get(op)) for op in ops)
+        for ops in (standing.static, standing.moving)
+    ]
+    return writer.program(roots, *columns)

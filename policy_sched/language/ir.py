@@ -161,6 +161,11 @@ class Builder:
         key = (kind, rep, data, tuple(a.serial for a in args))
         return self._intern(key, kind, args, data, rep, level)
 
+    def again(self, op: Op, args: tuple[Op, ...]) -> Op:
+        """Return the op that does the same as ``op`` with other arguments."""
+        key = (op.kind, op.rep, op.data, tuple(a.serial for a in args))
+        return self._intern(key, op.kind, args, op.data, op.rep, op.level)
+
     def fresh(self, kind: str, rep: str, source: Op) -> Op:
         """Return a new loop variable over the list ``source``."""
         op = Op(kind, (), None, rep, source.level)

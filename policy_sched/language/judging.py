@@ -37,8 +37,13 @@ class BoundUnit:
         return out[root.value]
 
     def vector(self, pod: PodInfo | None, cycle: Cycle | Stats, rows: Any, n: int) -> Any:
-        """Run the vector function over ``n`` rows."""
+        """Run the vector function over ``n`` rows: a slice, row numbers, or None for all rows.
+
+        Arrays may be read-only; of all rows, what is said of dead ones is of no use.
+        """
         with np.errstate(all="ignore"):
+            if rows is None:
+                return self.functions.every_row(pod, cycle, n)
             return self.functions.vector(pod, cycle, rows, n)
 
 

@@ -108,6 +108,8 @@ class Runtime:
     def distinct_one(self, rep: str, function: Function, column: Column, rows: RowSet) -> Any:
         """Call ``function`` once per distinct value of a column; return its result per row."""
         values, positions = self._values(column, rows)
+        if len(values) == 1 and rep in "bife":
+            return function(values[0])
         results = _array(rep, [function(value) for value in values])
         if isinstance(results, list):
             return [results[i] for i in positions.tolist()]
@@ -118,6 +120,9 @@ class Runtime:
     ) -> tuple[Any, Any]:
         """Do as `distinct_one` for a function that returns (value, error)."""
         values, positions = self._values(column, rows)
+        if len(values) == 1 and rep in "bife":
+            value, error = function(values[0])
+            return value, error
         pairs = [function(value) for value in values]
         errors = np.array([e for _, e in pairs], dtype=np.int16).take(positions)
         results = _array(rep, [v for v, _ in pairs])

@@ -35,6 +35,36 @@ def to_double(numbers: Rows) -> Rows:
     return float(numbers)
 
 
+def both(a: Rows, b: Rows) -> Rows:
+    """Return where both hold."""
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    return a & b
+
+
+def either(a: Rows, b: Rows) -> Rows:
+    """Return where one of two holds."""
+    if isinstance(a, bool):
+        return True if a else b
+    if isinstance(b, bool):
+        return True if b else a
+    return a | b
+
+
+def opposite(a: Rows) -> Rows:
+    """Return where something does not hold."""
+    return not a if isinstance(a, bool) else np.logical_not(a)
+
+
+def chosen(mask: Rows, a: Rows, b: Rows) -> Rows:
+    """Return a where the mask holds, else b."""
+    if isinstance(mask, bool):
+        return a if mask else b
+    return np.where(mask, a, b)
+
+
 def earlier(first: Rows, second: Rows) -> Rows:
     """Return the first error where there is one, else the second."""
     if isinstance(first, int) and not first:
@@ -135,6 +165,19 @@ def percent_within(part: Rows, whole: Rows, ends: tuple[int, int], part_of_it: b
     return result
 
 
+def divisors(wholes: Rows) -> Rows:
+    """Return wholes as doubles; infinity, of which everything is no share, where there is none."""
+    return np.where(np.greater(wholes, 0), to_double(wholes), np.inf)
+
+
+def shares(parts: Rows, wholes: Rows, part_of_it: bool) -> Rows:
+    """Return part / whole, truncated, within 0..100; ``part_of_it``: no part is above 100."""
+    found = np.true_divide(parts, wholes)
+    if not part_of_it:
+        found = np.minimum(found, 100.0)
+    return np.maximum(found, 0.0).astype(np.int64)
+
+
 def least_rows(a: Rows, b: Rows) -> Rows:
     """Return b where b < a, else a."""
     if _is_int(a) and _is_int(b):
@@ -230,7 +273,7 @@ def deviation_wide_rows(*pairs: Rows) -> Rows:
         return 0.0
     if len(values) == 2:
         apart = np.abs(np.subtract(values[0], values[1]))
-        apart /= 2
+        apart *= 0.5
         if masks[0] is True and masks[1] is True:
             return apart
         return np.where(np.logical_and(masks[0], masks[1]), apart, 0.0)
@@ -265,7 +308,9 @@ def weighted_wide_rows(*triples: Rows) -> Rows:
             part, weight = np.where(mask, part, 0), np.where(mask, weight, 0)
         upper = part if isinstance(upper, int) and not upper else np.add(upper, part)
         whole = whole + weight  # a plain int as long as every mask holds everywhere
-    return quotient_rows(upper, whole)
+    if isinstance(whole, int) and whole == 2:
+        return np.right_shift(upper, 1)
+    return np.floor_divide(upper, whole)
 
 
 NAMES: Final[dict[str, object]] = {
@@ -275,6 +320,7 @@ NAMES: Final[dict[str, object]] = {
     "subtract": np.subtract,
     "multiply": np.multiply,
     "negative": np.negative,
+    "right_shift": np.right_shift,
     "floor_divide": np.floor_divide,
     "true_divide": np.true_divide,
 } | {
@@ -282,6 +328,12 @@ NAMES: Final[dict[str, object]] = {
     for f in (
         as_ints,
         to_double,
+        both,
+        either,
+        opposite,
+        chosen,
+        divisors,
+        shares,
         earlier,
         add_checked,
         sub_checked,

@@ -50,6 +50,11 @@ def percent(part: int, whole: int) -> int:
     return 100 if part >= whole else part * 100 // whole
 
 
+def share(part: float, whole: float) -> int:
+    """Return part / whole, truncated, within 0..100."""
+    return int(min(max(part / whole, 0.0), 100.0))
+
+
 def table_at(table: list[int], position: int) -> int:
     """Return the entry of a table at a position; garbage for a position outside of it."""
     return table[min(max(position, 0), len(table) - 1)]
@@ -154,7 +159,7 @@ def int64(number: int) -> int:
     raise Fault(OVERFLOW)
 
 
-NAMES: Final[dict[str, object]] = {
+NAMES: Final[dict[str, object]] = {"inf": math.inf} | {
     f.__name__: f
     for f in (
         safe,
@@ -162,6 +167,7 @@ NAMES: Final[dict[str, object]] = {
         quotient,
         remainder,
         percent,
+        share,
         table_at,
         sign,
         divide_by_zero,
