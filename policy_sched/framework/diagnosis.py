@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from policy_sched.framework.rejections import tally
 from policy_sched.framework.status import Code, Status
 
 NO_NODES: Final = "no nodes available to schedule pods"
@@ -35,7 +36,7 @@ class Diagnosis:
         """
         if self.node_count == 0:
             return frozenset(), frozenset()
-        said = self.statuses.values() if self.pre_filter is None else (self.pre_filter,)
+        said = tally(self.statuses) if self.pre_filter is None else (self.pre_filter,)
         pending = {status.plugin for status in said if status.code is Code.PENDING}
         others = {status.plugin for status in said if status.code is not Code.PENDING}
         others.update(self.narrowed_by)
@@ -50,14 +51,20 @@ class Diagnosis:
         if self.pre_filter is not None:
             text = f"{head} {self.pre_filter.message()}." if self.pre_filter.reasons else head
         else:
-            reasons = histogram(self.statuses.values())
+            reasons = histogram(tally(self.statuses))
             text = f"{head} {reasons}." if reasons else head
         if self.post_filter is not None and self.post_filter.reasons:
             text = f"{text} {self.post_filter.message()}"
         return text
 
 
-def histogram(statuses: Iterable[Status]) -> str:
-    """Count each reason and join the counts, sorted as strings ("10 x" before "2 y")."""
-    counts = Counter(reason for status in statuses for reason in status.reasons)
-    return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+def histogram(counts: Mapping[Status, int]) -> str:
+    """Add up each reason's nodes and join the sums, sorted as strings ("10 x" before "2 y").
+
+    ``counts``: how many nodes have each status.
+    """
+    sums: Counter[str] = Counter()
+    for status, count in counts.items():
+        for reason in status.reasons:
+            sums[reason] += count
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in sums.items()))

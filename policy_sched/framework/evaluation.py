@@ -4,13 +4,14 @@ Theory of operation. An Evaluation belongs to a signature: the pod fields that t
 plugins read. For the next pod of that signature it is brought up to date instead of made anew:
 the journal tells which rows changed, and only plugins that read what runs on a node are asked
 again, for those rows. A change of a node's own fields, of the set of nodes or of namespaces starts
-over. The answers are those of a fresh evaluation, bit for bit; the cache can be switched off, and
-a property test compares.
+over. Room that is promised to nominated pods is part of the answer: pods share it that give way
+to the same ones, and a nomination that comes or goes is a change of its row. The answers are those
+of a fresh evaluation, bit for bit; the cache can be switched off, and a property test compares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Final
 
@@ -26,12 +27,12 @@ from policy_sched.framework.extender import Extender
 from policy_sched.framework.extending import interested, passing, preferences
 from policy_sched.framework.filtering import FEASIBLE, Filtering
 from policy_sched.framework.kept_evaluations import KeptEvaluations
-from policy_sched.framework.nominations import Nominations
+from policy_sched.framework.nominations import Nominations, Rivals
 from policy_sched.framework.results import Scope
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.sampling import Sample
 from policy_sched.framework.scoring import Scoring
-from policy_sched.framework.signing import key_getter
+from policy_sched.framework.signing import Key, key_getter
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 
@@ -42,17 +43,27 @@ REPLAY_LIMIT: Final = 256
 class Evaluation:
     """What a profile's plugins say of one pod on every node; valid until the table changes.
 
-    ``scoring`` is None where no node is feasible.
+    ``scoring`` is None where no node is feasible. ``rivals``: the pods that it gives way to.
     """
 
-    def __init__(self, runner: Runner, pod: PodInfo, answers: Answers) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        pod: PodInfo,
+        answers: Answers,
+        rivals: Rivals | None = None,
+        key: Key | None = None,
+    ) -> None:
         self._runner = runner
         self._answers = answers
+        self.rivals = rivals
         table = answers.table
         self.state = CycleState()
         self.version = table.journal.version
         self.n = table.n
-        self.filtering = Filtering(runner, self.state, pod, answers)
+        self.filtering = Filtering(runner, self.state, pod, answers, key)
+        if rivals is not None and self.rejection is None:
+            self._promise(rivals, pod)
         self.scoring: Scoring | None = None
         self.score_anew(pod)
 
@@ -70,20 +81,23 @@ class Evaluation:
         """Return the rows with the highest total, ascending; empty if no node is feasible."""
         return self.scoring.ties() if self.scoring else np.empty(0, np.intp)
 
-    def narrowed(self, row: int) -> Evaluation:
-        """Return the answer of somebody who looked at one feasible row first, and took it."""
-        assert self.scoring is not None, "a feasible row was scored"
+    def taken(self, row: int) -> Evaluation:
+        """Return the answer of somebody who looked at one row first, and took it."""
         twin = copy(self)
         twin.filtering = self.filtering.narrowed(row)
-        twin.scoring = self.scoring.narrowed(row)
+        scored = self.scoring is not None and self.filtering.first[row] == FEASIBLE
+        if scored and self.scoring is not None:
+            twin.scoring = self.scoring.narrowed(row)
+        else:
+            twin.scoring = Scoring.of_one(row, self.n)
         return twin
 
-    def beside(self, pod: PodInfo, rejections: Mapping[int, tuple[int, Status]]) -> Evaluation:
-        """Return the answer with more rows rejected; see `Filtering.beside`."""
+    def beside(self, pod: PodInfo, row: int, rejection: tuple[int, Status] | None) -> Evaluation:
+        """Return the answer with something else promised of a row; see `Filtering.beside`."""
         twin = copy(self)
-        twin.state = self.state.clone()
-        twin.filtering = self.filtering.beside(rejections)
-        if (self.filtering.first[list(rejections)] == FEASIBLE).any():
+        twin.filtering = self.filtering.beside(row, rejection)
+        if (twin.filtering.first[row] == FEASIBLE) != (self.filtering.first[row] == FEASIBLE):
+            twin.state = self.state.clone()
             twin.score_anew(pod)
         return twin
 
@@ -129,7 +143,10 @@ class Evaluation:
         filtering = self.filtering
         first = filtering.first
         before = first[touched] == FEASIBLE
-        if filtering.patch(self.state, pod, touched):
+        everywhere = filtering.patch(self.state, pod, touched)
+        if self.rivals is not None:
+            self._promise(self.rivals, pod, None if everywhere else rows)
+        if everywhere:
             flipped = (first == FEASIBLE) != (filtering.first == FEASIBLE)
             flipped[touched] = True
             touched = np.flatnonzero(flipped)
@@ -138,6 +155,13 @@ class Evaluation:
             self.score_anew(pod)
             return True
         return self.scoring.patch(self.state, pod, touched, before, filtering.first)
+
+    def _promise(self, rivals: Rivals, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
+        """Find on which of the rows (None: all) there is no room beside the rivals."""
+        there = rivals.on(rows)
+        if there or self.filtering.promised:
+            found = rivals.rejections(self.filtering.trial(), self.state, pod, there)
+            self.filtering.promise(found, rows)
 
     def score_anew(self, pod: PodInfo) -> None:
         """Score the feasible rows, all of them."""
@@ -188,39 +212,34 @@ class Evaluator:
         if evaluation.rejection is not None:
             return evaluation
         extenders = interested(self._extenders, pod) if self._extenders else ()
-        if self._nominations:
-            rejections = self._promises(self._nominations, evaluation, pod)
-            taken = self._nominated(self._nominations, evaluation, pod, rejections, extenders)
-            if taken is not None:
-                return taken
-            if rejections:
-                evaluation = evaluation.beside(pod, rejections)
+        own = self._nominations.row_of(pod) if self._nominations else None
+        if own is not None:
+            rejection = self._own_rejection(evaluation, pod, own)
+            if rejection is None and evaluation.filtering.by_plugins[own] == FEASIBLE:
+                taken = self._nominated(evaluation.taken(own), pod, extenders)
+                if taken is not None:
+                    return taken
+            evaluation = evaluation.beside(pod, own, rejection)
         if self._sample is not None:
             evaluation = evaluation.limited(pod, self._sample.of(evaluation.filtering))
         return evaluation.extended(pod, extenders) if extenders else evaluation
 
-    def _promises(
-        self, nominations: Nominations, evaluation: Evaluation, pod: PodInfo
-    ) -> Mapping[int, tuple[int, Status]]:
-        """Return the rows on which there is no room beside the pods that it is promised to."""
-        rivals = nominations.rivals(pod)
-        if not rivals:
-            return {}
-        return nominations.rejections(evaluation.filtering.trial(), evaluation.state, pod, rivals)
+    def _own_rejection(
+        self, evaluation: Evaluation, pod: PodInfo, row: int
+    ) -> tuple[int, Status] | None:
+        """Return why there is no room beside the others that the pod's own row is promised to."""
+        assert self._nominations is not None, "the pod is nominated"
+        rivals = self._nominations.rivals_of(pod.priority)
+        others = tuple(one for one in rivals.on([row]).get(row, ()) if one.uid != pod.uid)
+        if not others:
+            return None
+        trial, state = evaluation.filtering.trial(), evaluation.state
+        return rivals.rejections(trial, state, pod, {row: others}).get(row)
 
     def _nominated(
-        self,
-        nominations: Nominations,
-        evaluation: Evaluation,
-        pod: PodInfo,
-        rejections: Mapping[int, tuple[int, Status]],
-        extenders: Sequence[Extender],
+        self, taken: Evaluation, pod: PodInfo, extenders: Sequence[Extender]
     ) -> Evaluation | None:
-        """Return the pod's own nominated node alone, if it fits there and extenders agree."""
-        own = nominations.row_of(pod)
-        if own is None or evaluation.filtering.first[own] != FEASIBLE or own in rejections:
-            return None
-        taken = evaluation.narrowed(own)
+        """Return the pod's own nominated node alone, if extenders agree."""
         try:
             taken = taken.extended(pod, extenders)
         except PluginError:
@@ -228,25 +247,43 @@ class Evaluator:
         return taken if taken.scoring is not None else None
 
     def _evaluate(self, pod: PodInfo) -> Evaluation:
+        lowest = self._nominations.lowest(pod) if self._nominations else None
         if self._key is None:
-            return Evaluation(self._runner, pod, self._answers)
+            return Evaluation(self._runner, pod, self._answers, self._rivals(lowest))
         key = self._key(pod)
-        kept = self._kept.get(key)
-        if kept is not None and self._refresh(kept, pod):
-            return kept
-        fresh = Evaluation(self._runner, pod, self._answers)
-        self._kept.put(key, fresh)
+        entry = key if lowest is None else (*key, lowest)
+        kept = self._kept.get(entry)
+        if kept is not None:
+            try:
+                if self._refresh(kept, pod):
+                    return kept
+            except PluginError:
+                self._kept.drop(entry)  # it is brought up to date in part
+                raise
+        fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest), key)
+        self._kept.put(entry, fresh)
         return fresh
+
+    def _rivals(self, lowest: int | None) -> Rivals | None:
+        if lowest is None or self._nominations is None:
+            return None
+        return self._nominations.rivals_of(lowest)
 
     def _refresh(self, kept: Evaluation, pod: PodInfo) -> bool:
         """Bring a kept evaluation up to date; False if it must be made anew."""
-        journal = self._table.journal
-        if kept.version == journal.version:
+        journal, rivals = self._table.journal, kept.rivals
+        promised: list[int] | None = [] if rivals is None else rivals.moved()
+        if kept.version == journal.version and not promised and promised is not None:
             return True
         changes = journal.since(kept.version)
-        if changes is None or len(changes.rows) > REPLAY_LIMIT or changes.kind & ~DYNAMIC:
+        if changes is None or promised is None or changes.kind & ~DYNAMIC:
             return False
-        if not kept.patch(pod, changes.rows):
+        rows = changes.rows
+        if promised:
+            rows = list(dict.fromkeys([*rows, *promised]))
+        if len(rows) > REPLAY_LIMIT or not kept.patch(pod, rows):
             return False
         kept.version = journal.version
+        if rivals is not None:
+            rivals.version = rivals.current
         return True

@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.framework.rejections import NOTHING, Rejections, StatusTable
 from policy_sched.framework.status import Status
+
+Explained: TypeAlias = Iterable[tuple[NDArray[np.intp], Sequence[Status]]]
+"""Groups of rows, shape (k,), with one status for each row."""
 
 
 class Explanations:
     """The statuses of rejected rows [0, n); rows that changed are explained anew."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, table: StatusTable | None = None) -> None:
         self._n = n
-        self._known: dict[int, Status] | None = None
+        self._table = StatusTable() if table is None else table
+        self._known: Rejections | None = None
         self._stale: set[int] = set()
+
+    def twin(self, changed: Iterable[int]) -> Explanations:
+        """Return what is known, but of rows that are explained in another way there."""
+        twin = Explanations(self._n, self._table)
+        twin._known = self._known
+        if self._known is not None:
+            twin._stale = self._stale.union(changed)
+        return twin
 
     def forget(self, rows: NDArray[np.intp] | None = None) -> None:
         """Explain these rows anew, or all."""
         if rows is None:
             self._known = None
+            self._stale.clear()
         elif self._known is not None:
             self._stale.update(rows.tolist())
 
-    def of(self, explain: Callable[[NDArray[np.intp]], dict[int, Status]]) -> dict[int, Status]:
-        """Return the statuses by row, ascending; ``explain`` finds those of ascending rows."""
+    def of(self, explain: Callable[[NDArray[np.intp]], Explained]) -> Rejections:
+        """Return the statuses; ``explain`` finds those of ascending rows."""
         if self._known is None:
-            self._known = explain(np.arange(self._n))
+            self._known = self._fill(np.zeros(self._n, np.intp), explain(np.arange(self._n)))
         elif self._stale:
-            known, fresh = self._known, explain(np.array(sorted(self._stale), np.intp))
-            if fresh.keys() == known.keys() & self._stale:
-                known.update(fresh)
-            else:
-                kept = {row: found for row, found in known.items() if row not in self._stale}
-                self._known = dict(sorted((kept | fresh).items()))
+            stale = np.array(sorted(self._stale), np.intp)
+            numbers = self._known.numbers.copy()
+            numbers[stale] = NOTHING
+            self._known = self._fill(numbers, explain(stale))
         self._stale.clear()
-        return dict(self._known)
+        return self._known
+
+    def _fill(self, numbers: NDArray[np.intp], explained: Explained) -> Rejections:
+        for rows, statuses in explained:
+            numbers[rows] = self._table.numbers(statuses)
+        return Rejections(numbers, self._table)

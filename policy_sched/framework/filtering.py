@@ -2,12 +2,13 @@
 
 Theory of operation. `codes[i]` is filter plugin i's own answer per row (None: passes everywhere);
 `first` says which plugin rejected the row first, in profile order. `patch` asks only the plugins
-that read what runs on a node again, for the rows on which that changed.
+that read what runs on a node again, for the rows on which that changed. Where room is promised to
+nominated pods, `first` is what is left beside them, and `by_plugins` what it would be without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Final, cast
 
@@ -18,11 +19,13 @@ from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.explanations import Explanations
+from policy_sched.framework.explanations import Explained, Explanations
 from policy_sched.framework.extender import EXTENDER
 from policy_sched.framework.pipeline import Hook
+from policy_sched.framework.rejections import Rejections
 from policy_sched.framework.results import Codes, Describe, PreFilterResult, Rows, Scope, Verdict
 from policy_sched.framework.runner import Runner
+from policy_sched.framework.signing import Key
 from policy_sched.framework.status import Code, Status
 from policy_sched.framework.trial import Trial
 from policy_sched.model.pod_info import PodInfo
@@ -42,7 +45,8 @@ class Filtering:
     """The filters' answers for one pod over all rows [0, n) of the node table.
 
     ``first``: int16, shape (n,). ``rejection``: why the whole pod was rejected before any node
-    was looked at, or None.
+    was looked at, or None. ``key``: the signature of the pods that share this answer, None where
+    none do.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Filtering:
         state: CycleState,
         pod: PodInfo,
         answers: Answers,
+        key: Key | None = None,
     ) -> None:
         self._runner = runner
         self._answers = answers
@@ -58,9 +63,8 @@ class Filtering:
         self.n = table.n
         self._codes: list[Codes | None] = []
         self._describes: list[Describe] = []
-        self.promised: Mapping[int, tuple[int, Status]] = {}
-        self.unpromised: Codes | None = None
-        """What ``first`` was without ``promised``, where there is such a difference."""
+        self.promised: dict[int, tuple[int, Status]] = {}
+        """Rows that are rejected beside nominated pods, or by extenders, and how."""
         self.explanations = Explanations(self.n)
         self.extended = False
         """Whether extenders took feasible rows away."""
@@ -70,9 +74,11 @@ class Filtering:
         self.plugins = runner.active("filter", self._skipped)
         self._scopes = [runner.pipeline.scope(hook.plugin) for hook in self.plugins]
         self._moving = [i for i, scope in enumerate(self._scopes) if scope is not Scope.STATIC]
+        self._trial = Trial(runner, self.plugins, self._skipped, key)
         if self.rejection is not None:
             self._fixed[self._fixed == FEASIBLE] = OUTSIDE
             self.first: Codes = self._fixed
+            self.by_plugins: Codes = self._fixed
             return
         rows = None if names is None else self._named_rows(table, names)
         for hook in self.plugins:
@@ -99,74 +105,77 @@ class Filtering:
         """Return the rows on which the pod can run, ascending, shape (k,)."""
         return np.flatnonzero(self.first == FEASIBLE)
 
-    def statuses(self, rows: Iterable[int] | None = None) -> dict[int, Status]:
-        """Return why rows were rejected (default: all rows), by row, ascending.
+    def statuses(self) -> Rejections:
+        """Return why rows were rejected; feasible and dead rows are left out."""
+        return self.explanations.of(self._explain)
 
-        Feasible rows and rows without a live node are left out.
-        """
-        if rows is None:
-            answers = self.explanations.of(self._explain)
-        else:
-            wanted = sorted(set(rows).difference(self.promised))
-            answers = self._explain(np.array(wanted, np.intp))
-        if not self.promised:
-            return answers
-        asked = self.promised.keys() if rows is None else self.promised.keys() & set(rows)
-        answers |= {row: self.promised[row][1] for row in asked}
-        return {row: answers[row] for row in sorted(answers)}
-
-    def _explain(self, wanted: NDArray[np.intp]) -> dict[int, Status]:
-        answers: dict[int, Status] = {}
-        firsts = (self.first if self.unpromised is None else self.unpromised)[wanted]
+    def _explain(self, wanted: NDArray[np.intp]) -> Explained:
+        promised = self.promised
+        if promised:
+            late = [row for row in wanted.tolist() if row in promised]
+            if late:
+                yield np.array(late, np.intp), [promised[row][1] for row in late]
+                wanted = np.setdiff1d(wanted, late, assume_unique=True)
+        firsts = self.by_plugins[wanted]
         for value in np.unique(firsts).tolist():
             group = wanted[firsts == value]
             if value == OUTSIDE:
-                answers |= dict.fromkeys(group.tolist(), self._outside())
+                yield group, [self._outside()] * group.size
             elif value > FEASIBLE:
                 codes = cast("Codes", self._codes[value - 1])[group]
                 found = self._describes[value - 1](group, codes)
-                plugin = self.plugins[value - 1].plugin
-                answers |= {
-                    row: status.by(plugin)
-                    for row, status in zip(group.tolist(), found, strict=True)
-                }
-        return {row: answers[row] for row in sorted(answers)}
+                yield group, _attributed(found, self.plugins[value - 1].plugin)
 
     def trial(self) -> Trial:
         """Return what asks the same plugins again while something is tried out."""
-        return Trial(self._runner, self.plugins, self._skipped)
+        return self._trial
 
     def narrowed(self, row: int) -> Filtering:
         """Return the answer of somebody who looked at one row first, and took it."""
         twin = copy(self)
         twin.first = np.where(self._fixed == NO_NODE, NO_NODE, NOT_ASKED).astype(np.int16)
         twin.first[row] = FEASIBLE
+        twin.by_plugins, twin.promised = twin.first, {}
         twin.explanations = Explanations(self.n)
         return twin
 
-    def beside(self, rejections: Mapping[int, tuple[int, Status]]) -> Filtering:
-        """Return the answer with rows rejected as well, as `Trial.rejections` says it.
+    def promise(
+        self, rejections: Mapping[int, tuple[int, Status]], rows: Sequence[int] | None = None
+    ) -> None:
+        """Reject rows beside nominated pods, as `Trial.rejections` says it.
 
-        Rows that no PreFilter plugin named are rejected for that. The answer cannot be patched.
+        ``rows``: those that were asked about; what was said of others stays. None: all rows.
+        Rows that no PreFilter plugin named are rejected for that.
         """
+        before = list(self.promised) if rows is None else rows
+        for row in before:
+            self.promised.pop(row, None)
+        if rejections and self.first is self.by_plugins:
+            self.first = self.by_plugins.copy()
+        if self.first is not self.by_plugins:
+            self.first[before] = self.by_plugins[before]
+        for row, found in rejections.items():
+            if self._fixed[row] == FEASIBLE:
+                self.promised[row] = found
+                self.first[row] = found[0]
+        self.explanations.forget(np.array([*before, *rejections], np.intp))
+
+    def beside(self, row: int, rejection: tuple[int, Status] | None) -> Filtering:
+        """Return the answer with something else promised of one row; it cannot be patched."""
         twin = copy(self)
-        asked = {row: found for row, found in rejections.items() if self._fixed[row] == FEASIBLE}
-        twin.unpromised, twin.first = self.first, self.first.copy()
-        for row, (number, _) in asked.items():
-            twin.first[row] = number
-        twin.promised = asked
+        twin.promised = dict(self.promised)
+        twin.first = self.first.copy()
+        twin.explanations = self.explanations.twin([row])
+        twin.promise({} if rejection is None else {row: rejection}, [row])
         return twin
 
     def without(self, rows: NDArray[np.intp]) -> Filtering:
         """Return the answer of somebody who never looked at these rows; it cannot be patched."""
         twin = copy(self)
-        twin.first = self.first.copy()
-        twin.first[rows] = NOT_ASKED
+        twin.first, twin.by_plugins = self.first.copy(), self.by_plugins.copy()
+        twin.first[rows] = twin.by_plugins[rows] = NOT_ASKED
         unseen = set(rows.tolist())
         twin.promised = {row: said for row, said in self.promised.items() if row not in unseen}
-        if self.unpromised is not None:
-            twin.unpromised = self.unpromised.copy()
-            twin.unpromised[rows] = NOT_ASKED
         twin.explanations = Explanations(self.n)
         return twin
 
@@ -180,9 +189,9 @@ class Filtering:
         twin.extended = True
         twin.first = np.where(self.first == FEASIBLE, NOT_ASKED, self.first).astype(np.int16)
         twin.first[rows] = FEASIBLE
-        twin.unpromised = self.first if self.unpromised is None else self.unpromised
         late = {row: (NOT_ASKED, said) for row, said in statuses.items() if twin.first[row]}
         twin.promised = {**self.promised, **late}
+        twin.explanations = self.explanations.twin(late)
         return twin
 
     def still_asks_the_same(self, state: CycleState, pod: PodInfo) -> bool:
@@ -267,7 +276,7 @@ class Filtering:
         for index, codes in enumerate(self._codes):
             if codes is not None and codes.any():
                 first[(codes != 0) & (first == FEASIBLE)] = index + 1
-        self.first = first
+        self.first = self.by_plugins = first
 
     def _patch_codes(self, index: int, touched: NDArray[np.intp], fresh: Codes | None) -> None:
         codes = self._codes[index]
@@ -278,6 +287,7 @@ class Filtering:
         codes[touched] = 0 if fresh is None else fresh
 
     def _patch_first(self, touched: NDArray[np.intp]) -> None:
+        by_plugins = self.by_plugins
         for row in touched.tolist():
             if self._fixed[row] != FEASIBLE:
                 continue
@@ -286,4 +296,12 @@ class Filtering:
                 if codes is not None and codes[row]:
                     value = index + 1
                     break
-            self.first[row] = value
+            by_plugins[row] = value
+        if self.first is not by_plugins:
+            self.first[touched] = by_plugins[touched]
+
+
+def _attributed(statuses: list[Status], plugin: str) -> list[Status]:
+    """Return the statuses with the plugin's name; where two were one object, they still are."""
+    named = {id(status): status.by(plugin) for status in statuses}
+    return [named[id(status)] for status in statuses]

@@ -61,6 +61,11 @@ class KeptEvaluations(Generic[T]):
         self._nursery[key] = evaluation
         _trim(self._nursery, NURSERY_BYTES, evaluation.nbytes)
 
+    def drop(self, key: Key) -> None:
+        """Forget the evaluation of a signature."""
+        self._kept.pop(key, None)
+        self._nursery.pop(key, None)
+
     def _keep(self, key: Key, evaluation: T) -> None:
         self._kept[key] = evaluation
         self._kept.move_to_end(key)

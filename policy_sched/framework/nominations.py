@@ -2,26 +2,28 @@
 
 Theory of operation: where pods of equal or higher priority are nominated to a node, the filters
 must pass twice: with those pods on it, and without them, for they may never come. The second
-answer is the ordinary one; this module finds the first, for the few rows that need it. Nothing
-of it is kept: nominations are not in the journal.
+answer is the ordinary one; this module finds the first, for the few rows that need it. All pods
+that give way to the same nominated pods share it, and the nominator's log tells which rows to ask
+about again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.what_if import WhatIf
+from policy_sched.cluster.what_if_guests import WhatIfGuests
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import Status
 from policy_sched.framework.trial import Trial
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
 
-Rivals: TypeAlias = Mapping[int, tuple[PodInfo, ...]]
+Promised: TypeAlias = Mapping[int, tuple[PodInfo, ...]]
 """By row of the node table: the nominated pods that come before the pod in question."""
 
 
@@ -39,32 +41,95 @@ class Nominations:
         """Return the row that the pod itself is nominated to, None without a live one."""
         return self._cache.nodes.row_of.get(self._nominator.node_of(pod.uid))
 
-    def rivals(self, pod: PodInfo) -> Rivals:
+    def lowest(self, pod: PodInfo) -> int | None:
+        """Return the lowest priority of those the pod gives way to; None if there are none.
+
+        Itself is among them if it is nominated. Pods with the same answer have the same rivals.
+        """
+        return self._nominator.lowest(pod.priority)
+
+    def rivals_of(self, priority: int) -> Rivals:
+        """Return the nominated pods that are at least so important, as of now."""
+        return Rivals(self._cache, self._nominator, priority)
+
+    def rivals(self, pod: PodInfo) -> Promised:
         """Return the other pods of equal or higher priority that are nominated to live rows."""
+        found = {}
+        for row, pods in self.rivals_of(pod.priority).on(None).items():
+            others = tuple(other for other in pods if other.uid != pod.uid)
+            if others:
+                found[row] = others
+        return found
+
+
+class Rivals:
+    """Nominated pods of one priority or a higher one.
+
+    ``version``: that of the nominator when somebody last took note of all of them.
+    """
+
+    __slots__ = ("_cache", "_nominator", "_priority", "version")
+
+    def __init__(self, cache: Cache, nominator: Nominator, priority: int) -> None:
+        self._cache = cache
+        self._nominator = nominator
+        self._priority = priority
+        self.version = nominator.version
+
+    @property
+    def current(self) -> int:
+        """The nominator's version now."""
+        return self._nominator.version
+
+    def moved(self) -> list[int] | None:
+        """Return the live rows where nominations changed after ``version``; None if unknown."""
+        if self.version == self._nominator.version:
+            return []
+        nodes = self._nominator.since(self.version)
+        if nodes is None:
+            return None
         row_of = self._cache.nodes.row_of
+        return [row_of[node] for node in nodes if node in row_of]
+
+    def on(self, rows: Sequence[int] | None) -> dict[int, tuple[PodInfo, ...]]:
+        """Return the rivals on some rows, or on all live ones; rows without any are left out."""
+        nodes, nominator = self._cache.nodes, self._nominator
         found: dict[int, tuple[PodInfo, ...]] = {}
-        for node, pods in self._nominator.nominated():
-            others = tuple(p for p in pods if p.priority >= pod.priority and p.uid != pod.uid)
-            if others and node in row_of:
-                found[row_of[node]] = others
+        places: Iterable[tuple[int | None, tuple[PodInfo, ...]]]
+        if rows is None:
+            places = ((nodes.row_of.get(node), pods) for node, pods in nominator.nominated())
+        else:
+            places = ((row, nominator.pods_on(nodes.names[row])) for row in rows)
+        for row, pods in places:
+            if row is None or not pods:
+                continue
+            rivals = tuple(pod for pod in pods if pod.priority >= self._priority)
+            if rivals:
+                found[row] = rivals
         return found
 
     def rejections(
-        self, trial: Trial, state: CycleState, pod: PodInfo, rivals: Rivals
+        self, trial: Trial, state: CycleState, pod: PodInfo, promised: Promised
     ) -> dict[int, tuple[int, Status]]:
-        """Return the rows on which the pod does not fit beside its rivals, as `Trial` says it."""
-        if not trial.node_by_node:
-            with WhatIf(self._cache) as what_if:
-                for row, others in rivals.items():
-                    for other in others:
-                        what_if.add(row, other)
-                return trial.rejections(state, pod, np.array(list(rivals), np.intp))
-        answers: dict[int, tuple[int, Status]] = {}
-        for row, others in rivals.items():
-            twin = state.clone()
-            with WhatIf(self._cache) as what_if:
-                for other in others:
-                    what_if.add(row, other)
-                    trial.add_pod(twin, pod, other, row)
-                answers |= trial.rejections(twin, pod, np.array([row], np.intp))
-        return answers
+        """Return the rows on which the pod does not fit beside others, as `Trial` says it."""
+        return beside(self._cache, trial, state, pod, promised)
+
+
+def beside(
+    cache: Cache, trial: Trial, state: CycleState, pod: PodInfo, promised: Promised
+) -> dict[int, tuple[int, Status]]:
+    """Return the rows on which the pod does not fit beside others, as `Trial` says it."""
+    if not promised:
+        return {}
+    if not trial.node_by_node:
+        with WhatIfGuests(cache, promised) as what_if:
+            return trial.rejections(state, pod, what_if.rows)
+    answers: dict[int, tuple[int, Status]] = {}
+    for row, others in promised.items():
+        twin = state.clone()
+        with WhatIf(cache) as what_if_here:
+            for other in others:
+                what_if_here.add(row, other)
+                trial.add_pod(twin, pod, other, row)
+            answers |= trial.rejections(twin, pod, np.array([row], np.intp))
+    return answers

@@ -119,6 +119,15 @@ class Scoring:
         twin.total[row] = self.total[row]
         return twin
 
+    @classmethod
+    def of_one(cls, row: int, n: int) -> Scoring:
+        """Return the answer of somebody who took the only row there was, and did not score it."""
+        found = cls.__new__(cls)
+        found.n, found.shares, found._lanes = n, {}, []  # noqa: SLF001 - one of its own kind
+        found.total = np.full(n, -1, np.int64)
+        found.total[row] = 0
+        return found
+
     def raised(self, shares: Mapping[str, Scores]) -> Scoring:
         """Return the answer with shares of the total that no plugin gave; it cannot be patched.
 

@@ -18,6 +18,7 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.results import Scope, Verdict
 from policy_sched.framework.runner import Runner
+from policy_sched.framework.signing import Key
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 
@@ -26,10 +27,18 @@ class Trial:
     """The filter plugins of one attempt; ``state`` is what its PreFilter plugins wrote.
 
     ``node_by_node``: a plugin reads more than the row that it answers for, so what is tried out
-    on one node must not stand while another is asked about.
+    on one node must not stand while another is asked about. ``key``: the signature of the pods
+    that get these answers, None where only this one does.
     """
 
-    def __init__(self, runner: Runner, filters: Sequence[Hook], skipped: frozenset[str]) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        filters: Sequence[Hook],
+        skipped: frozenset[str],
+        key: Key | None = None,
+    ) -> None:
+        self.key = key
         self._runner = runner
         self._filters = tuple(filters)
         scopes = [runner.pipeline.scope(hook.plugin) for hook in filters]

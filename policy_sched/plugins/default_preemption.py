@@ -1,31 +1,36 @@
-"""DefaultPreemption: makes room for a pod that fits nowhere by evicting less important ones.
+"""A policy's preemption section as PostFilter: room for a pod that fits nowhere.
 
-The search is in the room ``preemption``; here stand who may evict, which nodes are searched, and
-what is said of them, in kube-scheduler's words. Nothing is evicted here: the result names the
+The search is in the room ``preemption``, who may evict whom in the policy (DefaultPreemption in the
+default profile); here stand which nodes are searched, and what is said of them, in
+kube-scheduler's words. Nothing is evicted here: the result names the
 node and the victims, and the scheduler carries it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, cast
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis, histogram
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.nominations import Nominations
+from policy_sched.framework.rejections import rows_with, tally
 from policy_sched.framework.results import PostFilterResult
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.trial import Trial
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.program import BoundPolicy, RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
-from policy_sched.preemption.rules import default_rules
+from policy_sched.preemption.rules import rules_of
 from policy_sched.preemption.search import Eviction, PreemptionSearch, Shortlist
 
-NAME: Final = "DefaultPreemption"
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
@@ -35,16 +40,25 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
-class DefaultPreemption:
-    """Answers PostFilter with a node and its victims, or says why nothing can be done."""
+class Preemption:
+    """Answers PostFilter with a node and its victims, or says why nothing can be done.
 
-    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
+    ``params``: the policy's; minCandidateNodesPercentage and minCandidateNodesAbsolute say how
+    many candidates are enough, as the arguments of kube-scheduler's plugin do.
+    """
+
+    def __init__(
+        self, policy: BoundPolicy, params: Mapping[str, object], handle: Handle, profile: str
+    ) -> None:
+        assert policy.preemption is not None, "only policies with the section become this plugin"
+        self._policy = policy
+        self._cycle = Cycle(profile=profile, preempting=True)
         self._handle = handle
         self._nominations = Nominations(handle.cache, handle.nominator)
-        self._rules = default_rules(handle.pods)
+        self._rules = rules_of(policy.preemption, handle.pods, handle.now)
         shortlist = Shortlist(
-            cast("int", args.get("minCandidateNodesPercentage", 10)),
-            cast("int", args.get("minCandidateNodesAbsolute", 100)),
+            _number(params, "minCandidateNodesPercentage", 10),
+            _number(params, "minCandidateNodesAbsolute", 100),
         )
         self._search = PreemptionSearch(
             handle.cache, handle.objects, self._rules, shortlist, handle.extenders
@@ -55,30 +69,37 @@ class DefaultPreemption:
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:
         """Find the node on which evicting pods does the least harm."""
+        try:
+            if not self._policy.matches(pod, replace(self._cycle, now=self._handle.now())):
+                return PostFilterResult(Status(Code.UNSCHEDULABLE))
+            return self._answer(state, pod, diagnosis)
+        except RuleError as error:
+            return PostFilterResult(_said(Code.ERROR, str(error)))
+
+    def _answer(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
         refusal = self._refusal(pod, diagnosis)
         if refusal:
             return PostFilterResult(_said(Code.UNSCHEDULABLE, refusal))
-        curable = Code.UNSCHEDULABLE
-        helped = [row for row, status in diagnosis.statuses.items() if status.code is curable]
-        found = self._look(state, pod, sorted(helped))
+        found = self._look(state, pod, rows_with(diagnosis.statuses, Code.UNSCHEDULABLE))
         if isinstance(found, Status):
             return PostFilterResult(_said(found.code, found.message()))
         if isinstance(found, Eviction):
             node = self._handle.nodes.names[found.row]
             return PostFilterResult(SUCCESS, node, found.victims)
-        errors = [s.message() for s in found.values() if s.code is Code.ERROR]
+        counts = tally(found)
+        errors = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             return PostFilterResult(_said(Code.ERROR, text))
-        others = diagnosis.node_count - len(found)
-        rest = [Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))] * others
-        reasons = histogram([*found.values(), *rest])
+        others = diagnosis.node_count - sum(counts.values())
+        rest = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))
+        reasons = histogram({**counts, rest: others} if others else counts)
         text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
         return PostFilterResult(_said(Code.UNSCHEDULABLE, text), nominated_node="")
 
     def _look(
-        self, state: CycleState, pod: PodInfo, helped: list[int]
-    ) -> Eviction | Status | dict[int, Status]:
+        self, state: CycleState, pod: PodInfo, helped: NDArray[np.intp]
+    ) -> Eviction | Status | Mapping[int, Status]:
         trial = state.read(Trial)
         assert trial is not None, "the failed attempt left its filters in the state"
         attempt = PreemptionAttempt(
@@ -89,7 +110,7 @@ class DefaultPreemption:
             self._nominations,
             self._nominations.rivals(pod) if self._nominations else {},
         )
-        return self._search.search(attempt, np.array(helped, np.intp), self._handle.random)
+        return self._search.search(attempt, helped, self._handle.random)
 
     def _refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Return why the pod may not evict others; empty if it may."""
@@ -121,6 +142,11 @@ def _leaves_by_preemption(pod: PodInfo) -> bool:
         if condition.type == DISRUPTION_TARGET:
             return condition.status == "True" and condition.reason == BY_SCHEDULER
     return False
+
+
+def _number(params: Mapping[str, object], name: str, default: int) -> int:
+    value = params.get(name, default)
+    return value if isinstance(value, int) else default
 
 
 def _said(code: Code, text: str) -> Status:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.nominations import Nominations, Rivals
+from policy_sched.framework.nominations import Nominations, Promised
 from policy_sched.framework.status import Code, Status
 from policy_sched.framework.trial import Trial
 from policy_sched.model.pod_info import PodInfo
@@ -34,7 +34,7 @@ class PreemptionAttempt:
     trial: Trial
     cache: Cache
     nominations: Nominations
-    rivals: Rivals
+    rivals: Promised
 
 
 @dataclass(frozen=True, slots=True)

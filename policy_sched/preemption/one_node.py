@@ -10,6 +10,7 @@ import numpy as np
 
 from policy_sched.cluster.what_if import WhatIf
 from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.nominations import beside
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import Found, PreemptionAttempt, Victims, chosen
@@ -83,6 +84,5 @@ class _OneNode:
         if not self._rivals:
             return {}
         attempt = self._attempt
-        return attempt.nominations.rejections(
-            attempt.trial, self._state, attempt.pod, {self._row: self._rivals}
-        )
+        promised = {self._row: self._rivals}
+        return beside(attempt.cache, attempt.trial, self._state, attempt.pod, promised)

@@ -11,6 +11,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.domains import ROW
 from policy_sched.cluster.selector_counts import PodMatch
 from policy_sched.cluster.what_if import WhatIf
+from policy_sched.cluster.what_if_guests import WhatIfGuests
 from policy_sched.cluster.what_if_rows import WhatIfRows
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import equality_selector
@@ -162,6 +163,40 @@ def test_many_rows_at_once_equal_one_after_the_other(
             many.remove(lines[-1], np.array(sorted(lost), np.intp))
         assert _seen(cache) == expected
     assert picture(cache) == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(PODS, PODS)
+def test_guests_on_many_rows_equal_one_after_the_other(
+    running: list[tuple[int, str, tuple[int, ...], dict[str, str]]],
+    coming: list[tuple[int, str, tuple[int, ...], dict[str, str]]],
+) -> None:
+    """Guests on full or emptied rows leave the columns that WhatIf leaves."""
+    pods = [pod_of(number, *rest) for number, (_, *rest) in enumerate(running)]
+    cache = cache_of(pods, [row for row, *_ in running])
+    before = picture(cache)
+    guests: dict[int, list[PodInfo]] = {}
+    for number, (row, *rest) in enumerate(coming):
+        guests.setdefault(row, []).append(pod_of(100 + number, *rest))
+    gone = [(row, pod) for pod, (row, *_) in zip(pods, running, strict=True) if row == 0]
+    block = np.array([[cache.pod_row(pod.uid)] for _, pod in gone], np.intp).reshape(-1, 1)
+    for emptied in (False, True):
+        with WhatIf(cache) as one:
+            for row, pod in gone if emptied else ():
+                one.remove(row, pod)
+            for row, others in guests.items():
+                for other in others:
+                    one.add(row, other)
+            expected = _seen(cache)
+        rows = np.array([0] if emptied else [], np.intp)
+        with WhatIfRows(cache, rows, block[:, : rows.size]) as many:
+            many.remove_all()
+            emptied_rows = _seen(cache)
+            with WhatIfGuests(cache, guests) as what_if:
+                assert what_if.rows.tolist() == list(guests)
+                assert _seen(cache) == expected
+            assert _seen(cache) == emptied_rows
+        assert picture(cache) == before
 
 
 def _seen(cache: Cache) -> dict[str, object]:

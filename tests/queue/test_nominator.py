@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from policy_sched.queue.nominator import Nominator
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.queue.nominator import LOG_SIZE, Nominator
+from policy_sched.testing import make_pod
 from tests.queue.pods import info
 
 
@@ -25,3 +27,38 @@ def test_taking_back_twice_is_no_error() -> None:
     nominator.clear(pod.uid)
     nominator.clear(pod.uid)
     assert (nominator.node_of(pod.uid), nominator.nominated(), len(nominator)) == ("", (), 0)
+
+
+def test_the_log_names_nodes_where_something_changed() -> None:
+    """Whoever looks again at those nodes, each named once, has seen everything."""
+    nominator = Nominator()
+    pod, other = info("a"), info("b")
+    nominator.nominate(pod, "n1")
+    version = nominator.version
+    assert nominator.since(version) == []
+    nominator.nominate(pod, "n2")
+    nominator.nominate(other, "n2")
+    assert nominator.since(version) == ["n1", "n2"]
+    nominator.clear(other.uid)
+    assert nominator.since(0) == ["n1", "n2"]
+
+
+def test_what_is_too_long_ago_is_not_known() -> None:
+    """The log has an end; then everything may have changed."""
+    nominator = Nominator()
+    for _ in range(LOG_SIZE):
+        nominator.nominate(info("a"), "n1")
+    assert nominator.since(0) is None
+    assert nominator.since(nominator.version) == []
+    assert nominator.since(nominator.version - 1) == ["n1"]
+
+
+def test_the_lowest_priority_that_is_not_below() -> None:
+    """Pods that give way to the same nominated pods get the same answer."""
+    nominator = Nominator()
+    for name, priority in (("a", 5), ("b", 10), ("c", 10)):
+        nominator.nominate(PodInfo.of(make_pod(name, priority=priority)), "n1")
+    assert [nominator.lowest(p) for p in (0, 5, 6, 10, 11)] == [5, 5, 10, 10, None]
+    nominator.clear(PodInfo.of(make_pod("a")).uid)
+    nominator.clear(PodInfo.of(make_pod("b")).uid)
+    assert nominator.lowest(0) == 10

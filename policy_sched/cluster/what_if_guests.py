@@ -1,0 +1,100 @@
+"""What if pods came to many nodes at once: tried out on columns, then undone exactly.
+
+Theory of operation: as in what_if_rows, told the truth are the node table's dynamic columns and
+``pods_on``; the pod table and the counts by selector are not changed. It may stand inside a
+WhatIfRows: what is gone there stays gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.column import Column
+from policy_sched.cluster.usage import clamped
+from policy_sched.model.pod_info import PodInfo
+
+
+class WhatIfGuests:
+    """A context in which pods that run nowhere are on live rows.
+
+    ``guests``: by row, the pods that come. Nothing else may change the cache meanwhile.
+    """
+
+    def __init__(self, cache: Cache, guests: Mapping[int, Sequence[PodInfo]]) -> None:
+        self._nodes = cache.nodes
+        self._guests = guests
+        self.rows: NDArray[np.intp] = np.array(list(guests), np.intp)
+        """The rows with guests, in the mapping's order, shape (k,)."""
+        self._changes = list(self._amounts())
+        self._ports = any(pod.host_ports for pods in guests.values() for pod in pods)
+        self._saved_ports: NDArray[np.intp] = np.empty(0, np.intp)
+        self._before: Callable[[int], Mapping[str, PodInfo]] | None = None
+
+    def __enter__(self) -> Self:
+        nodes = self._nodes
+        for column, amounts in self._changes:
+            column.values[self.rows] += amounts
+        if self._ports:
+            self._saved_ports = nodes.usage.used_ports.values[self.rows]
+            self._add_ports()
+        self._before = nodes.hypothesis
+        nodes.hypothesis = self._pods_on
+        nodes.forget_totals()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        nodes = self._nodes
+        for column, amounts in self._changes:
+            column.values[self.rows] -= amounts
+        if self._ports:
+            nodes.usage.used_ports.values[self.rows] = self._saved_ports
+        nodes.hypothesis = self._before
+        nodes.forget_totals()
+
+    def _amounts(self) -> list[tuple[Column, NDArray[np.int64]]]:
+        """Return the columns that the guests count in, and what they add, shape (k,)."""
+        usage = self._nodes.usage
+        groups = self._guests.values()
+        counts = np.array([len(pods) for pods in groups], np.int64)
+        found = [(usage.pod_count, counts)]
+        for resource, (requested, free, _) in usage.amounts.items():
+            sums = [sum(clamped(p.requests.get(resource, 0)) for p in pods) for pods in groups]
+            if any(sums):
+                amounts = np.array(sums, np.int64)
+                found += [(requested, amounts), (free, -amounts)]
+        for resource, column in usage.non_zero.items():
+            sums = [
+                sum(clamped(p.non_zero_added.get(resource, 0)) for p in pods) for pods in groups
+            ]
+            if any(sums):
+                found.append((column, np.array(sums, np.int64)))
+        return found
+
+    def _add_ports(self) -> None:
+        usage = self._nodes.usage
+        for row, pods in self._guests.items():
+            wanted = {usage.port_sets.item_id(port) for pod in pods for port in pod.host_ports}
+            if wanted:
+                held = usage.port_sets.sets[usage.used_ports.view[row]]
+                ids = sorted(wanted.union(held))
+                usage.used_ports.view[row] = usage.port_sets.set_of_ids(tuple(ids))
+
+    def _pods_on(self, row: int) -> Mapping[str, PodInfo]:
+        """Return what ``NodeTable.pods_on`` says meanwhile."""
+        nodes = self._nodes
+        nodes.hypothesis = self._before
+        pods = nodes.pods_on(row)
+        nodes.hypothesis = self._pods_on
+        guests = self._guests.get(row, ())
+        return {**pods, **{guest.uid: guest for guest in guests}} if guests else pods

@@ -1,0 +1,191 @@
+"""What is kept of nominations and dry runs decides as a scheduler that keeps nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.framework.evaluation import Evaluation
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.scheduler.wiring import assemble
+from policy_sched.testing import make_node, make_pod
+from tests.preemption.clusters import budget_of, plans
+from tests.preemption.oracle import OracleBudget
+
+NODES = 4
+TERM = {
+    "labelSelector": {"matchLabels": {"app": "a"}},
+    "topologyKey": "kubernetes.io/hostname",
+}
+ALONE = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A pod, but for its name: the few kinds that there are come again and again."""
+
+    cpu: str
+    priority: int
+    port: int
+    app: str
+    alone: bool
+
+    def pod(self, name: str) -> PodInfo:
+        return PodInfo.of(
+            make_pod(
+                name,
+                cpu=self.cpu,
+                priority=self.priority,
+                labels={"app": self.app},
+                host_ports=(self.port,) if self.port else (),
+                affinity=ALONE if self.alone else None,
+            )
+        )
+
+
+WISHES = st.builds(
+    Wish,
+    st.sampled_from(["500m", "1", "2", "3", "9"]),
+    st.sampled_from([0, 0, 5, 10]),
+    st.sampled_from([0, 0, 0, 80]),
+    st.sampled_from(["a", "b"]),
+    st.sampled_from([False, False, False, True]),
+)
+STEPS = st.one_of(
+    st.tuples(st.just("decide"), WISHES, st.booleans()),
+    st.tuples(st.just("decide"), WISHES, st.booleans()),
+    st.tuples(st.just("retry"), st.integers(0, 9), st.booleans()),
+    st.tuples(st.just("nominate"), WISHES, st.integers(0, NODES)),
+    st.tuples(st.just("clear"), st.integers(0, 9), st.just(0)),
+    st.tuples(st.just("remove"), st.integers(0, 30), st.just(0)),
+    st.tuples(st.just("node"), st.integers(0, NODES - 1), st.sampled_from(["2", "4"])),
+)
+
+
+class Twins:
+    """Two schedulers to which the same happens; one of them keeps nothing."""
+
+    def __init__(self) -> None:
+        budgets = [budget_of(OracleBudget("b", 1), 0)]
+        self.both = [assemble(plans(), objects=budgets, cached=cached) for cached in (True, False)]
+        self.running: list[str] = []
+        self.nominated: dict[str, Wish] = {}
+        for scheduler in self.both:
+            for index in range(NODES):
+                name = f"n{index}"
+                labels = {"kubernetes.io/hostname": name}
+                scheduler.cache.add_node(make_node(name, cpu="4", labels=labels))
+
+    def fill(self, wishes: list[Wish]) -> None:
+        for number, wish in enumerate(wishes):
+            name = f"running-{number}"
+            self.running.append(name)
+            for scheduler in self.both:
+                scheduler.cache.assume(wish.pod(name), f"n{number % NODES}")
+
+    def step(self, number: int, kind: str, what: object, how: object) -> None:
+        if kind == "decide" and isinstance(what, Wish):
+            self.decide(f"p{number}", what, enact=bool(how))
+        elif kind == "retry" and self.nominated and isinstance(what, int):
+            name = list(self.nominated)[what % len(self.nominated)]
+            self.decide(name, self.nominated[name], enact=bool(how))
+        elif kind == "nominate" and isinstance(what, Wish):
+            self.nominate(f"p{number}", what, f"n{how}")
+        elif kind == "clear" and self.nominated and isinstance(what, int):
+            self.clear(list(self.nominated)[what % len(self.nominated)])
+        elif kind == "remove" and self.running and isinstance(what, int):
+            self.remove(self.running[what % len(self.running)])
+        elif kind == "node":
+            for scheduler in self.both:
+                labels = {"kubernetes.io/hostname": f"n{what}"}
+                scheduler.cache.update_node(make_node(f"n{what}", cpu=str(how), labels=labels))
+
+    def nominate(self, name: str, wish: Wish, node: str) -> None:
+        self.nominated[name] = wish
+        for scheduler in self.both:
+            scheduler.handle.nominator.nominate(wish.pod(name), node)
+
+    def clear(self, name: str) -> None:
+        self.nominated.pop(name, None)
+        for scheduler in self.both:
+            scheduler.handle.nominator.clear(wish_uid(name))
+
+    def remove(self, name: str) -> None:
+        self.running.remove(name)
+        for scheduler in self.both:
+            pod = scheduler.cache.pod(wish_uid(name))
+            assert pod is not None
+            scheduler.cache.forget(pod.uid)
+
+    def decide(self, name: str, wish: Wish, *, enact: bool) -> None:
+        kept, anew = (decision(scheduler, wish.pod(name)) for scheduler in self.both)
+        assert_equal(kept, anew)
+        if not enact:
+            return
+        if isinstance(anew, Preempt):
+            for victim in anew.victims:
+                self.remove(victim.name)
+            self.nominate(name, wish, anew.node)
+        elif isinstance(anew, Bind):
+            self.clear(name)
+            self.running.append(name)
+            for scheduler in self.both:
+                scheduler.cache.assume(wish.pod(name), anew.node)
+
+
+def wish_uid(name: str) -> str:
+    return Wish("1", 0, 0, "a", alone=False).pod(name).uid
+
+
+def decision(scheduler: Scheduler, pod: PodInfo) -> Decision:
+    profile = scheduler.profiles["default-scheduler"]
+    return decide(Attempt(QueuedPod(pod), profile), scheduler.handle.nodes, Random(0))
+
+
+def assert_equal(kept: Decision, anew: Decision) -> None:
+    assert type(kept) is type(anew)
+    if isinstance(kept, Bind) and isinstance(anew, Bind):
+        assert_same_evaluation(kept.evaluation, anew.evaluation)
+        assert kept.node == anew.node
+        return
+    assert not isinstance(kept, Bind)
+    assert not isinstance(anew, Bind)
+    assert kept.message == anew.message
+    assert kept.diagnosis is not None
+    assert anew.diagnosis is not None
+    assert kept.diagnosis.statuses == anew.diagnosis.statuses
+    if isinstance(kept, Preempt) and isinstance(anew, Preempt):
+        assert kept.node == anew.node
+        assert [pod.name for pod in kept.victims] == [pod.name for pod in anew.victims]
+
+
+def assert_same_evaluation(kept: Evaluation, anew: Evaluation) -> None:
+    np.testing.assert_array_equal(kept.filtering.first, anew.filtering.first)
+    assert kept.filtering.statuses() == anew.filtering.statuses()
+    assert kept.scoring is not None
+    assert anew.scoring is not None
+    np.testing.assert_array_equal(kept.scoring.total, anew.scoring.total)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(WISHES, max_size=10), st.lists(STEPS, min_size=4, max_size=25), st.integers(0, 2**16)
+)
+def test_decisions_are_those_of_a_scheduler_that_keeps_nothing(
+    running: list[Wish], steps: list[tuple[str, object, object]], seed: int
+) -> None:
+    """Pods are promised room, get it, are evicted and go; equal pods come again and again."""
+    twins = Twins()
+    for scheduler in twins.both:
+        scheduler.handle.random.seed(seed)
+    twins.fill([wish for wish in running if wish.cpu != "9"])
+    for number, (kind, what, how) in enumerate(steps):
+        twins.step(number, kind, what, how)
