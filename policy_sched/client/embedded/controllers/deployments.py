@@ -108,13 +108,10 @@ class Deployments:
     def _scale(self, new: _Set, old: Sequence[_Set], data: Plain) -> bool:
         desired = expansion.replicas_of(data)
         live = [one for one in old if one.wanted or one.active]
+        if _recreates(data) and (live or any(one.leaving for one in old)):
+            return any([self._resize(one, 0) for one in live])
         if not live:
             return self._resize(new, desired)
-        if _recreates(data):
-            acted = [self._resize(one, 0) for one in live]
-            if all(not one.active and not one.leaving for one in old):
-                acted.append(self._resize(new, desired))
-            return any(acted)
         surge, unavailable = _limits(data, desired)
         total = new.wanted + sum(one.wanted for one in live)
         room = max(0, desired + surge - total)
@@ -162,10 +159,10 @@ def _first_size(data: Plain, old: Sequence[_Set]) -> int:
     """Return with how many replicas a new set begins."""
     desired = expansion.replicas_of(data)
     live = [one for one in old if one.wanted or one.active]
+    if _recreates(data) and (live or any(one.leaving for one in old)):
+        return 0
     if not live:
         return desired
-    if _recreates(data):
-        return 0
     surge, _ = _limits(data, desired)
     return max(0, min(desired, desired + surge - sum(one.wanted for one in live)))
 

@@ -20,7 +20,7 @@ from policy_sched.client.embedded.controllers.writing import (
     remove,
     report,
 )
-from policy_sched.client.embedded.history import DELETED, Change
+from policy_sched.client.embedded.history import UPDATED, Change
 from policy_sched.client.embedded.resources import CONTROLLER, POD, REPLICA_SET
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored
@@ -39,6 +39,7 @@ class ReplicaSets:
         self._store = store
         self._owned = owned
         self._agenda = Agenda()
+        self._not_before: dict[Key, int] = {}
 
     def seen(self, change: Change) -> None:
         """Take note of a set that changed, or of one of its pods."""
@@ -51,10 +52,9 @@ class ReplicaSets:
                 return
             key = owner_key(new, owner)
             ended = standing(pod_of(new)) >= Standing.SUCCEEDED
-            if ended and change.type != DELETED:
-                self._agenda.at(key, self._store.now() + REPLACE_ENDED)
-            else:
-                self._agenda.add(key)
+            if ended and change.type == UPDATED:
+                self._not_before[key] = self._store.now() + REPLACE_ENDED
+            self._agenda.add(key)
 
     def next_wakeup(self) -> int | None:
         """Return when a set is to be looked at again."""
@@ -76,8 +76,7 @@ class ReplicaSets:
         active = self._owned.active(stored.uid)
         missing = max(0, typed.spec.replicas) - active
         if missing > 0 and typed.spec.template is not None:
-            if not self._create(stored, missing):
-                self._agenda.at(key, self._store.now() + RETRY)
+            missing = self._fill(key, stored, missing)
         elif missing < 0:
             for pod in sorted(self._active(stored.uid), key=_worth)[:-missing]:
                 remove(self._store, pod)
@@ -91,6 +90,18 @@ class ReplicaSets:
         if key.kind == REPLICA_SET:
             status["terminatingReplicas"] = self._owned.count(stored.uid, Standing.LEAVING)
         return report(self._store, stored, status) or missing != 0
+
+    def _fill(self, key: Key, stored: Stored, missing: int) -> int:
+        """Create the missing pods, now or later; return how many were."""
+        now = self._store.now()
+        due = self._not_before.pop(key, now)
+        if due > now:
+            self._not_before[key] = due
+            self._agenda.at(key, due)
+            return 0
+        if not self._create(stored, missing):
+            self._agenda.at(key, now + RETRY)
+        return missing
 
     def _create(self, stored: Stored, count: int) -> bool:
         """Create so many pods; tell whether all of them were."""
