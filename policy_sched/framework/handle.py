@@ -12,6 +12,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.framework.extender import Extender
+from policy_sched.framework.pod_groups import PodGroups
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.queue.nominator import Nominator
 
@@ -25,6 +26,7 @@ class Handle:
     ``now`` returns nanoseconds since the epoch, from whatever clock drives the scheduler.
     ``extenders`` are the services that have a say in filtering, scoring, preempting and binding,
     now; a reload of policies may change them.
+    ``groups`` counts the pods of each pod group.
     ``random`` is for plugins' choices among equals; its seed comes from the scheduler's.
     """
 
@@ -36,6 +38,12 @@ class Handle:
     objects: ApiObjects = field(default_factory=ApiObjects)
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
     extenders: Sequence[Extender] = ()
+    groups: PodGroups = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count pod groups over what is here."""
+        groups = PodGroups(self.cache, self.waiting_pods, self.objects)
+        object.__setattr__(self, "groups", groups)
 
     @property
     def nodes(self) -> NodeTable:

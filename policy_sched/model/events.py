@@ -73,7 +73,7 @@ class ClusterEvent:
     @property
     def label(self) -> str:
         """The metric label, such as ``NodeAdd``; several actions at once are joined by ``|``."""
-        return self.name or self.resource.value + _action_label(self.action)
+        return self.name or self.resource.value + action_label(self.action)
 
     @property
     def wildcard(self) -> bool:
@@ -100,7 +100,8 @@ _ACTION_LABELS: Final = {
 }
 
 
-def _action_label(action: ActionType) -> str:
+def action_label(action: ActionType) -> str:
+    """Return the name of one action, or the names of several joined by ``|``."""
     known = _ACTION_LABELS.get(action)
     if known is not None:
         return known
@@ -117,15 +118,26 @@ A hint for pods is told of every pod: one that cares about the waiting pod itsel
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
-    """An event that a plugin registers for; without a hint every such event queues the pod."""
+    """An event that a plugin registers for; without a hint every such event queues the pod.
+
+    ``every``: beside events, a pod that the plugin rejected or gates is tried again so many
+    nanoseconds after it came back; 0: only events count. `TIMER` stands for no event at all.
+    """
 
     event: ClusterEvent
     hint: Hint | None = None
+    every: int = 0
 
 
 NODE_ADD: Final = ClusterEvent(EventResource.NODE, ActionType.ADD)
 ASSIGNED_POD_ADD: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
+UNSCHEDULED_POD_ADD: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
+"""A pod came that has no node."""
+TIMER: Final = ClusterEvent(EventResource.WILDCARD, ActionType(0), "Timer")
+"""Nothing happens; what is registered for it goes by the time."""
+REQUEUE_EVERY: Final = ClusterEvent(EventResource.WILDCARD, ALL, "RequeueEvery")
+"""The time is up after which a plugin wants pods that it rejected to be tried again."""
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(EventResource.WILDCARD, ALL, "UnschedulableTimeout")
 """A pod was left in the pool for too long."""
 FORCE_ACTIVATE: Final = ClusterEvent(EventResource.WILDCARD, ALL, "ForceActivate")

@@ -15,6 +15,7 @@ from policy_sched.queue.backoff import Backoff, Timing
 from policy_sched.queue.heap import PodHeap, SortKey
 from policy_sched.queue.in_flight import InFlight
 from policy_sched.queue.pool import Pool
+from policy_sched.queue.timers import Timers
 
 _QUEUES: Final = ("active", "backoff", "unschedulable")
 
@@ -30,6 +31,7 @@ class Contents:
         self._active_arrivals: Counter[str] = Counter()
         self._backoff = Backoff(sort_key, tickets, timing)
         self._pool = Pool(tickets)
+        self._timers = Timers()
         self._in_flight = InFlight()
         self._binding: dict[str, QueuedPod] = {}
 

@@ -10,7 +10,7 @@ pays no backoff. A table is never changed; after a reload the queue gets another
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -42,13 +42,25 @@ class HintTable:
     """Everybody's events and hints; ``results`` counts (plugin, event label, result)."""
 
     def __init__(self, registered: Registered) -> None:
+        listed = {
+            profile: {plugin: tuple(events) for plugin, events in plugins.items()}
+            for profile, plugins in registered.items()
+        }
         self._registered = {
             profile: [
                 (plugin, one.event, one.hint)
                 for plugin, events in plugins.items()
                 for one in events
             ]
-            for profile, plugins in registered.items()
+            for profile, plugins in listed.items()
+        }
+        self._every = {
+            profile: {
+                plugin: min(one.every for one in timed)
+                for plugin, events in plugins.items()
+                if (timed := [one for one in events if one.every])
+            }
+            for profile, plugins in listed.items()
         }
         self._found: dict[tuple[str, ClusterEvent], dict[str, tuple[Hint | None, ...]]] = {}
         self._of_interest: dict[ClusterEvent, bool] = {}
@@ -63,6 +75,13 @@ class HintTable:
             )
             self._of_interest[event] = known
         return known
+
+    def every(self, profile: str, plugins: Collection[str]) -> int:
+        """Return after how many ns a pod that these plugins reject is tried again; 0: never."""
+        times = self._every.get(profile)
+        if not times:
+            return 0
+        return min((times[plugin] for plugin in plugins if plugin in times), default=0)
 
     def concerns(self, rejection: Rejection, event: ClusterEvent) -> bool:
         """Tell whether a group of pods has to be judged at all: False means that all would stay.

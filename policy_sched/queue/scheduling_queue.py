@@ -17,6 +17,7 @@ from policy_sched.model.events import (
     FORCE_ACTIVATE,
     POLICY_RELOAD,
     POP_FROM_BACKOFF,
+    REQUEUE_EVERY,
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
@@ -224,6 +225,8 @@ class SchedulingQueue(Contents):
         end = self._backoff.next_end()
         if end is not None and end <= now:
             self.flush_backoff()
+        for queued in self._timers.take(now):
+            self._tried_by_time(queued)
         sweep = now // self.timing.sweep
         if sweep != self._swept:
             self._swept = sweep
@@ -232,7 +235,7 @@ class SchedulingQueue(Contents):
     def next_flush(self) -> int | None:
         """Return when `flush` will have something to do; None if only an event can help."""
         oldest, sweep = self._pool.oldest(), self.timing.sweep
-        times = [self._backoff.next_end()]
+        times = [self._backoff.next_end(), self._timers.next()]
         if oldest is not None:
             times.append(((oldest + self.timing.unschedulable_timeout) // sweep + 1) * sweep)
         return min((time for time in times if time is not None), default=None)
@@ -301,6 +304,7 @@ class SchedulingQueue(Contents):
             if queued.place not in _POOL:
                 go(queued, Place.UNSCHEDULABLE)
                 self._pool.add(queued, cause)
+                self._set_timer(queued)
         elif strategy is Strategy.AFTER_BACKOFF and self._backoff.backing_off(
             queued, self._clock()
         ):
@@ -343,7 +347,22 @@ class SchedulingQueue(Contents):
             self._pool.regroup(queued)
         else:
             self._pool.add(queued, cause)
+        self._set_timer(queued)
         return True
+
+    def _set_timer(self, queued: QueuedPod) -> None:
+        """A pod of the pool is due by the time if a plugin that rejected it wants that."""
+        rejectors = queued.rejected_by | queued.pending
+        every = self.hints.every(queued.info.scheduler_name, rejectors)
+        if every:
+            self._timers.set(queued, self._clock() + every)
+
+    def _tried_by_time(self, queued: QueuedPod) -> None:
+        label = REQUEUE_EVERY.label
+        if queued.place is Place.GATED:
+            self._to_active(queued, label)
+        else:
+            self._requeue(queued, Strategy.AFTER_BACKOFF, label)
 
     def _take_out(self, queued: QueuedPod) -> None:
         match queued.place:

@@ -7,6 +7,7 @@ out, a hint that fails lets it in. A plugin that names no events is woken by eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final, cast
 
 from policy_sched.errors import PluginError
@@ -108,8 +109,7 @@ def _registered(profile: Profile) -> dict[str, Iterable[ClusterEventWithHint]]:
         found = runner.call("events_to_register", hook)
         events = cast("tuple[ClusterEventWithHint, ...]", found)
         registered[hook.plugin] = [
-            ClusterEventWithHint(one.event, _guarded(runner, hook.plugin, one.hint))
-            for one in events
+            replace(one, hint=_guarded(runner, hook.plugin, one.hint)) for one in events
         ]
     return registered
 

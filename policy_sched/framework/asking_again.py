@@ -1,0 +1,92 @@
+"""Asks Permit plugins again about the pods that wait for them, when that may change the answer.
+
+Theory of operation. A plugin that tells a pod to wait may leave a function that answers anew. Many
+pods may wait for one thing, such as the members of a group: they share a topic, whose version says
+whether anything that the answers depend on has changed since they were last asked. So asking costs
+one look per topic where nothing has happened, however many pods wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from policy_sched.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    from policy_sched.framework.waiting_pods import WaitingPod
+
+Ask = Callable[[], Status]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A plugin's answer if it were asked again, and what that depends on.
+
+    ``version``: equal values mean that no answer of the ``topic`` has changed. ``alike``: the
+    answer is the same for every pod of the topic.
+    """
+
+    ask: Ask
+    topic: Hashable
+    version: Callable[[], Hashable]
+    alike: bool = False
+
+    def __call__(self) -> Status:
+        """Return the plugin's answer."""
+        return self.ask()
+
+
+@dataclass(slots=True)
+class _Topic:
+    version: Hashable = None
+    pods: dict[str, tuple[WaitingPod, str, Ask]] = field(default_factory=dict)
+
+
+class AskedAgain:
+    """The waiting pods about which somebody can be asked again."""
+
+    def __init__(self) -> None:
+        self._topics: dict[Hashable, _Topic] = {}
+
+    def add(self, waiting: WaitingPod) -> None:
+        """Take in a pod that begins to wait; it was asked about just now."""
+        for plugin, ask in waiting.again.items():
+            topic = self._topics.setdefault(_topic(plugin, ask), _Topic())
+            topic.pods[waiting.pod.uid] = (waiting, plugin, ask)
+
+    def remove(self, waiting: WaitingPod) -> None:
+        """Drop a pod that waits no longer."""
+        for plugin, ask in waiting.again.items():
+            key = _topic(plugin, ask)
+            topic = self._topics.get(key)
+            if topic is not None:
+                topic.pods.pop(waiting.pod.uid, None)
+                if not topic.pods:
+                    del self._topics[key]
+
+    def ask(self) -> None:
+        """Ask about the pods of every topic of which something has changed."""
+        for topic in tuple(self._topics.values()):
+            _, _, ask = next(iter(topic.pods.values()))
+            alike = False
+            if isinstance(ask, Again):
+                version = ask.version()
+                if version == topic.version:
+                    continue
+                topic.version, alike = version, ask.alike
+            for waiting, plugin, again in tuple(topic.pods.values()):
+                if waiting.answered or plugin not in waiting.pending_plugins:
+                    continue
+                status = again()
+                if status.ok:
+                    waiting.allow(plugin)
+                elif status.code is not Code.WAIT:
+                    waiting.reject(plugin, status.message())
+                elif alike:
+                    break
+
+
+def _topic(plugin: str, ask: Ask) -> Hashable:
+    return (plugin, ask.topic) if isinstance(ask, Again) else plugin

@@ -1,0 +1,109 @@
+"""Counts the pods of each pod group: those that exist, that have a node, and that wait for Permit.
+
+Theory of operation: pods on nodes are counted by the cache and those that wait for permission are
+the handle's; here are only the pods that the scheduler was told of while they were pending. A pod
+that got its node stays among these until it is gone: it is one member all the same.
+"""
+
+from __future__ import annotations
+
+from policy_sched.cluster.api_objects import ApiObjects
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.group_index import GroupIndex
+from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.model.pod_group import (
+    NO_GROUP,
+    CoschedulingGroup,
+    GroupCounts,
+    GroupKey,
+    PodGroup,
+)
+from policy_sched.model.pod_info import PodInfo
+
+_State = tuple[int, int, int]
+
+
+class PodGroups:
+    """The groups of one scheduler's pods."""
+
+    def __init__(self, cache: Cache, waiting: WaitingPods, objects: ApiObjects) -> None:
+        self._cache = cache
+        self._waiting = waiting
+        self._objects = objects
+        self._pending = GroupIndex()
+        self._pods: dict[str, PodInfo] = {}
+        self._known: dict[GroupKey, tuple[_State, GroupCounts]] = {}
+
+    def seen(self, pod: PodInfo) -> None:
+        """A pending pod came, or changed."""
+        before = self._pods.get(pod.uid)
+        if before is not None:
+            self._pending.remove(before)
+            del self._pods[pod.uid]
+        if pod.pod_group:
+            self._pending.add(pod)
+            self._pods[pod.uid] = pod
+
+    def gone(self, uid: str) -> None:
+        """A pod is not pending any more: it was deleted, or bound by somebody else."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._pending.remove(pod)
+
+    def siblings(self, pod: PodInfo) -> list[str]:
+        """Return the UIDs of the pending pods of the pod's group that have no node yet."""
+        key = (pod.namespace, pod.pod_group)
+        placed = self._cache.groups.pods(key)
+        return [uid for uid in self._pending.pods(key) if uid not in placed]
+
+    def counts(self, pod: PodInfo, *, apart: bool = False) -> GroupCounts:
+        """Return the counts of the pod's group; NO_GROUP without one.
+
+        ``apart``: the pod itself, which was assumed on its node, counts neither as scheduled nor
+        as waiting: it is the one that is asked about.
+        """
+        if not pod.pod_group:
+            return NO_GROUP
+        key = (pod.namespace, pod.pod_group)
+        found = self.of(key)
+        if not apart:
+            return found
+        waiting = pod.uid in self._waiting.of_group(key)
+        placed = not waiting and pod.uid in self._cache.groups.pods(key)
+        return GroupCounts(
+            found.name,
+            found.min_count,
+            found.members,
+            found.scheduled - placed,
+            found.waiting - waiting,
+        )
+
+    def of(self, key: GroupKey) -> GroupCounts:
+        """Return the counts of a group.
+
+        Whoever waits for permission is not scheduled. A group without an object has a least
+        number of 0.
+        """
+        waiting = len(self._waiting.of_group(key))
+        state = (self._cache.groups.version, self._pending.version, self._objects.version)
+        known = self._known.get(key)
+        if known is None or known[0] != state:
+            placed = self._cache.groups.pods(key)
+            members = len(placed.keys() | self._pending.pods(key).keys())
+            counts = GroupCounts(key[1], self._min_count(key), members, len(placed))
+            if len(self._known) > _LIMIT:
+                self._known.clear()
+            self._known[key] = known = (state, counts)
+        found = known[1]
+        return GroupCounts(
+            found.name, found.min_count, found.members, found.scheduled - waiting, waiting
+        )
+
+    def _min_count(self, key: GroupKey) -> int:
+        objects = self._objects
+        group = objects.named(PodGroup, *key) or objects.named(CoschedulingGroup, *key)
+        return 0 if group is None else group.min_count
+
+
+#: Groups whose counts are kept.
+_LIMIT = 10_000
