@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from policy_sched.language.comments import comments
@@ -130,7 +131,7 @@ def _following(slot: Node, above: list[Node], at: int) -> Node | None:
     """Return the slot behind ``slot`` in the node that both belong to; None if it is the last."""
     for node in above:
         slots = _slots(node, at)
-        for one, following in zip(slots, slots[1:], strict=False):
+        for one, following in pairwise(slots):
             if one is slot:
                 return following
     return None

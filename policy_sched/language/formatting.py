@@ -148,18 +148,32 @@ class _Printer:
 
     # Several lines.
 
-    def slot(self, node: Node, column: int, indent: int, least: int, separator: str = "") -> str:
-        """Return a slot that begins at ``column``, with its comments and its separator."""
-        shown = ""
-        for comment in self.before.get(id(node), ()):
-            shown += f"{comment}\n{' ' * indent}"
-            column = indent
+    def slot(
+        self,
+        node: Node,
+        column: int,
+        indent: int,
+        least: int,
+        separator: str = "",
+        *,
+        noted: bool = False,
+    ) -> str:
+        """Return a slot that begins at ``column``, with its comments and its separator.
+
+        ``noted``: the comments before it are printed already.
+        """
+        shown = "" if noted else self._notes(node, indent)
+        column = indent if shown else column
         shown += self.lay(node, column, indent, least, len(separator))
         shown = _join(shown, separator, indent)
         for comment in self.behind.get(id(node), ()):
             gap = f"\n{' ' * indent}" if shown.endswith(_END) else "  " if separator else " "
             shown += f"{gap}{comment}{_END}"
         return shown
+
+    def _notes(self, node: Node, indent: int) -> str:
+        """Return the comments before a slot, each on a line of its own."""
+        return "".join(f"{note}\n{' ' * indent}" for note in self.before.get(id(node), ()))
 
     def lay(self, node: Node, column: int, indent: int, least: int, extra: int = 0) -> str:
         """Return a node that begins at ``column``: on one line if it fits, else broken."""
@@ -175,11 +189,8 @@ class _Printer:
                 return self._chain(node, column, indent)
             case CondExpr():
                 return self._conditional(node, column, indent)
-            case Binary(op=op):
-                binds = _PRECEDENCE[op]
-                left = self.lay(node.left, column, indent, binds, len(op) + 1)
-                left = _join(left, f" {op} ", indent)
-                return left + self.lay(node.right, _column(left, column), indent, binds + 1, extra)
+            case Binary():
+                return self._binary(node, column, indent, extra)
             case CallExpr(name=name, args=args):
                 return self._brackets(f"{name}(", args, ")", column, indent)
             case MethodExpr(target=target, name=name, args=args):
@@ -217,13 +228,26 @@ class _Printer:
             parts.append(self.slot(arg, at, indent, self._least(node, arg), separator))
         return _lines(parts, indent)
 
+    def _binary(self, node: Binary, column: int, indent: int, extra: int) -> str:
+        """Break behind the operator if both sides fit then, else within them."""
+        binds, inner = _PRECEDENCE[node.op], indent + STEP
+        left = self.lay(node.left, column, indent, binds, len(node.op) + 1)
+        right = self.lay(node.right, inner, inner, binds + 1, extra)
+        if "\n" not in left and "\n" not in right:
+            return f"{left} {node.op}\n{' ' * inner}{right}"
+        left = _join(left, f" {node.op} ", indent)
+        return left + self.lay(node.right, _column(left, column), indent, binds + 1, extra)
+
     def _conditional(self, node: CondExpr, column: int, indent: int) -> str:
         inner = indent + STEP
         parts = [self.slot(node.test, column, indent, _OR)]
         branches = ((node.then, "? ", _OR), (node.otherwise, ": ", _COND))
         for branch, sign, least in branches:
-            notes = "".join(f"{note}\n{' ' * inner}" for note in self.before.pop(id(branch), ()))
-            shown = self.slot(branch, inner + STEP, inner + STEP, least)
+            notes = self._notes(branch, inner)
+            # A condition after `:` is one more branch of this one, not one further in.
+            chained = isinstance(branch, CondExpr) and least == _COND
+            deeper = indent if chained else inner + STEP
+            shown = self.slot(branch, inner + STEP, deeper, least, noted=True)
             parts.append(f"{notes}{sign}{shown}")
         return _lines(parts, inner)
 
@@ -248,18 +272,15 @@ class _Printer:
         inner, parts = indent + STEP, []
         for i, item in enumerate(items):
             mark = "?" if optional and optional[i] else ""
-            notes = ""
-            if mark:
-                notes = "".join(f"{n}\n{' ' * inner}" for n in self.before.pop(id(item), ()))
             separator = "," if i + 1 < len(items) else ""
-            shown = self.slot(item, inner + len(mark), inner, _COND, separator)
-            parts.append(notes + mark + shown)
+            shown = self.slot(item, inner + len(mark), inner, _COND, separator, noted=True)
+            parts.append(self._notes(item, inner) + mark + shown)
         return f"{head}\n{' ' * inner}{_lines(parts, inner)}\n{' ' * indent}{close}"
 
     def _map(self, node: MapExpr, indent: int) -> str:
         inner, parts = indent + STEP, []
         for i, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
-            notes = "".join(f"{n}\n{' ' * inner}" for n in self.before.pop(id(key), ()))
+            notes = self._notes(key, inner)
             head = ("?" if node.optional[i] else "") + self.flat(key, _COND) + ": "
             separator = "," if i + 1 < len(node.keys) else ""
             shown = head + self.lay(value, inner + len(head), inner, _COND, len(separator))

@@ -1,0 +1,88 @@
+"""The verb ``fmt``: puts policy files into their one form."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from policy_sched.cli.paths import PathsOrStdin
+from policy_sched.cli.render import FAILED, OK, STDIN, require_files, write_diagnostics
+from policy_sched.errors import Diagnostic
+from policy_sched.profiles.document import files_below
+from policy_sched.profiles.formatting import format_file
+
+_YAML = (".yaml", ".yml")
+
+
+def fmt(
+    paths: PathsOrStdin,
+    /,
+    *,
+    check: Annotated[bool, Parameter(negative="")] = False,
+    diff: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Put policy files into their one form, and print the names of those that changed.
+
+    Rules are printed anew and keys come in the order of the schema; comments, values and all
+    other documents stay.
+
+    Parameters
+    ----------
+    paths
+        Policy files, directories of them, or - for standard input, which is printed.
+    check
+        Write nothing; exit with 1 if a file would change.
+    diff
+        Write nothing; print what would change.
+    """
+    require_files(paths)
+    problems: list[Diagnostic] = []
+    changed = False
+    for name, text in _texts(paths):
+        unix = text.replace("\r\n", "\n")
+        shown, found = format_file(name, unix)
+        problems += found
+        different = shown != unix
+        changed = changed or different
+        if diff:
+            sys.stdout.writelines(_difference(name, unix, shown))
+        elif name == STDIN and not check and not found:
+            sys.stdout.write(shown)
+        elif different:
+            print(name)
+            if not check:
+                _replace(Path(name), shown.replace("\n", "\r\n") if unix != text else shown)
+    write_diagnostics(problems, sys.stderr)
+    return FAILED if problems or (check and changed) else OK
+
+
+def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and texts; of a directory only YAML files, for JSON has no form to choose."""
+    for path in paths:
+        if path == STDIN:
+            yield STDIN, sys.stdin.read()
+            continue
+        for file in files_below(Path(path)):
+            if file.suffix in _YAML or file == Path(path):
+                yield str(file), file.read_bytes().decode("utf-8-sig")
+
+
+def _difference(name: str, before: str, after: str) -> Iterator[str]:
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    for line in difflib.unified_diff(old, new, name, name):
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file beside the old one and put it in its place, so that no half of it is seen."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_bytes(text.encode())
+    shutil.copymode(path, beside)
+    os.replace(beside, path.resolve())

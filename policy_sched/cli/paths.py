@@ -1,0 +1,25 @@
+"""The argument of verbs that read files, directories and standard input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from policy_sched.cli.render import STDIN
+from policy_sched.errors import PolicySchedError
+
+
+def no_option(_type: object, paths: Sequence[str]) -> None:
+    """Let "-" through, for standard input, and no misspelt option."""
+    for path in paths:
+        if path.startswith("-") and path != STDIN:
+            raise PolicySchedError(f'Unknown option: "{path}".')
+
+
+PathsOrStdin: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(name="PATH", negative="", allow_leading_hyphen=True, validator=no_option),
+]
+"""Paths, one or more; ``-`` is standard input."""

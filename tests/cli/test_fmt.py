@@ -1,0 +1,86 @@
+"""The verb `fmt`: what is written, what is printed, and the exit codes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+
+BEFORE = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: A}
+spec:
+  filter:
+  - expression: a&&b
+"""
+AFTER = BEFORE.replace("a&&b", "a && b")
+
+
+def test_files_are_changed_in_place_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second time there is nothing to do; line ends and rights stay."""
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text(BEFORE, encoding="utf-8")
+    one.chmod(0o640)
+    two.write_bytes(BEFORE.replace("\n", "\r\n").encode())
+    (tmp_path / "three.yaml").write_text(AFTER, encoding="utf-8")
+    assert run(["fmt", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{one}\n{two}\n"
+    assert one.read_text(encoding="utf-8") == AFTER
+    assert one.stat().st_mode & 0o777 == 0o640
+    assert two.read_bytes() == AFTER.replace("\n", "\r\n").encode()
+    assert run(["fmt", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == ""
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "one.yaml",
+        "three.yaml",
+        "two.yaml",
+    ]
+
+
+def test_check_writes_nothing_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a step of a pipeline."""
+    file = tmp_path / "one.yaml"
+    file.write_text(BEFORE, encoding="utf-8")
+    assert run(["fmt", "--check", str(file)]) == 1
+    assert capsys.readouterr().out == f"{file}\n"
+    assert file.read_text(encoding="utf-8") == BEFORE
+    file.write_text(AFTER, encoding="utf-8")
+    assert run(["fmt", "--check", str(file)]) == 0
+
+
+def test_diff_shows_what_would_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the form that patch reads."""
+    file = tmp_path / "one.yaml"
+    file.write_text(BEFORE, encoding="utf-8")
+    assert run(["fmt", "--diff", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "-  - expression: a&&b\n+  - expression: a && b\n" in shown
+    assert file.read_text(encoding="utf-8") == BEFORE
+    assert run(["fmt", "--diff", "--check", str(file)]) == 1
+
+
+def test_standard_input_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For editors that pipe a buffer through."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(BEFORE))
+    assert run(["fmt", "-"]) == 0
+    assert capsys.readouterr().out == AFTER
+
+
+def test_a_slip_is_told_and_the_file_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, with the place; a path that is not there is 2."""
+    file = tmp_path / "one.yaml"
+    file.write_text(BEFORE.replace("a&&b", "a &&"), encoding="utf-8")
+    assert run(["fmt", str(file)]) == 1
+    assert f"{file}:6:20: error PS001:" in capsys.readouterr().err
+    assert run(["fmt", str(tmp_path / "none.yaml")]) == 2
+    assert run(["fmt", "--chekc", str(file)]) == 2
