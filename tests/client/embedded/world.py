@@ -1,4 +1,4 @@
-"""A cluster under a clock that stands still, and a scheduler that takes the first node that fits."""
+"""A cluster under a clock that stands still, and a scheduler that takes the first fitting node."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class World:
     def settle(self) -> None:
         """Bind what can be bound, until nothing follows."""
         self.cluster.step()
-        while any([self._bind(one) for one in self.store.select(POD)]):
+        while sum(self._bind(one) for one in self.store.select(POD)):
             self.cluster.step()
 
     def _bind(self, stored: Stored) -> bool:

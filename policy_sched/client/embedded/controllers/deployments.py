@@ -109,7 +109,8 @@ class Deployments:
         desired = expansion.replicas_of(data)
         live = [one for one in old if one.wanted or one.active]
         if _recreates(data) and (live or any(one.leaving for one in old)):
-            return any([self._resize(one, 0) for one in live])
+            resized = [self._resize(one, 0) for one in live]
+            return any(resized)
         if not live:
             return self._resize(new, desired)
         surge, unavailable = _limits(data, desired)
