@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import Failure, RuleError, Some
@@ -17,6 +18,7 @@ from policy_sched.language.judging import BoundUnit, Codes, judge, reversed_key
 from policy_sched.language.life_cycle import BoundLifeCycle
 from policy_sched.language.normalizers import FAILED, NORMALIZERS, normalized
 from policy_sched.language.normalizing import by_expression
+from policy_sched.language.preempting import BoundPreemption
 from policy_sched.language.runtime import Runtime
 from policy_sched.model.pod_group import NO_GROUP, GroupCounts
 from policy_sched.model.pod_info import PodInfo
@@ -45,7 +47,7 @@ class BoundPolicy:
     dead rows is of no use.
     """
 
-    def __init__(self, sections: Sections, table: NodeTable) -> None:
+    def __init__(self, sections: Sections, table: NodeTable, pods: PodTable | None = None) -> None:
         self._sections = sections
         self._table = table
         runtime = Runtime(table)
@@ -64,10 +66,18 @@ class BoundPolicy:
             2 * i + 2 for i, rule in enumerate(sections.rules) if rule.on_error == "Abort"
         ]
         self._score = bound(sections.score.unit) if sections.score else None
+        self.preemption = (
+            None
+            if sections.preemption is None or pods is None
+            else BoundPreemption(sections.preemption, table, pods)
+        )
+        """Who may evict others, whom, and where rather."""
         self.life = BoundLifeCycle(sections.life, table)
         """What follows the choice of a node."""
         expression = sections.score.expression if sections.score else None
         self._normalizer = bound(expression)
+        self._last: Scores = np.zeros(0, dtype=np.int64)
+        self._last_normalized: Scores | None = None
 
     # Before nodes are looked at.
 
@@ -252,6 +262,8 @@ class BoundPolicy:
         out = bound.vector(pod, cycle, rows, n)
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
+            if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):
+                return self._flat(int(result), n)
             result = np.full(n, result, dtype=np.int64)
         if root.error is not None:
             errors = out[root.error]
@@ -260,8 +272,27 @@ class BoundPolicy:
         scores: Scores = result.astype(np.int64, copy=False)
         return scores
 
+    def _flat(self, score: int, n: int) -> Scores:
+        """Return an array of one score; the last one is shared, and read-only."""
+        if len(self._last) != n or (n and self._last.item(0) != score):
+            self._last = np.full(n, score, dtype=np.int64)
+            self._last.flags.writeable = False
+            self._last_normalized = None
+        return self._last
+
     def normalize(self, scores: Scores) -> Scores:
-        """Return the scores of the feasible rows within 0..100; failed ones are 0."""
+        """Return the scores of the feasible rows within 0..100; failed ones are 0.
+
+        Scores that `score` shared are normalised once; what is returned may be read-only.
+        """
+        if scores is not self._last:
+            return self._normalize(scores)
+        if self._last_normalized is None:
+            self._last_normalized = self._normalize(scores)
+            self._last_normalized.flags.writeable = False
+        return self._last_normalized
+
+    def _normalize(self, scores: Scores) -> Scores:
         score = self._sections.score
         assert score is not None
         if self._normalizer is not None:

@@ -82,6 +82,8 @@ SCALAR: Final[dict[str, str]] = {
     "divisor": "(float({0}) if {0} > 0 else inf)",
     "share": "share({0}, {1})",
     "share_of_rest": "share({0}, {1})",
+    "share_double": "share({0}, {1})",
+    "share_of_rest_double": "share({0}, {1})",
     "shift": "({0} >> {s})",
     "table": "table_at({d}.entries, {0} - {d}.first)",
     "min2": "({1} if {1} < {0} else {0})",
@@ -108,6 +110,7 @@ SCALAR: Final[dict[str, str]] = {
     "wide_mean": "mean_wide({*})",
     "wide_deviation": "deviation_wide({*})",
     "wide_weighted": "weighted_wide({*})",
+    "wide_weighted_doubles": "weighted_wide({*})",
     "list": "[{*}]",
     "tuple_of_row": "({*},)",
 }

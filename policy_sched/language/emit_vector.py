@@ -46,8 +46,10 @@ VECTOR: Final[dict[str, str]] = {
     "percent_of_column": "percent_within({0}, {1}, rt.ends({d}), False)",
     "percent_of_rest": "percent_within({0}, {1}, rt.ends({d}), True)",
     "divisor": "divisors({0})",
-    "share": "shares({0}, {1}, False)",
-    "share_of_rest": "shares({0}, {1}, True)",
+    "share": "as_whole(shares({0}, {1}, False))",
+    "share_of_rest": "as_whole(shares({0}, {1}, True))",
+    "share_double": "shares({0}, {1}, False)",
+    "share_of_rest_double": "shares({0}, {1}, True)",
     "shift": "right_shift({0}, {s})",
     "table": "table_rows({d}.array, subtract({0}, {d}.first))",
     "min2": "least_rows({0}, {1})",
@@ -66,6 +68,7 @@ VECTOR: Final[dict[str, str]] = {
     "wide_mean": "mean_wide_rows({*})",
     "wide_deviation": "deviation_wide_rows({*})",
     "wide_weighted": "weighted_wide_rows({*})",
+    "wide_weighted_doubles": "weighted_wide_doubles({*})",
 }
 
 #: Loops over a list known before the node is, whose body is computed for all rows at once.

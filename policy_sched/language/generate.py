@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
 
-from policy_sched.language import runtime_node, runtime_rows, runtime_scalar
+from policy_sched.language import runtime_node, runtime_rows, runtime_scalar, runtime_wide
 from policy_sched.language.emit import INDENT, Emitter
 from policy_sched.language.faults import Some
 from policy_sched.language.ir import Builder, Level, Op
@@ -34,6 +34,7 @@ Columns = tuple[tuple[str, float | None], ...]
 _NAMES: Final[dict[str, object]] = {
     **runtime_scalar.NAMES,
     **runtime_rows.NAMES,
+    **runtime_wide.NAMES,
     **runtime_node.NAMES,
     "Some": Some,
 }

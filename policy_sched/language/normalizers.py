@@ -55,10 +55,10 @@ NOT_NEGATIVE: Final = frozenset({"Max", "MaxReverse"})
 
 def normalized(function: Callable[[Scores], Any], scores: Scores) -> Scores:
     """Apply a normaliser to the scores that have not failed; failed ones become 0."""
-    failed = scores == FAILED
-    if not failed.any():
+    if len(scores) and int(scores.min()) != FAILED:
         whole: Scores = function(scores)
         return whole
+    failed = scores == FAILED
     result = np.zeros_like(scores)
     good = ~failed
     result[good] = function(scores[good])

@@ -23,8 +23,12 @@ KEPT_LIMIT: Final = 2.0**52
 POD_LIMIT: Final = 2**45
 #: Below it, a share of it in percent cannot be rounded over a whole number.
 WHOLE_LIMIT: Final = 2.0**46
+#: Weights stay below it, so that sums of weighted shares are exact in a double.
+WEIGHT_LIMIT: Final = 2**30
 
 _SIGNS: Final = {"add": 1, "sub": -1}
+#: Shares as whole numbers to the same as doubles.
+_SHARES: Final = {"share": "share_double", "share_of_rest": "share_of_rest_double"}
 _PERCENT: Final = frozenset({"percent", "percent_of_column", "percent_of_rest"})
 
 
@@ -52,13 +56,15 @@ class Rearranged:
         if op.level is Level.SCALAR or op.params:
             return op
         if op.kind in _SIGNS and op.rep == "i":
-            return self._regrouped(op)
+            return self._regrouped(self._into_shift(op))
         if op.kind == "to_double":
             return self._sum_as_double(op)
         if op.kind in _PERCENT:
             return self._share(op)
         if op.kind == "quot_nn":
             return self._shifted(op)
+        if op.kind == "wide_weighted":
+            return self._mean_of_shares(op)
         return op
 
     def _stands(self, op: Op) -> bool:
@@ -91,6 +97,20 @@ class Rearranged:
 
     def _sum(self, sign: int, a: Op, b: Op) -> Op:
         return self._build.op("add" if sign > 0 else "sub", a, b, rep="i")
+
+    def _into_shift(self, op: Op) -> Op:
+        """Return c + (x >> k) as (x + (c << k)) >> k, whose constant may join others."""
+        constant, shift = op.args if op.args[0].kind == "const" else op.args[::-1]
+        if op.kind != "add" or constant.kind != "const" or shift.kind != "shift":
+            return op
+        by, number = shift.data, constant.data
+        assert isinstance(by, int)
+        assert isinstance(number, int)
+        if not 0 <= number << by < KEPT_LIMIT:
+            return op
+        more = self._build.const(number << by, "i")
+        inside = self._regrouped(self._sum(1, shift.args[0], more))
+        return self._build.op("shift", inside, rep="i", data=by)
 
     # Doubles.
 
@@ -135,6 +155,17 @@ class Rearranged:
         upper = self._build.op(kind, *times, rep="f")
         name = "share_of_rest" if op.kind == "percent_of_rest" else "share"
         return self._build.op(name, upper, divisor, rep="i")
+
+    def _mean_of_shares(self, op: Op) -> Op:
+        """Return a weighted mean whose values are shares with their sum held as doubles."""
+        masks, values, weights = op.args[::3], op.args[1::3], op.args[2::3]
+        if any(v.kind not in _SHARES for v in values) or any(w.kind != "const" for w in weights):
+            return op
+        if any(not isinstance(w.data, int) or w.data > WEIGHT_LIMIT for w in weights):
+            return op
+        doubles = [self._build.op(_SHARES[v.kind], *v.args, rep="f") for v in values]
+        args = [one for three in zip(masks, doubles, weights, strict=True) for one in three]
+        return self._build.op("wide_weighted_doubles", *args, rep="i")
 
     def _shifted(self, op: Op) -> Op:
         by = op.args[1]

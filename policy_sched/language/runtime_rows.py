@@ -5,7 +5,8 @@ Arguments are arrays with an element per row, or one number that stands for ever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -171,11 +172,33 @@ def divisors(wholes: Rows) -> Rows:
 
 
 def shares(parts: Rows, wholes: Rows, part_of_it: bool) -> Rows:
-    """Return part / whole, truncated, within 0..100; ``part_of_it``: no part is above 100."""
+    """Return part / whole within 0..100, truncated, as doubles.
+
+    ``part_of_it``: no part is above 100 wholes.
+    """
     found = np.true_divide(parts, wholes)
-    if not part_of_it:
-        found = np.minimum(found, 100.0)
-    return np.maximum(found, 0.0).astype(np.int64)
+    if not isinstance(found, np.ndarray) or not found.ndim:
+        return math.trunc(min(max(float(found), 0.0), 100.0))
+    if part_of_it:
+        np.maximum(found, _same(0.0, len(found)), out=found)
+    else:
+        found.clip(0.0, 100.0, out=found)
+    return np.trunc(found, out=found)
+
+
+def as_whole(numbers: Rows) -> Rows:
+    """Return doubles within int32 as int64, truncated."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.astype(np.int32).astype(np.int64)  # faster than in one step
+    return int(numbers)
+
+
+@lru_cache(maxsize=16)
+def _same(number: float, n: int) -> npt.NDArray[np.float64]:
+    """Return an array of one number: two arrays take half the time of an array and a number."""
+    found = np.full(n, number)
+    found.flags.writeable = False
+    return found
 
 
 def least_rows(a: Rows, b: Rows) -> Rows:
@@ -183,7 +206,9 @@ def least_rows(a: Rows, b: Rows) -> Rows:
     if _is_int(a) and _is_int(b):
         return np.minimum(a, b)
     if isinstance(a, float) and a > 0:
-        return np.fmin(a, b)  # a, too, where b is NaN
+        if isinstance(b, np.ndarray) and b.ndim:
+            return np.fmin(_same(a, len(b)), b)  # a, too, where b is NaN
+        return np.fmin(a, b)
     return np.where(np.less(b, a), b, a)
 
 
@@ -233,86 +258,6 @@ def round_rows(numbers: Rows) -> Rows:
     return np.copysign(whole + up, numbers)
 
 
-def _always(mask: Rows) -> bool:
-    """Tell whether a mask holds for every row."""
-    return bool(mask.all()) if isinstance(mask, np.ndarray) else bool(mask)
-
-
-def count_wide_rows(*masks: Rows) -> Rows:
-    """Return how many masks are true."""
-    total: Rows = 0
-    for mask in masks:
-        total = np.add(total, as_ints(mask))
-    return total
-
-
-def _sum(masks: Sequence[Rows], values: Sequence[Rows]) -> Rows:
-    total: Rows = 0.0
-    for mask, value in zip(masks, values, strict=True):
-        total = np.add(total, value if mask is True else np.where(mask, value, 0.0))
-    return total
-
-
-def _split(pairs: tuple[Rows, ...]) -> tuple[list[Rows], list[Rows], Rows]:
-    """Return the masks (True where they always hold), the values and how many there are."""
-    masks = [True if _always(m) else m for m in pairs[::2]]
-    count: Rows = count_wide_rows(*masks)
-    return masks, list(pairs[1::2]), count
-
-
-def mean_wide_rows(*pairs: Rows) -> Rows:
-    """Return the mean of the values whose mask is true; 0.0 of nothing."""
-    masks, values, count = _split(pairs)
-    return np.where(np.equal(count, 0), 0.0, np.true_divide(_sum(masks, values), count))
-
-
-def deviation_wide_rows(*pairs: Rows) -> Rows:
-    """Return the population standard deviation of the values whose mask is true."""
-    masks, values, count = _split(pairs)
-    if len(values) < 2:
-        return 0.0
-    if len(values) == 2:
-        apart = np.abs(np.subtract(values[0], values[1]))
-        apart *= 0.5
-        if masks[0] is True and masks[1] is True:
-            return apart
-        return np.where(np.logical_and(masks[0], masks[1]), apart, 0.0)
-    middle = np.true_divide(_sum(masks, values), count)
-    squares = []
-    for value in values:
-        off = np.subtract(value, middle)
-        squares.append(off * off)
-    result = np.sqrt(np.true_divide(_sum(masks, squares), count))
-    if isinstance(count, int):
-        return result
-    pair = np.abs(_pick(masks, values) - _pick(masks[::-1], values[::-1])) / 2
-    return np.where(count < 2, 0.0, np.where(count == 2, pair, result))
-
-
-def _pick(masks: Sequence[Rows], values: Sequence[Rows]) -> Rows:
-    """Return the first value whose mask is true."""
-    found: Rows = 0.0
-    for mask, value in zip(reversed(masks), reversed(values), strict=True):
-        found = np.where(mask, value, found)
-    return found
-
-
-def weighted_wide_rows(*triples: Rows) -> Rows:
-    """Return sum(v*w) / sum(w) over (mask, value, weight, ...), truncated; 0 if sum(w) is 0."""
-    upper: Rows = 0
-    whole: Rows = 0
-    for i in range(0, len(triples), 3):
-        mask, value, weight = triples[i : i + 3]
-        part = value if isinstance(weight, int) and weight == 1 else np.multiply(value, weight)
-        if not _always(mask):
-            part, weight = np.where(mask, part, 0), np.where(mask, weight, 0)
-        upper = part if isinstance(upper, int) and not upper else np.add(upper, part)
-        whole = whole + weight  # a plain int as long as every mask holds everywhere
-    if isinstance(whole, int) and whole == 2:
-        return np.right_shift(upper, 1)
-    return np.floor_divide(upper, whole)
-
-
 NAMES: Final[dict[str, object]] = {
     "where": np.where,
     "logical_not": np.logical_not,
@@ -334,6 +279,7 @@ NAMES: Final[dict[str, object]] = {
         chosen,
         divisors,
         shares,
+        as_whole,
         earlier,
         add_checked,
         sub_checked,
@@ -349,9 +295,5 @@ NAMES: Final[dict[str, object]] = {
         truncate_rows,
         int_of_double_rows,
         round_rows,
-        count_wide_rows,
-        mean_wide_rows,
-        deviation_wide_rows,
-        weighted_wide_rows,
     )
 }

@@ -104,40 +104,35 @@ def same(a: float, b: float) -> bool:
     )
 
 
-MASKED = st.lists(
-    st.lists(st.tuples(st.booleans(), st.floats(0.0, 1.0)), min_size=3, max_size=3),
-    min_size=0,
-    max_size=4,
-)
+SMALL = st.tuples(st.integers(-(2**45), 2**45), st.integers(-5, 2**46 - 1))
 
 
-@given(MASKED)
-def test_lists_of_masked_values(items: list[list[tuple[bool, float]]]) -> None:
-    """Counts, means and deviations over rows are bit for bit those of each row."""
-    wide = [
-        part
-        for item in items
-        for part in (np.array([m for m, _ in item]), np.array([v for _, v in item]))
-    ]
+@given(st.lists(SMALL, min_size=1, max_size=8))
+def test_shares(pairs: list[tuple[int, int]]) -> None:
+    """Shares computed as doubles are those of whole numbers; of nothing there is no share."""
+    part, whole = columns(pairs)
     with np.errstate(all="ignore"):
-        means = np.broadcast_to(rows.mean_wide_rows(*wide), 3)
-        deviations = np.broadcast_to(rows.deviation_wide_rows(*wide), 3)
-        counts = np.broadcast_to(rows.count_wide_rows(*wide[::2]), 3)
-    for row in range(3):
-        flat = [part for item in items for part in item[row]]
-        assert counts[row] == sum(map(bool, flat[::2]))
-        assert means[row] == one.mean_wide(*flat)
-        assert deviations[row] == one.deviation_wide(*flat)
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 100), st.integers(0, 9)), max_size=4))
-def test_weighted_means(triples: list[tuple[bool, int, int]]) -> None:
-    """The weighted mean over rows is that of one row, also where all weights are 0."""
-    flat = [part for triple in triples for part in triple]
-    wide = [np.array([part, part]) for part in flat]
+        found = rows.shares(part * 100.0, rows.divisors(whole), False)
+    assert rows.as_whole(found).tolist() == [one.percent(a, b) for a, b in pairs]
+    within = np.minimum(part, np.maximum(whole, 0)) * 100.0
     with np.errstate(all="ignore"):
-        found = np.broadcast_to(rows.weighted_wide_rows(*wide), 2)
-    assert found.tolist() == [one.weighted_wide(*flat)] * 2
+        found = rows.shares(within, rows.divisors(whole), True)
+    assert found.tolist() == [one.percent(min(a, b), b) for a, b in pairs]
+    for a, b in pairs:
+        assert b <= 0 or rows.shares(a * 100.0, float(b), False) == one.percent(a, b)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=4), st.booleans())
+def test_logic(values: list[bool], number: bool) -> None:
+    """Masks and plain truths may be joined in any way."""
+    mask, other = np.array(values), np.array(values[::-1])
+    for a, b in ((mask, other), (mask, number), (number, mask), (number, not number)):
+        shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+        assert np.array_equal(np.broadcast_to(rows.both(a, b), shape), np.logical_and(a, b))
+        assert np.array_equal(np.broadcast_to(rows.either(a, b), shape), np.logical_or(a, b))
+        assert np.array_equal(rows.opposite(a), np.logical_not(a))
+        chosen = np.broadcast_to(rows.chosen(a, 1, 2), np.shape(a))
+        assert np.array_equal(chosen, np.where(a, 1, 2))
 
 
 def test_errors_in_order() -> None:

@@ -1,0 +1,57 @@
+"""Promises about lists of masked values: over rows they are what they are for each row."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.language import runtime_scalar as one
+from policy_sched.language import runtime_wide as wide_rows
+
+MASKED = st.lists(
+    st.lists(st.tuples(st.booleans(), st.floats(0.0, 1.0)), min_size=3, max_size=3),
+    min_size=0,
+    max_size=4,
+)
+
+
+@given(MASKED)
+def test_lists_of_masked_values(items: list[list[tuple[bool, float]]]) -> None:
+    """Counts, means and deviations over rows are bit for bit those of each row."""
+    wide = [
+        part
+        for item in items
+        for part in (np.array([m for m, _ in item]), np.array([v for _, v in item]))
+    ]
+    with np.errstate(all="ignore"):
+        means = np.broadcast_to(wide_rows.mean_wide_rows(*wide), 3)
+        deviations = np.broadcast_to(wide_rows.deviation_wide_rows(*wide), 3)
+        counts = np.broadcast_to(wide_rows.count_wide_rows(*wide[::2]), 3)
+    for row in range(3):
+        flat = [part for item in items for part in item[row]]
+        assert counts[row] == sum(map(bool, flat[::2]))
+        assert means[row] == one.mean_wide(*flat)
+        assert deviations[row] == one.deviation_wide(*flat)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 100), st.integers(0, 9)), max_size=4))
+def test_weighted_means(triples: list[tuple[bool, int, int]]) -> None:
+    """The weighted mean over rows is that of one row, also where all weights are 0."""
+    flat = [part for triple in triples for part in triple]
+    wide = [np.array([part, part]) for part in flat]
+    expected = one.weighted_wide(*flat)
+    with np.errstate(all="ignore"):
+        found = np.broadcast_to(wide_rows.weighted_wide_rows(*wide), 2)
+    assert found.tolist() == [expected] * 2
+    mixed = [
+        part
+        for mask, value, weight in triples
+        for part in (mask, np.array([float(value)] * 2), weight)
+    ]
+    with np.errstate(all="ignore"):
+        found = np.broadcast_to(wide_rows.weighted_wide_doubles(*mixed), 2)
+        assert found.tolist() == [expected] * 2
+        varying = [np.array([p, p]) if i % 3 == 0 else p for i, p in enumerate(mixed)]
+        found = np.broadcast_to(wide_rows.weighted_wide_doubles(*varying), 2)
+    assert found.tolist() == [expected] * 2
