@@ -66,8 +66,14 @@ def names_of(world: World, pod: PodInfo, row: int) -> dict[str, object]:
         "node": NodeRecord(world, world.nodes[row]),
         "cluster": ClusterRecord(world),
         "namespaceObject": NamespaceRecord(world, pod.namespace),
+        "podGroup": world.group,
         "now": world.now,
     }
+
+
+def cycle_of(world: World) -> Cycle:
+    """Return what the attempt of a world's pod knows."""
+    return Cycle(now=world.now, pod_group=world.group)
 
 
 def oracle_outcome(tree: typed.Core, names: dict[str, object]) -> Outcome:
@@ -160,13 +166,13 @@ class Evaluation:
     def vector(self, rows: Sequence[int] | None = None) -> list[Outcome]:
         """Evaluate all rows, or some, at once."""
         chosen = None if rows is None else np.array(rows, dtype=np.intp)
-        cycle = Cycle(now=self.world.now)
+        cycle = cycle_of(self.world)
         values, numbers = self.bound.vector(self.pod, cycle, chosen)
         return [self._outcome(*pair) for pair in zip(values, numbers, strict=True)]
 
     def scalar(self, row: int) -> Outcome:
         """Evaluate one row by itself."""
-        return self._outcome(*self.bound.scalar(self.pod, Cycle(now=self.world.now), row))
+        return self._outcome(*self.bound.scalar(self.pod, cycle_of(self.world), row))
 
     def oracle(self) -> list[Outcome]:
         """Evaluate all rows by the oracle."""

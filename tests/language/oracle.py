@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from policy_sched.language import typed
 from policy_sched.language.types import DOUBLE, ListType, QuantityType, Type
+from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 
 from . import (
@@ -252,6 +253,8 @@ def field_of(record: Any, name: str) -> Any:
             return oracle_world.node_field(record, name)
         case PodInfo():
             return oracle_world.pod_field(record, name)
+        case GroupCounts():
+            return oracle_world.group_field(record, name)
         case oracle_world.ClusterRecord():
             return oracle_world.cluster_field(record, name)
         case oracle_world.NamespaceRecord():

@@ -11,6 +11,7 @@ from typing import Any, Final
 from policy_sched.model.meta import nanoseconds
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
+from policy_sched.model.pod_group import NO_GROUP, GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.quantity import units
 
@@ -44,12 +45,16 @@ def dimension_of(name: str) -> str:
 
 @dataclass(slots=True)
 class World:
-    """A cluster: nodes by row, the pods on each by the node's name, namespaces, and the time."""
+    """A cluster: nodes by row, the pods on each by the node's name, namespaces, and the time.
+
+    ``group`` is that of the pod to be scheduled.
+    """
 
     nodes: list[Node]
     pods: list[PodInfo]
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     now: int = 0
+    group: GroupCounts = NO_GROUP
 
     def pods_on(self, name: str) -> list[PodInfo]:
         """Return the pods bound to one node."""
@@ -185,6 +190,11 @@ def pod_field(pod: PodInfo, name: str) -> Any:
     if name in {"requests", "nonZeroRequests", "limits"}:
         return Resources(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def group_field(group: GroupCounts, name: str) -> Any:
+    """Return a field of `podGroup`."""
+    return group.min_count if name == "minCount" else getattr(group, name)
 
 
 def namespace_field(record: NamespaceRecord, name: str) -> Any:

@@ -13,11 +13,14 @@ from policy_sched.language.sources import (
     KeySource,
     PolicySource,
     PreFilterSource,
+    RequeueSource,
     RuleSource,
     ScoreSource,
+    StepSource,
     Text,
     VariableSource,
 )
+from policy_sched.profiles.policy_source import as_duration
 
 RULES = Path(__file__).parent / "rules"
 
@@ -58,6 +61,40 @@ def policy(spec: Mapping[str, Any]) -> PolicySource:
         else PreFilterSource(_text(pre_filter["nodeNames"], "preFilter.nodeNames")),
         filter=_rules(spec.get("filter", ()), "filter"),
         score=None if score is None else _score(score),
+        reserve=_step(spec, "reserve"),
+        permit=_step(spec, "permit"),
+        pre_bind=_step(spec, "preBind"),
+        bind=_step(spec, "bind"),
+        post_bind=_step(spec, "postBind"),
+        requeue=_requeue(spec.get("requeue", {})),
+    )
+
+
+def _step(spec: Mapping[str, Any], section: str) -> StepSource | None:
+    step = spec.get(section)
+    if step is None:
+        return None
+    if not isinstance(step, dict):
+        return StepSource(_text(step, section))
+    texts = {
+        key: _text(step[key], f"{section}.{key}")
+        for key in step
+        if key not in ("message", "onError")
+    }
+    return StepSource(
+        texts["allow" if "allow" in step else "expression"],
+        step.get("message", ""),
+        texts.get("messageExpression"),
+        step.get("onError"),
+        as_duration(texts["timeout"]) if "timeout" in texts else None,
+    )
+
+
+def _requeue(requeue: Mapping[str, Any]) -> RequeueSource:
+    hint, every = requeue.get("hint"), requeue.get("every")
+    return RequeueSource(
+        None if hint is None else _text(hint, "requeue.hint"),
+        None if every is None else as_duration(_text(every, "requeue.every")),
     )
 
 

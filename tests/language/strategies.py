@@ -14,6 +14,7 @@ from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
@@ -36,11 +37,15 @@ LOOSE: Final = re.compile(r" (&&|\|\||==|!=|<|>|<=|>=|in|/|\?) |^[-!]")
 HOLE: Final = re.compile(r"\{([a-z?]+)(?:\|(\w):(\w+))?\}")
 #: Names that a section does not see.
 HIDDEN: Final = {
-    "matchConditions": ("node.", "(node)", "domain(", "cycle.", "queue."),
+    "matchConditions": ("node.", "(node)", "domain(", "cycle.", "queue.", "podGroup."),
     "filter": ("queue.",),
     "score": ("queue.",),
     "preEnqueue": ("node.", "(node)", "domain(", "cluster."),
-    "queueSort": ("node.", "(node)", "domain(", "cluster.", "now"),
+    "queueSort": ("node.", "(node)", "domain(", "cluster.", "now", "podGroup.waiting"),
+    "reserve": ("cycle.", "queue."),
+    "permit.timeout": ("cycle.", "queue."),
+    "postBind": ("cycle.", "queue."),
+    "requeue.hint": ("(node)", "(node,", "domain", "cluster.", "cycle.", "queue.", "podGroup."),
 }
 RESULTS: Final = {
     "matchConditions": ("bool",),
@@ -48,6 +53,10 @@ RESULTS: Final = {
     "score": ("int", "double"),
     "preEnqueue": ("bool",),
     "queueSort": ("int", "string", "double"),
+    "reserve": ("bool",),
+    "permit.timeout": ("duration",),
+    "postBind": ("string",),
+    "requeue.hint": ("bool",),
 }
 
 
@@ -245,4 +254,6 @@ def worlds(draw: st.DrawFn, max_nodes: int = 5, max_pods: int = 4) -> tuple[Worl
         for name in draw(st.lists(NAMESPACES, max_size=2, unique=True))
     }
     now = 1_709_208_000_000_000_000
-    return World(members, bound, known, now), PodInfo.of(draw(pods("asked")))
+    few = st.integers(0, 3)
+    group = GroupCounts(draw(TEXTS), draw(few), draw(few), draw(few), draw(few))
+    return World(members, bound, known, now, group), PodInfo.of(draw(pods("asked")))

@@ -56,6 +56,8 @@ LEAVES: Final[dict[str, tuple[str, ...]]] = {
         'domain("zone").podCount',
         "pod.preferredNodeAffinity(node)",
         "pod.tolerations.size()",
+        "podGroup.minCount",
+        "podGroup.waiting",
         "node.taints.size()",
         "node.pods.size()",
         'node.images[?"img:1"].optMap(m, m.sizeBytes * m.numNodes).orValue(0)',
@@ -94,6 +96,7 @@ LEAVES: Final[dict[str, tuple[str, ...]]] = {
         'namespaceObject.labels["tenant"]',
         "pod.qosClass",
         "pod.schedulerName",
+        "podGroup.name",
     ),
     "cpu": (
         'quantity("500m")',

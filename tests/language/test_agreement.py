@@ -16,7 +16,7 @@ from .oracle_world import World
 from .strategies import PARAMS, RESULTS, rules, scope_of, worlds, write
 
 Situation = tuple[World, PodInfo]
-SECTIONS = ("matchConditions", "filter", "score")
+SECTIONS = ("matchConditions", "filter", "score", "reserve", "permit.timeout", "postBind")
 
 
 def evaluated(text: str, section: str, situation: Situation) -> Evaluation:

@@ -14,12 +14,11 @@ from hypothesis import given, settings
 
 from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.checker import check_policy
-from policy_sched.language.cycle import Cycle
 from policy_sched.language.normalizers import FAILED
 from policy_sched.language.program import FEW_ROWS, CompiledPolicy, compile_policy
 from policy_sched.model.pod_info import PodInfo
 
-from .harness import cache_of, names_of
+from .harness import cache_of, cycle_of, names_of
 from .oracle_policy import PolicyOracle, normalized
 from .oracle_world import World
 from .rule_files import documents, policy
@@ -70,7 +69,7 @@ def test_verdicts_and_scores(name: str, situation: tuple[World, PodInfo]) -> Non
     checked, compiled = policies()[name]
     world, pod = situation
     bound = compiled.bind(cache_of(world).nodes)
-    cycle = Cycle(now=world.now)
+    cycle = cycle_of(world)
     judges = oracles(checked, world, pod)
     rows = np.arange(len(world.nodes), dtype=np.intp)
     many = np.resize(rows[::-1], FEW_ROWS + 3)
