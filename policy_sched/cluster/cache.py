@@ -173,6 +173,10 @@ class Cache:
             expired.append(record.info)
         return expired
 
+    def next_expiry(self) -> int | None:
+        """Return when the next pod expires, in nanoseconds since 1970; None if none will."""
+        return min(self._deadlines.values(), default=None)
+
     def add_pod(self, info: PodInfo) -> None:
         """Take in a pod that the watch shows bound, or confirm an assumed one.
 

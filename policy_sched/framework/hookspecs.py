@@ -21,6 +21,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import Status
+from policy_sched.framework.unfinished import Unfinished
 from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
@@ -101,13 +102,18 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Do what must be done before the binding."""
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Say what `pre_bind` will do: Skip if nothing, it is not called then; else Success."""
         raise NotImplementedError
 
     @hookspec
-    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Bind the pod to the node, or Skip: the next plugin is asked."""
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Unfinished:
+        """Do what must be done before the binding, or begin it."""
+        raise NotImplementedError
+
+    @hookspec
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Unfinished:
+        """Bind the pod to the node, or begin to, or Skip: the next plugin is asked."""
         raise NotImplementedError
 
     @hookspec

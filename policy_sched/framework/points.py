@@ -80,6 +80,12 @@ _TABLE: Final = (
     Point("unreserve", "Unreserve", Combine.EVERYONE, along_with="reserve", reverse=True),
     Point("permit", "Permit", Combine.FIRST_REJECTION, config="permit"),
     Point("pre_bind", "PreBind", Combine.FIRST_REJECTION, config="preBind"),
+    Point(
+        "pre_bind_pre_flight",
+        "PreBindPreFlight",
+        Combine.FIRST_REJECTION,
+        along_with="pre_bind",
+    ),
     Point("bind", "Bind", Combine.FIRST_SUCCESS, config="bind"),
     Point("post_bind", "PostBind", Combine.EVERYONE, config="postBind"),
     Point("events_to_register", "EventsToRegister", Combine.UNION),

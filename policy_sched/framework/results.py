@@ -69,10 +69,26 @@ class PostFilterResult:
 
 @dataclass(frozen=True, slots=True)
 class PermitResult:
-    """Status of a Permit plugin; ``timeout`` (seconds) counts where the code is Wait."""
+    """Status of a Permit plugin; the rest counts where the code is Wait.
+
+    ``timeout`` is in seconds. ``again`` is what the plugin would answer if it were asked again:
+    it is asked when pods have moved; without it the plugin has to allow or reject by itself.
+    """
 
     status: Status = SUCCESS
     timeout: float = 0.0
+    again: Callable[[], Status] | None = None
+
+
+@dataclass(slots=True)
+class PodsToActivate:
+    """What a plugin writes into the state so that pods (UIDs) are tried now.
+
+    They are made ready at the end of the scheduling cycle, or later ones at the end of the
+    binding cycle, if the pod itself gets so far.
+    """
+
+    uids: list[str]
 
 
 class Feasible:

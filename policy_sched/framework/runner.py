@@ -19,7 +19,8 @@ from policy_sched.framework.results import (
     PreFilterResult,
     Scope,
 )
-from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+from policy_sched.framework.unfinished import Unfinished
 
 T = TypeVar("T")
 
@@ -52,6 +53,9 @@ class Runner:
             for point in ("pre_filter", "pre_score")
         }
         """The plugins whose answer before Filter and Score may depend on the whole cluster."""
+        flights = {hook.plugin: hook for hook in pipeline.at("pre_bind_pre_flight")}
+        self.pre_bind = tuple((hook, flights.get(hook.plugin)) for hook in pipeline.at("pre_bind"))
+        """The PreBind plugins, each with what says beforehand whether it has anything to do."""
 
     def call(self, point: str, hook: Hook, *args: object) -> object:
         """Call one plugin; PluginError if it raises."""
@@ -96,13 +100,13 @@ class Runner:
         (hook,) = self.pipeline.at(point)
         return self.call(point, hook, *args)
 
-    def first_success(self, point: str, *args: object) -> Status:
-        """Ask in order until one does not skip; Skip if all do (Bind)."""
+    def first_success(self, point: str, *args: object) -> tuple[str, Status | Unfinished]:
+        """Ask in order until one does not skip; return its name and answer, Skip if all do."""
         for hook in self.pipeline.at(point):
-            status = cast("Status", self.call(point, hook, *args))
-            if status.code is not Code.SKIP:
-                return status.by(hook.plugin)
-        return Status(Code.SKIP)
+            answer = cast("Status | Unfinished", self.call(point, hook, *args))
+            if isinstance(answer, Unfinished) or answer.code is not Code.SKIP:
+                return hook.plugin, answer
+        return "", SKIP
 
     def post_filter(self, *args: object) -> PostFilterResult | None:
         """First success of PostFilter: reasons of all who were asked are kept, as upstream does.
@@ -164,16 +168,16 @@ class Runner:
                 return status.by(hook.plugin), frozenset(skipped)
         return SUCCESS, frozenset(skipped)
 
-    def permit(self, *args: object) -> tuple[Status, dict[str, float]]:
-        """First rejection of Permit, collecting waits: plugin to time-out in seconds."""
-        waits: dict[str, float] = {}
+    def permit(self, *args: object) -> tuple[Status, dict[str, PermitResult]]:
+        """First rejection of Permit, collecting by plugin the results of those that wait."""
+        waits: dict[str, PermitResult] = {}
         for hook in self.pipeline.at("permit"):
             result = cast("PermitResult", self.call("permit", hook, *args))
             if result.status.code is Code.WAIT:
-                waits[hook.plugin] = result.timeout
+                waits[hook.plugin] = result
             elif not result.status.ok:
                 return result.status.by(hook.plugin), {}
-        return (Status(Code.WAIT) if waits else SUCCESS), waits
+        return (WAIT if waits else SUCCESS), waits
 
     def active(self, point: str, skipped: Collection[str]) -> tuple[Hook, ...]:
         """Return the point's plugins without those that an earlier point left out."""

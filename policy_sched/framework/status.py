@@ -58,3 +58,4 @@ _REJECTIONS: Final = frozenset(
 )
 SUCCESS: Final = Status()
 SKIP: Final = Status(Code.SKIP)
+WAIT: Final = Status(Code.WAIT)

@@ -1,30 +1,53 @@
-"""Pods that hold a node but wait for permission to be bound.
+"""Pods that hold a node but are not bound: they wait for permission, or for their PreBind.
 
 A waiting pod waits for one or more Permit plugins; when all have allowed it, it goes on; when one
-rejects it or its time is up, it is undone. Time comes in from outside, as seconds of any clock.
+rejects it or its time is up, it is undone. Both kinds can be preempted without anybody but the
+scheduler knowing of it. Times are nanoseconds since 1970, time-outs are seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
+from policy_sched.framework.asking_again import AskedAgain
 from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.framework.unfinished import Unfinished
+from policy_sched.model.pod_group import GroupKey
 from policy_sched.model.pod_info import PodInfo
 
 #: No plugin may hold a pod for longer, in seconds (kube-scheduler's maxTimeout).
 MAX_TIMEOUT: Final = 15 * 60.0
+SECOND: Final = 1_000_000_000
+_NOBODY: Final[Mapping[str, WaitingPod]] = MappingProxyType({})
 
 
 class WaitingPod:
-    """One pod that Permit plugins told to wait; the plugins hold this object."""
+    """One pod that Permit plugins told to wait; the plugins hold this object.
 
-    def __init__(self, pod: PodInfo, node: str, waits: dict[str, float], now: float) -> None:
+    ``waits``: the plugins with their time-outs. ``again``: functions that plugins would answer
+    with if they were asked again: Success allows, a rejection rejects, Wait waits on.
+    """
+
+    polled = False
+
+    def __init__(
+        self,
+        pod: PodInfo,
+        node: str,
+        waits: Mapping[str, float],
+        now: int,
+        again: Mapping[str, Callable[[], Status]] | None = None,
+    ) -> None:
         self.pod = pod
         self.node = node
         self.started = now
+        self.again = {} if again is None else dict(again)
+        self.wake: Callable[[], None] | None = None
         self._deadlines = {
-            plugin: now + min(timeout, MAX_TIMEOUT) for plugin, timeout in waits.items()
+            plugin: now + round(min(timeout, MAX_TIMEOUT) * SECOND)
+            for plugin, timeout in waits.items()
         }
         self._answer: Status | None = None
 
@@ -33,23 +56,42 @@ class WaitingPod:
         """The plugins that have not allowed the pod yet, sorted."""
         return tuple(sorted(self._deadlines))
 
+    @property
+    def answered(self) -> bool:
+        """Whether somebody has said how it ends."""
+        return self._answer is not None
+
+    @property
+    def deadline(self) -> int | None:
+        """When the first plugin's time is up; None if no plugin is waited for."""
+        return min(self._deadlines.values(), default=None)
+
     def allow(self, plugin: str) -> None:
         """Take back the plugin's wait; the last one lets the pod go on."""
         self._deadlines.pop(plugin, None)
-        if not self._deadlines and self._answer is None:
-            self._answer = SUCCESS
+        if not self._deadlines:
+            self._end(SUCCESS)
 
     def reject(self, plugin: str, message: str) -> None:
         """Send the pod back; the first answer stands."""
-        if self._answer is None:
-            self._answer = Status(Code.UNSCHEDULABLE, (message,), plugin)
+        self._end(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
-    def answer(self, now: float) -> Status | None:
+    def preempt(self, plugin: str, message: str) -> None:
+        """Send the pod back to be tried anew, as nothing is wrong with it; see `reject`."""
+        self._end(Status(Code.ERROR, (f"waiting on permit for pod: {message}",), plugin))
+
+    def _end(self, answer: Status) -> None:
+        if self._answer is None:
+            self._answer = answer
+            if self.wake is not None:
+                self.wake()
+
+    def answer(self, now: int) -> Status | None:
         """Return Success, the rejection, the rejection for lateness, or None: still waiting."""
         if self._answer is None and self._deadlines:
             deadline, plugin = min((end, name) for name, end in self._deadlines.items())
             if now >= deadline:
-                waited = seconds_text(deadline - self.started)
+                waited = seconds_text((deadline - self.started) / SECOND)
                 self.reject(
                     plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}"
                 )
@@ -57,10 +99,16 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All waiting pods, by UID, in the order in which they began to wait."""
+    """All waiting pods by UID, in the order in which they began to wait.
+
+    ``pre_binding``: by UID the work of PreBind plugins that can still be called off.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
+        self._groups: dict[GroupKey, dict[str, WaitingPod]] = {}
+        self._asked_again = AskedAgain()
+        self.pre_binding: dict[str, Unfinished] = {}
 
     def __iter__(self) -> Iterator[WaitingPod]:
         return iter(tuple(self._pods.values()))
@@ -70,7 +118,11 @@ class WaitingPods:
 
     def add(self, waiting: WaitingPod) -> None:
         """Keep a pod that begins to wait."""
-        self._pods[waiting.pod.uid] = waiting
+        pod = waiting.pod
+        self._pods[pod.uid] = waiting
+        if pod.pod_group:
+            self._groups.setdefault((pod.namespace, pod.pod_group), {})[pod.uid] = waiting
+        self._asked_again.add(waiting)
 
     def get(self, uid: str) -> WaitingPod | None:
         """Return the waiting pod with that UID, or None."""
@@ -78,7 +130,36 @@ class WaitingPods:
 
     def remove(self, uid: str) -> None:
         """The pod waits no longer."""
-        self._pods.pop(uid, None)
+        waiting = self._pods.pop(uid, None)
+        if waiting is None:
+            return
+        self._asked_again.remove(waiting)
+        key = (waiting.pod.namespace, waiting.pod.pod_group)
+        group = self._groups.get(key)
+        if group is not None:
+            del group[uid]
+            if not group:
+                del self._groups[key]
+
+    def of_group(self, key: GroupKey) -> Mapping[str, WaitingPod]:
+        """Return the waiting pods of a pod group, by UID."""
+        return self._groups.get(key, _NOBODY)
+
+    def preempt(self, uid: str, plugin: str) -> bool:
+        """Send a pod back for a more important one; False if it neither waits nor pre-binds."""
+        waiting = self._pods.get(uid)
+        if waiting is not None:
+            waiting.preempt(plugin, "preempted")
+            return True
+        work = self.pre_binding.get(uid)
+        if work is not None:
+            work.finish(Status(Code.ERROR, (f"preempted by {plugin}",)))
+            return True
+        return False
+
+    def ask_again(self) -> None:
+        """Ask the plugins of waiting pods again for which something has changed."""
+        self._asked_again.ask()
 
 
 def seconds_text(seconds: float) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from policy_sched.framework.cycle_state import CycleState
+from policy_sched.errors import ClusterError
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.status import SUCCESS, Status
+from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.framework.unfinished import Unfinished
 from policy_sched.model.pod_info import PodInfo
 
 NAME = "DefaultBinder"
@@ -20,7 +21,18 @@ class DefaultBinder:
         self._client = handle.client
 
     @hookimpl
-    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:  # noqa: ARG002 - the hook's arguments
-        """Bind; what the cluster refuses is raised."""
-        self._client.bind(pod, node)
-        return SUCCESS
+    def bind(self, pod: PodInfo, node: str) -> Status | Unfinished:
+        """Bind; what the cluster refuses at once is raised, and later is an error."""
+        answer = Answer()
+        self._client.bind(pod, node, answer.done)
+        return answer.given or answer
+
+
+class Answer(Unfinished):
+    """What the cluster says to a binding."""
+
+    __slots__ = ()
+
+    def done(self, error: ClusterError | None) -> None:
+        """Take it."""
+        self.finish(SUCCESS if error is None else Status(Code.ERROR, (str(error),)))

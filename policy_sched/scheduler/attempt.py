@@ -30,11 +30,15 @@ class Profile:
 
 @dataclass(slots=True)
 class Attempt:
-    """A popped pod and the profile that it began with; undoing reaches the same plugins."""
+    """A popped pod and the profile that it began with; undoing reaches the same plugins.
+
+    ``permitted``: no plugin can reject it any more, only something can break.
+    """
 
     queued: QueuedPod
     profile: Profile
     state: CycleState = field(default_factory=CycleState)
+    permitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

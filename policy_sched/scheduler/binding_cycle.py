@@ -1,76 +1,200 @@
 """From a chosen node to a bound pod: assume, reserve, permit, pre-bind, bind; and all undone.
 
-Whatever fails after the pod was assumed is undone in reverse: Unreserve of every Reserve plugin,
-then the cache forgets the pod.
+Theory of operation. Up to Permit a pod is alone with the scheduler. From there its way is a
+generator that yields whatever it has to wait for: permission, a PreBind plugin, an answer of the
+cluster; other pods are decided meanwhile, and it is resumed when there may be an answer. A pod
+that waits for nothing runs straight through. Whatever fails after the pod was assumed is undone
+in reverse: Unreserve of every Reserve plugin, then the cache forgets the pod.
 """
 
 from __future__ import annotations
 
-from policy_sched.errors import PluginError
+import logging
+from collections.abc import Generator
+from typing import Final, TypeAlias, cast
+
+from policy_sched.cluster.pod_states import PodStateError
+from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import extending
 from policy_sched.framework.handle import Handle
+from policy_sched.framework.pipeline import Hook
+from policy_sched.framework.points import POINTS
 from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.framework.unfinished import Unfinished, Wait
 from policy_sched.framework.waiting_pods import WaitingPod
+from policy_sched.scheduler.announcing import announce
 from policy_sched.scheduler.attempt import Attempt
 
+Steps: TypeAlias = Generator[Wait, None, Status]
+"""A binding on its way: yields what it waits for, returns Success or what failed."""
 
-def reserve_and_permit(attempt: Attempt, node: str, handle: Handle) -> Status:
+LOG: Final = logging.getLogger(__name__)
+_NOBODY_BOUND: Final = Status(Code.ERROR, ("no Bind plugin took the pod",))
+
+
+def reserve_and_permit(
+    attempt: Attempt, node: str, handle: Handle
+) -> tuple[Status, WaitingPod | None]:
     """Assume the pod on `node`, reserve, and ask for permission.
 
-    Returns Success, Wait (the pod is among the handle's waiting pods), or the rejection, after
-    which nothing is left of the attempt.
+    Returns Success, with the waiting pod if it has to wait, or the rejection, after which
+    nothing is left of the attempt.
     """
     pod = attempt.queued.info
     runner = attempt.profile.runner
-    handle.cache.assume(pod, node)
+    try:
+        handle.cache.assume(pod, node)
+    except PodStateError as error:
+        return Status(Code.ERROR, (str(error),)), None
     handle.nominator.clear(pod.uid)
     try:
         status = runner.first_rejection("reserve", attempt.state, pod, node)
-        if status.ok:
+        if not status.ok:
+            status = _worded("reserve", status.plugin, status)
+        else:
             status, waits = runner.permit(attempt.state, pod, node)
+            if status.ok:
+                return status, None
             if status.code is Code.WAIT:
-                now = handle.now() / 1e9
-                handle.waiting_pods.add(WaitingPod(pod, node, waits, now))
-                return status
+                timeouts = {plugin: result.timeout for plugin, result in waits.items()}
+                again = {p: r.again for p, r in waits.items() if r.again is not None}
+                waiting = WaitingPod(pod, node, timeouts, handle.now(), again)
+                handle.waiting_pods.add(waiting)
+                return SUCCESS, waiting
+            status = _worded("permit", status.plugin, status)
     except PluginError as error:
         status = Status(Code.ERROR, (str(error),))
-    if not status.ok:
-        undo(attempt, node, handle)
-    return status
+    undo(attempt, node, handle)
+    return status, None
 
 
-def bind(attempt: Attempt, node: str, handle: Handle) -> Status:
-    """Run PreBind, Bind and PostBind; on failure undo, and return what failed."""
-    pod = attempt.queued.info
+def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handle: Handle) -> Steps:
+    """Wait for permission, run PreBind, Bind and PostBind; nothing is undone here."""
+    pod, state = attempt.queued.info, attempt.state
     runner = attempt.profile.runner
     try:
-        status = runner.first_rejection("pre_bind", attempt.state, pod, node)
-        if status.ok:
-            extenders = attempt.profile.extenders
-            bound = extending.bind(extenders, pod, node) if extenders else None
-            status = bound or runner.first_success("bind", attempt.state, pod, node)
-            if status.code is Code.SKIP:
-                status = Status(Code.ERROR, ("no Bind plugin took the pod",))
+        working, expected = _at_work(attempt, node)
+        if expected or waiting is not None:
+            _promise(attempt, node, handle)
+        if waiting is not None:
+            try:
+                while (status := waiting.answer(handle.now())) is None:
+                    yield waiting
+            finally:
+                handle.waiting_pods.remove(pod.uid)
+            if not status.ok:
+                return status
+        attempt.permitted = True
+        for hook in working:
+            answer = cast("Status | Unfinished", runner.call("pre_bind", hook, state, pod, node))
+            if isinstance(answer, Unfinished):
+                handle.waiting_pods.pre_binding[pod.uid] = answer
+                try:
+                    answer = yield from _finished("pre_bind", hook.plugin, answer, attempt, handle)
+                finally:
+                    del handle.waiting_pods.pre_binding[pod.uid]
+            if not answer.ok:
+                return _worded("pre_bind", hook.plugin, answer)
+        extenders = attempt.profile.extenders
+        # An extender answers within its httpTimeout and speaks to one caller at a time, so that
+        # nothing would be won by deciding others while it binds.
+        bound = extending.bind(extenders, pod, node) if extenders else None
+        if bound is None:
+            plugin, answer = runner.first_success("bind", state, pod, node)
+            if isinstance(answer, Unfinished):
+                answer = yield from _finished("bind", plugin, answer, attempt, handle)
+            if not answer.ok:
+                skipped = answer.code is Code.SKIP
+                return _NOBODY_BOUND if skipped else _worded("bind", plugin, answer)
     except PluginError as error:
-        status = Status(Code.ERROR, (str(error),))
-    if not status.ok:
-        undo(attempt, node, handle)
-        return status
-    handle.cache.finish_binding(pod.uid, handle.now())
-    note = f"Successfully assigned {pod.key} to {node}"
-    handle.client.record_event(pod, "Normal", "Scheduled", "Binding", note)
-    try:
-        runner.everyone("post_bind", attempt.state, pod, node)
-    except PluginError as error:
-        # The pod is bound: nobody can object any more, but somebody should know.
-        handle.client.record_event(pod, "Warning", "PostBindFailed", "Binding", str(error))
+        return Status(Code.ERROR, (str(error),))
+    _bound(attempt, node, handle)
     return SUCCESS
 
 
-def undo(attempt: Attempt, node: str, handle: Handle) -> None:
-    """Unreserve in reverse order, and let the cache forget the pod."""
+def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
+    """Unreserve in reverse order, and let the cache forget the pod; False if it need not.
+
+    A plugin that cannot undo does not keep the others from it. A pod that the watch has shown to
+    be bound or deleted meanwhile is not forgotten.
+    """
+    pod = attempt.queued.info
+    runner = attempt.profile.runner
+    for hook in runner.pipeline.at("unreserve"):
+        try:
+            runner.call("unreserve", hook, attempt.state, pod, node)
+        except PluginError as error:
+            LOG.warning("%s (pod %s)", error, pod.key)
+    assumed = handle.cache.is_assumed(pod.uid)
+    if assumed:
+        handle.cache.forget(pod.uid)
+    pod.node_name = ""
+    return assumed
+
+
+def _at_work(attempt: Attempt, node: str) -> tuple[list[Hook], bool]:
+    """Return the PreBind plugins that have not said that they skip, and whether one said it works.
+
+    Raises PluginError where one refuses: it is not asked for permission here.
+    """
+    runner = attempt.profile.runner
+    working: list[Hook] = []
+    expected = False
+    for hook, flight in runner.pre_bind:
+        if flight is not None:
+            said = runner.call(
+                "pre_bind_pre_flight", flight, attempt.state, attempt.queued.info, node
+            )
+            status = cast("Status", said)
+            if status.code is Code.SKIP:
+                continue
+            if not status.ok:
+                name = POINTS["pre_bind_pre_flight"].name
+                raise PluginError(f'running {name} plugin "{hook.plugin}": {status.message()}')
+            expected = True
+        working.append(hook)
+    return working, expected
+
+
+def _promise(attempt: Attempt, node: str, handle: Handle) -> None:
+    """Tell the cluster where the pod is about to go, as that may take a while."""
     pod = attempt.queued.info
     try:
-        attempt.profile.runner.everyone("unreserve", attempt.state, pod, node)
-    finally:
-        handle.cache.forget(pod.uid)
+        handle.client.nominate(pod, node)
+    except ClusterError as error:
+        LOG.warning("cannot nominate pod %s to node %s: %s", pod.key, node, error)
+
+
+def _finished(
+    point: str, plugin: str, work: Unfinished, attempt: Attempt, handle: Handle
+) -> Generator[Wait, None, Status]:
+    """Wait for a plugin's answer; asking for it is a call of the plugin like others."""
+    hook = Hook(plugin, work.answer)
+    while True:
+        answer = attempt.profile.runner.call(point, hook, handle.now())
+        if answer is not None:
+            return cast("Status", answer)
+        yield work
+
+
+def _worded(point: str, plugin: str, status: Status) -> Status:
+    """Return what a plugin answered under its name, an error in upstream's words."""
+    if status.code is not Code.ERROR:
+        return status.by(plugin)
+    text = f'running {POINTS[point].name} plugin "{plugin}": {status.message()}'
+    return Status(Code.ERROR, (text,), plugin)
+
+
+def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
+    """The cluster has the binding: nobody can object any more."""
+    pod = attempt.queued.info
+    handle.cache.finish_binding(pod.uid, handle.now())
+    note = f"Successfully assigned {pod.key} to {node}"
+    announce(handle, pod, "Normal", "Scheduled", "Binding", note)
+    runner = attempt.profile.runner
+    for hook in runner.pipeline.at("post_bind"):
+        try:
+            runner.call("post_bind", hook, attempt.state, pod, node)
+        except PluginError as error:
+            # The pod is bound: nobody can object any more, but somebody should know.
+            announce(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from policy_sched.cluster.pod_states import PodState
 from policy_sched.model.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -20,6 +21,7 @@ from policy_sched.model.events import (
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
+from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import (
     CsiDriver,
@@ -43,6 +45,8 @@ _RESOURCES: Final[dict[type[ApiObject], EventResource]] = {
     CsiDriver: EventResource.CSI_DRIVER,
     VolumeAttachment: EventResource.VOLUME_ATTACHMENT,
     CsiStorageCapacity: EventResource.CSI_STORAGE_CAPACITY,
+    PodGroup: EventResource.POD_GROUP,
+    CoschedulingGroup: EventResource.POD_GROUP,
 }
 """The kinds whose changes a plugin can wait for; others are only looked up."""
 
@@ -73,7 +77,7 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> None:
     """
     if not pod.node_name:
         ours = pod.scheduler_name in scheduler.profiles or scheduler.queue.get(pod.uid) is not None
-        if ours and not scheduler.cache.is_assumed(pod.uid):
+        if ours:
             scheduler.update_pod(pod)
         return
     cache = scheduler.cache
@@ -89,12 +93,17 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> None:
 
 
 def pod_gone(scheduler: Scheduler, pod: PodInfo) -> None:
-    """A pod was deleted, or has ended; ``pod`` may be an older form of it."""
+    """A pod was deleted, or has ended; ``pod`` may be an older form of it.
+
+    A pod that is assumed and was never bound is taken back by its attempt, which ends now.
+    """
+    cache = scheduler.cache
     scheduler.delete_pod(pod.uid)
-    known = scheduler.cache.pod(pod.uid)
-    if known is not None and not scheduler.cache.is_assumed(pod.uid):
-        scheduler.cache.remove_pod(known)
-        scheduler.queue.move(ASSIGNED_POD_DELETE, known, None)
+    known = cache.pod(pod.uid)
+    if known is None or (cache.state(pod.uid) is PodState.ASSUMED and not pod.node_name):
+        return
+    cache.remove_pod(known)
+    scheduler.queue.move(ASSIGNED_POD_DELETE, known, None)
 
 
 def object_seen(scheduler: Scheduler, old: ApiObject | None, new: ApiObject) -> None:

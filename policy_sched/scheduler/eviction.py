@@ -5,14 +5,17 @@ As in kube-scheduler the victims keep running until they are gone; the room is o
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from policy_sched.errors import ClusterError
 from policy_sched.framework.handle import Handle
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler.announcing import announce
 from policy_sched.scheduler.attempt import Preempt
 
-#: Ends the note of a victim that waited for permission and never was in the cluster.
+LOG: Final = logging.getLogger(__name__)
+#: Ends the note of a victim that waited to be bound: nothing was deleted in the cluster.
 IN_MEMORY: Final = " (in kube-scheduler memory)."
 
 
@@ -38,17 +41,19 @@ def dismiss_lower(pod: PodInfo, node: str, handle: Handle) -> None:
     for other in handle.nominator.pods_on(node):
         if other.priority < pod.priority:
             handle.nominator.clear(other.uid)
-            handle.client.clear_nomination(other)
+            try:
+                handle.client.clear_nomination(other)
+            except ClusterError as error:
+                # What counts for decisions is the nominator; the status is for others to read.
+                LOG.warning("cannot clear the nomination of pod %s: %s", other.key, error)
 
 
 def _evict(victim: PodInfo, pod: PodInfo, decision: Preempt, handle: Handle) -> None:
     note = f"Preempted by pod {pod.uid} on node {decision.node}"
-    waiting = handle.waiting_pods.get(victim.uid)
-    if waiting is not None:
-        waiting.reject(decision.plugin, "preempted")
+    if handle.waiting_pods.preempt(victim.uid, decision.plugin):
         note += IN_MEMORY
     else:
         text = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
         handle.client.set_disruption_target(victim, text)
         handle.client.delete_pod(victim)
-    handle.client.record_event(victim, "Normal", "Preempted", "Preempting", note)
+    announce(handle, victim, "Normal", "Preempted", "Preempting", note)

@@ -61,12 +61,12 @@ class TestFirstSuccess:
         """The first plugin that does not skip settles it."""
         asked: list[str] = []
         runner = runner_of("bind", {"a": SKIP, "b": SUCCESS, "c": NO}, asked)
-        assert runner.first_success("bind") == SUCCESS.by("b")
+        assert runner.first_success("bind") == ("b", SUCCESS)
         assert asked == ["a", "b"]
 
     def test_all_skip(self) -> None:
         """If nobody takes the pod, the answer is Skip."""
-        assert runner_of("bind", {"a": SKIP}).first_success("bind").code is Code.SKIP
+        assert runner_of("bind", {"a": SKIP}).first_success("bind") == ("", SKIP)
 
 
 class TestPreFilter:
@@ -145,7 +145,10 @@ class TestPermit:
         }
         status, waits = runner_of("permit", answers).permit()
         assert status.code is Code.WAIT
-        assert waits == {"a": 10.0, "c": 20.0}
+        assert {plugin: result.timeout for plugin, result in waits.items()} == {
+            "a": 10.0,
+            "c": 20.0,
+        }
 
     def test_a_denial_beats_a_wait(self) -> None:
         """A later rejection makes the earlier wait void."""

@@ -12,21 +12,21 @@ from policy_sched.framework.waiting_pods import (
     seconds_text,
 )
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.testing import make_pod
+from policy_sched.testing import SECOND, make_pod
 
 
 def waiting(**waits: float) -> WaitingPod:
-    return WaitingPod(PodInfo.of(make_pod("p")), "n1", waits, now=100.0)
+    return WaitingPod(PodInfo.of(make_pod("p")), "n1", waits, now=100 * SECOND)
 
 
 def test_goes_on_when_every_plugin_has_allowed_it() -> None:
     """One plugin's word is not enough while another waits."""
     pod = waiting(a=10, b=10)
     pod.allow("a")
-    assert pod.answer(101.0) is None
+    assert pod.answer(101 * SECOND) is None
     assert pod.pending_plugins == ("b",)
     pod.allow("b")
-    assert pod.answer(101.0) is SUCCESS
+    assert pod.answer(101 * SECOND) is SUCCESS
 
 
 def test_the_first_rejection_stands() -> None:
@@ -35,7 +35,7 @@ def test_the_first_rejection_stands() -> None:
     pod.reject("b", "gang is gone")
     pod.allow("a")
     pod.allow("b")
-    answer = pod.answer(101.0)
+    answer = pod.answer(101 * SECOND)
     assert answer is not None
     assert (answer.code, answer.reasons, answer.plugin) == (
         Code.UNSCHEDULABLE,
@@ -47,8 +47,8 @@ def test_the_first_rejection_stands() -> None:
 def test_the_earliest_deadline_rejects_in_upstreams_words() -> None:
     """A late pod names the plugin that waited for the shortest time."""
     pod = waiting(a=90, b=30)
-    assert pod.answer(129.9) is None
-    answer = pod.answer(130.0)
+    assert pod.answer(130 * SECOND - 1) is None
+    answer = pod.answer(130 * SECOND)
     assert answer is not None
     assert answer.reasons == ("rejected due to timeout after waiting 30s at plugin b",)
 
@@ -56,8 +56,8 @@ def test_the_earliest_deadline_rejects_in_upstreams_words() -> None:
 def test_nobody_waits_longer_than_fifteen_minutes() -> None:
     """A longer time-out is cut, as upstream does."""
     pod = waiting(a=10 * MAX_TIMEOUT)
-    assert pod.answer(100.0 + MAX_TIMEOUT - 1) is None
-    assert pod.answer(100.0 + MAX_TIMEOUT) is not None
+    assert pod.answer(100 * SECOND + 899 * SECOND) is None
+    assert pod.answer(100 * SECOND + 900 * SECOND) is not None
 
 
 def test_pods_are_kept_in_order_until_removed() -> None:

@@ -128,12 +128,13 @@ def test_a_waiting_victim_is_sent_back() -> None:
     scheduler = full_node()
     victim = low(node_name="")
     scheduler.cache.assume(victim, "n0")
-    waiting = WaitingPod(victim, "n0", {"Gate": 60.0}, 0.0)
+    waiting = WaitingPod(victim, "n0", {"Gate": 60.0}, 0)
     scheduler.handle.waiting_pods.add(waiting)
     run(scheduler, high())
-    status = waiting.answer(0.0)
+    status = waiting.answer(0)
     assert status is not None
-    assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, ("preempted",))
+    assert status.code is Code.ERROR
+    assert status.reasons == ("waiting on permit for pod: preempted",)
     assert status.plugin == "DefaultPreemption"
     client = client_of(scheduler)
     assert (client.deleted, client.disruptions) == ([], {})

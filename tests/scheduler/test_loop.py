@@ -1,82 +1,24 @@
-"""The loop: pop, decide, enact; and whatever fails leaves nothing behind."""
+"""The loop: pop, decide, enact."""
 
 from __future__ import annotations
 
-from random import Random
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from policy_sched.client.memory import MemoryClient
-from policy_sched.cluster.cache import Cache
-from policy_sched.errors import ClusterError
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluation import Evaluator
-from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.pipeline import freeze, plugin_manager, points_of
-from policy_sched.framework.points import CONFIGURED, POINTS
-from policy_sched.framework.results import PermitResult, Rows, Scores, Verdict
-from policy_sched.framework.runner import Runner
-from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.framework.results import Rows, Scores, Verdict
+from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.plugins.default_binder import DefaultBinder
-from policy_sched.plugins.default_preemption import DefaultPreemption
-from policy_sched.plugins.unbuilt import Refusals
-from policy_sched.queue.nominator import Nominator
-from policy_sched.scheduler.attempt import Profile
-from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.scheduler.queueing import build_queue
-from policy_sched.testing import make_node, make_pod
-from tests.framework.examples import Cpu
-
-NO = Status(Code.UNSCHEDULABLE, ("no",))
-
-
-class Sort:
-    """Higher priority first."""
-
-    @hookimpl
-    def queue_sort(self, queued: QueuedPod) -> tuple[int]:
-        return (-queued.info.priority,)
-
-
-class Recorder:
-    """Takes part in everything after the decision, answers as told and remembers the calls."""
-
-    def __init__(self, name: str, log: list[str], **answers: object) -> None:
-        self._name = name
-        self._log = log
-        self._answers = answers
-
-    def _answer(self, point: str, default: object) -> object:
-        self._log.append(f"{point} {self._name}")
-        answer = self._answers.get(point, default)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    @hookimpl
-    def reserve(self) -> object:
-        return self._answer("reserve", SUCCESS)
-
-    @hookimpl
-    def unreserve(self) -> object:
-        return self._answer("unreserve", None)
-
-    @hookimpl
-    def permit(self) -> object:
-        return self._answer("permit", PermitResult())
-
-    @hookimpl
-    def pre_bind(self) -> object:
-        return self._answer("pre_bind", SUCCESS)
-
-    @hookimpl
-    def post_bind(self) -> object:
-        return self._answer("post_bind", None)
+from tests.scheduler.world import (
+    Recorder,
+    assert_nothing_left,
+    client_of,
+    pod_of,
+    run,
+    scheduler_of,
+)
 
 
 class Broken:
@@ -92,53 +34,7 @@ class Loud:
 
     @hookimpl
     def score(self, rows: Rows) -> Scores:
-        return np.array([101])
-
-
-def scheduler_of(*plugins: object, nodes: int = 1, client: MemoryClient | None = None) -> Scheduler:
-    """Return a scheduler over `nodes` nodes of 4 cpus whose default profile has the plugins."""
-    cache = Cache()
-    for index in range(nodes):
-        cache.add_node(make_node(f"n{index}", cpu="4"))
-    handle = Handle(cache, WaitingPods(), Nominator(), client or MemoryClient(), lambda: 0)
-    named = {
-        "Sort": Sort(),
-        "Cpu": Cpu(handle),
-        "DefaultPreemption": DefaultPreemption({}, handle),
-        "DefaultBinder": DefaultBinder({}, handle),
-        **{f"x{index}": plugin for index, plugin in enumerate(plugins)},
-    }
-    order = {
-        field: [(name, 1) for name, plugin in named.items() if point in points_of(plugin)]
-        for field, point in CONFIGURED.items()
-    }
-    runner = Runner(freeze("default-scheduler", plugin_manager(named), order))
-    refusals = Refusals(["VolumeBinding", "DynamicResources"])
-    profile = Profile(runner.pipeline, runner, Evaluator(runner, cache.nodes), refusals)
-    profiles = {"default-scheduler": profile}
-    return Scheduler(handle, build_queue(profiles, handle.now), profiles, Random(1))
-
-
-def run(scheduler: Scheduler, **pod: object) -> Outcome:
-    """Queue one pod of 1 cpu and schedule it."""
-    info = PodInfo.of(make_pod(**{"name": "p", "cpu": "1", **pod}))  # type: ignore[arg-type]  # keywords of make_pod
-    assert scheduler.add_pod(info) is None
-    outcome = scheduler.schedule_one()
-    assert outcome is not None
-    return outcome
-
-
-def client_of(scheduler: Scheduler) -> MemoryClient:
-    client = scheduler.handle.client
-    assert isinstance(client, MemoryClient)
-    return client
-
-
-def assert_nothing_left(scheduler: Scheduler) -> None:
-    assert scheduler.cache.nodes.pod_total == 0
-    assert scheduler.cache.check() == []
-    assert client_of(scheduler).bindings == {}
-    assert not scheduler.queue.in_flight()
+        return np.full(1 if rows is None else rows.size, 101)
 
 
 def test_a_pod_that_fits_is_assumed_bound_and_announced() -> None:
@@ -160,7 +56,7 @@ def test_pods_leave_the_queue_by_the_queue_sort_plugin() -> None:
     """The pod of higher priority is decided first."""
     scheduler = scheduler_of()
     for name, priority in (("low", 1), ("high", 9)):
-        scheduler.add_pod(PodInfo.of(make_pod(name, cpu="3", priority=priority)))
+        scheduler.add_pod(pod_of(name, cpu="3", priority=priority))
     first, second = scheduler.schedule_one(), scheduler.schedule_one()
     assert first is not None
     assert second is not None
@@ -173,7 +69,7 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
     outcome = run(scheduler, cpu="9")
     message = (
         "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
-        "2 No preemption victims found for incoming pod."
+        "2 Preemption is not helpful for scheduling."
     )
     assert outcome.message == message
     assert client_of(scheduler).conditions == {outcome.pod.uid: ("Unschedulable", message)}
@@ -225,66 +121,6 @@ def test_a_score_out_of_range_is_refused_in_upstreams_words() -> None:
     )
 
 
-@pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind"])
-@pytest.mark.parametrize("answer", [NO, RuntimeError("boom")])
-def test_failure_after_the_decision_is_undone_in_reverse(point: str, answer: object) -> None:
-    """Unreserve runs for every Reserve plugin, last first, and the cache forgets the pod."""
-    log: list[str] = []
-    said = PermitResult(answer) if point == "permit" and isinstance(answer, Status) else answer
-    scheduler = scheduler_of(Recorder("a", log), Recorder("b", log, **{point: said}))
-    outcome = run(scheduler)
-    assert outcome.node == ""
-    assert outcome.message in {
-        "0/1 nodes are available: 1 no.",
-        f'running {POINTS[point].name} plugin "x1": boom',
-    }
-    assert log[-2:] == ["unreserve b", "unreserve a"]
-    assert_nothing_left(scheduler)
-
-
-def test_a_refused_binding_is_undone() -> None:
-    """What the cluster says ends up in the message; nothing is half-bound."""
-
-    class Refusing(MemoryClient):
-        def bind(self, pod: PodInfo, node: str) -> None:
-            raise ClusterError(f"{pod.name} exists on {node}")
-
-    scheduler = scheduler_of(client=Refusing())
-    outcome = run(scheduler)
-    assert outcome.message == 'running Bind plugin "DefaultBinder": p exists on n0'
-    assert_nothing_left(scheduler)
-
-
-def test_a_waiting_pod_holds_its_node_until_it_is_allowed() -> None:
-    """While it waits it counts on the node; then it is bound."""
-    wait = PermitResult(Status(Code.WAIT), 60.0)
-    scheduler = scheduler_of(Recorder("a", [], permit=wait))
-    outcome = run(scheduler)
-    assert outcome.waiting
-    assert scheduler.cache.nodes.pod_total == 1
-    assert scheduler.resolve_waiting(10.0) == []
-    held = scheduler.handle.waiting_pods.get(outcome.pod.uid)
-    assert held is not None
-    held.allow("x0")
-    (bound,) = scheduler.resolve_waiting(20.0)
-    assert bound.node == "n0"
-    assert client_of(scheduler).bindings == {outcome.pod.uid: "n0"}
-
-
-def test_a_pod_that_waits_too_long_is_undone() -> None:
-    """The message is upstream's, and the node is free again."""
-    log: list[str] = []
-    wait = PermitResult(Status(Code.WAIT), 60.0)
-    scheduler = scheduler_of(Recorder("a", log, permit=wait))
-    run(scheduler)
-    (late,) = scheduler.resolve_waiting(60.0)
-    assert late.message == (
-        "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin x0."
-    )
-    assert log[-1] == "unreserve a"
-    assert_nothing_left(scheduler)
-
-
 def test_a_pod_that_pre_enqueue_rejects_is_gated() -> None:
     """It never enters the active queue."""
 
@@ -294,7 +130,7 @@ def test_a_pod_that_pre_enqueue_rejects_is_gated() -> None:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"{pod.name} must wait",))
 
     scheduler = scheduler_of(Gate())
-    outcome = scheduler.add_pod(PodInfo.of(make_pod("p")))
+    outcome = scheduler.add_pod(pod_of("p"))
     assert outcome is not None
     assert outcome.message == "p must wait"
     assert scheduler.schedule_one() is None
@@ -311,3 +147,45 @@ def test_ties_are_broken_by_the_random_source_alone() -> None:
     first = places()
     assert first == places()
     assert set(first) == {f"n{i}" for i in range(5)}
+
+
+def test_a_pod_on_its_way_out_is_passed_over() -> None:
+    """It is told so, and not tried again."""
+    scheduler = scheduler_of()
+    pod = pod_of().pod
+    meta = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    scheduler.add_pod(PodInfo.of(replace(pod, metadata=meta)))
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    assert outcome.message == "skip schedule deleting pod: default/p"
+    (event,) = client_of(scheduler).events
+    assert (event.kind, event.reason, event.action, event.note) == (
+        "Warning",
+        "FailedScheduling",
+        "Scheduling",
+        outcome.message,
+    )
+    assert len(scheduler.queue) == 0
+    assert_nothing_left(scheduler)
+
+
+def test_an_outcome_names_the_policies_that_decided() -> None:
+    """Generation and hash are those of the pipeline; who was not let in was decided by none."""
+    scheduler = scheduler_of()
+    outcome = run(scheduler)
+    pipeline = scheduler.profiles["default-scheduler"].pipeline
+    assert (outcome.generation, outcome.content_hash) == (1, pipeline.content_hash)
+    gated = scheduler.add_pod(pod_of("gated", gates=["g"]))
+    assert gated is not None
+    assert (gated.generation, gated.content_hash) == (0, "")
+
+
+def test_an_empty_loop_is_idle_and_wakes_never() -> None:
+    """A pod that is ready makes it busy, one that backs off names the time."""
+    scheduler = scheduler_of(nodes=0)
+    assert (scheduler.idle(), scheduler.next_wakeup()) == (True, None)
+    scheduler.add_pod(pod_of())
+    assert not scheduler.idle()
+    scheduler.schedule_one()
+    assert scheduler.next_wakeup() is not None
+    assert scheduler.tick() == []

@@ -28,6 +28,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.framework.unfinished import Unfinished
 from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.pod_volumes import ClaimUse, PodVolumes
@@ -134,12 +135,17 @@ class VolumeBinding:
             self._binder.restore(reservation)
 
     @hookimpl
-    def pre_bind(self, state: CycleState, pod: PodInfo) -> Status:
-        """Write the bindings and wait until the cluster has completed them."""
+    def pre_bind_pre_flight(self, state: CycleState) -> Status:
+        """Say whether anything was reserved."""
+        return SKIP if state.read(Reservation) is None else SUCCESS
+
+    @hookimpl
+    def pre_bind(self, state: CycleState, pod: PodInfo) -> Status | Unfinished:
+        """Write the bindings; done when the cluster has completed them."""
         reservation = state.read(Reservation)
-        if reservation is not None and reservation.pod == pod.uid:
-            self._binder.bind(reservation)
-        return SUCCESS
+        if reservation is None or reservation.pod != pod.uid:
+            return SUCCESS
+        return self._binder.bind(reservation)
 
     def _plan(self, found: PodClaims) -> Plan:
         if found.plan is None:

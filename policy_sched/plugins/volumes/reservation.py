@@ -2,8 +2,7 @@
 
 Theory of operation: what Reserve assumed is written by PreBind, volumes first; then other
 controllers of the cluster bind the claims and make the volumes, and what they did comes back
-through the watch. Waiting is asking again whether everything is bound, as long as the client says
-that something may still happen and the time is not up.
+through the watch. Whether everything is bound is asked again until the time is up.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from msgspec.structs import replace
 
 from policy_sched.errors import ClusterError
 from policy_sched.framework.handle import Handle
+from policy_sched.framework.status import SUCCESS, Status
+from policy_sched.framework.unfinished import TOO_LATE, Unfinished
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import (
     ClaimReference,
@@ -33,8 +34,6 @@ from policy_sched.plugins.volumes.volume_index import kept_for
 
 #: Nanoseconds in a second.
 SECOND: Final = 1_000_000_000
-#: How long to wait before looking again, in seconds; upstream polls as often.
-PAUSE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +80,28 @@ class Binder:
         for claim in reservation.claims:
             self._storage.assumed_claims.restore(namespace_of(claim), claim.metadata.name)
 
-    def bind(self, reservation: Reservation) -> None:
-        """Write what was assumed and wait until all claims are bound.
+    def bind(self, reservation: Reservation) -> Status | Unfinished:
+        """Write what was assumed; the answer is Success when all claims are bound.
 
-        Raises ClusterError if the cluster refuses, undoes a binding, or takes too long.
+        Raises ClusterError, as its answer does, if the cluster refuses, undoes a binding, or
+        takes too long.
         """
         for volume, _ in reservation.bindings:
             self._client.update_volume(volume)
         for claim in reservation.claims:
             self._client.update_claim(claim)
-        try:
-            self._wait(reservation)
-        except ClusterError as error:
-            raise ClusterError(f"binding volumes: {error}") from error
-
-    def _wait(self, reservation: Reservation) -> None:
         deadline = self._now() + self._timeout * SECOND
-        while not self._all_bound(reservation):
-            left = (deadline - self._now()) / SECOND
-            if left <= 0 or not self._client.wait(min(PAUSE, left)):
-                raise ClusterError("context deadline exceeded")
+
+        def look() -> Status | None:
+            try:
+                bound = self._all_bound(reservation)
+            except ClusterError as error:
+                raise ClusterError(f"binding volumes: {error}") from error
+            if not bound and self._now() >= deadline:
+                raise ClusterError(f"binding volumes: {TOO_LATE}")
+            return SUCCESS if bound else None
+
+        return look() or Unfinished(look, deadline)
 
     def _all_bound(self, reservation: Reservation) -> bool:
         """Tell whether all claims are bound; ClusterError if that will not come about."""

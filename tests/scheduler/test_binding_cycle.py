@@ -1,0 +1,515 @@
+"""From a chosen node to a bound pod: whatever fails leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.client.memory import MemoryClient
+from policy_sched.client.protocol import Done
+from policy_sched.errors import ClusterError, PluginError
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.points import POINTS
+from policy_sched.framework.results import PermitResult, PodsToActivate
+from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+from policy_sched.framework.unfinished import Unfinished
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import Place
+from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.wiring import EPOCH
+from policy_sched.testing import SECOND, FakeClock
+from tests.scheduler.world import (
+    Recorder,
+    SlowClient,
+    assert_nothing_left,
+    client_of,
+    pod_of,
+    run,
+    scheduler_of,
+)
+
+NO = Status(Code.UNSCHEDULABLE, ("no",))
+HOLD = PermitResult(WAIT, 60.0)
+LATE = "rejected due to timeout after waiting 1m0s at plugin x0"
+
+
+def place_of(scheduler: Scheduler, name: str = "p") -> Place:
+    queued = scheduler.queue.get(f"default/{name}")
+    return Place.OUT if queued is None else queued.place
+
+
+class TestFailure:
+    """Reserve, Permit, PreBind and Bind."""
+
+    @pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind"])
+    @pytest.mark.parametrize("answer", [NO, RuntimeError("boom"), Status(Code.ERROR, ("boom",))])
+    def test_it_is_undone_in_reverse(self, point: str, answer: object) -> None:
+        """Unreserve runs for every Reserve plugin, last first, and the cache forgets the pod."""
+        log: list[str] = []
+        said = PermitResult(answer) if point == "permit" and isinstance(answer, Status) else answer
+        scheduler = scheduler_of(Recorder("a", log), Recorder("b", log, **{point: said}))
+        outcome = run(scheduler)
+        assert outcome.node == ""
+        rejection = "no" if point == "pre_bind" else "0/1 nodes are available: 1 no."
+        failure = f'running {POINTS[point].name} plugin "x1": boom'
+        assert outcome.message == (rejection if answer is NO else failure)
+        assert log[-2:] == ["unreserve b", "unreserve a"]
+        assert_nothing_left(scheduler)
+
+    def test_rejections_wait_for_an_event_and_errors_for_their_backoff(self) -> None:
+        """Until a pod is permitted; whatever fails later is no reason to wait for anything."""
+        for point, answer, place in (
+            ("reserve", NO, Place.UNSCHEDULABLE),
+            ("reserve", PluginError("boom"), Place.BACKOFF),
+            ("permit", PermitResult(NO), Place.UNSCHEDULABLE),
+            ("pre_bind", NO, Place.BACKOFF),
+            ("pre_bind", PluginError("boom"), Place.BACKOFF),
+        ):
+            scheduler = scheduler_of(Recorder("a", [], **{point: answer}))
+            run(scheduler)
+            assert place_of(scheduler) is place, (point, answer)
+
+    def test_a_plugin_that_cannot_undo_does_not_keep_others_from_it(self) -> None:
+        """The cache forgets the pod all the same."""
+        log: list[str] = []
+        broken = Recorder("b", log, unreserve=RuntimeError("boom"), pre_bind=NO)
+        scheduler = scheduler_of(Recorder("a", log), broken)
+        run(scheduler)
+        assert log[-2:] == ["unreserve b", "unreserve a"]
+        assert_nothing_left(scheduler)
+
+    def test_a_refused_binding_is_undone_and_tried_again(self) -> None:
+        """What the cluster says ends up in the message; the pod backs off as after an error."""
+
+        class Refusing(MemoryClient):
+            def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+                raise ClusterError(f"{pod.name} exists on {node}")
+
+        clock = FakeClock(EPOCH)
+        scheduler = scheduler_of(client=Refusing(), now=clock)
+        outcome = run(scheduler)
+        assert outcome.message == 'running Bind plugin "DefaultBinder": p exists on n0'
+        assert client_of(scheduler).conditions["default/p"][0] == "SchedulerError"
+        assert_nothing_left(scheduler)
+        assert place_of(scheduler) is Place.BACKOFF
+        wakeup = scheduler.next_wakeup()
+        assert wakeup == EPOCH + 2 * SECOND
+        clock.ns = wakeup
+        assert scheduler.tick() == []
+        assert place_of(scheduler) is Place.ACTIVE
+
+    def test_room_that_is_free_again_wakes_others(self) -> None:
+        """A pod that did not fit beside one that was never bound is tried again."""
+        client = SlowClient()
+        scheduler = scheduler_of(client=client, cpu="1")
+        assert run(scheduler).waiting
+        run(scheduler, name="other")
+        assert place_of(scheduler, "other") is Place.UNSCHEDULABLE
+        (binding,) = scheduler._bindings
+        assert isinstance(binding.wait, Unfinished)
+        binding.wait.finish(Status(Code.ERROR, ("conflict",)))
+        scheduler.tick()
+        assert place_of(scheduler) is Place.BACKOFF
+        assert place_of(scheduler, "other") is Place.BACKOFF
+
+    def test_a_plugin_after_the_binding_changes_nothing(self) -> None:
+        """The pod is bound; the trouble is an event."""
+        log: list[str] = []
+        broken = Recorder("a", log, post_bind=RuntimeError("boom"))
+        scheduler = scheduler_of(broken, Recorder("b", log))
+        outcome = run(scheduler)
+        assert outcome.node == "n0"
+        assert log[-2:] == ["post_bind a", "post_bind b"]
+        assert client_of(scheduler).events[-1].note == 'running PostBind plugin "x0": boom'
+
+    def test_bind_plugins_may_pass(self) -> None:
+        """The next one is asked; if all pass it is an error."""
+
+        class Passing:
+            @hookimpl
+            def bind(self) -> Status:
+                return SKIP
+
+        scheduler = scheduler_of(Passing())
+        assert run(scheduler).node == "n0"
+
+
+class TestClientFailures:
+    """The scheduler outlives whatever the cluster refuses."""
+
+    @pytest.mark.parametrize("call", ["set_unschedulable", "record_event", "nominate"])
+    def test_what_is_only_told_does_not_matter(self, call: str) -> None:
+        """The pod is bound, or comes back, all the same."""
+
+        def refuse(*_: object) -> None:
+            raise ClusterError("no")
+
+        client = type("Refusing", (MemoryClient,), {call: refuse})()
+        scheduler = scheduler_of(Recorder("a", [], permit=HOLD), client=client)
+        assert run(scheduler, name="big", cpu="9").node == ""
+        assert place_of(scheduler, "big") is Place.UNSCHEDULABLE
+        assert run(scheduler).waiting
+        waiting = scheduler.handle.waiting_pods.get("default/p")
+        assert waiting is not None
+        waiting.allow("x0")
+        (bound,) = scheduler.tick()
+        assert bound.node == "n0"
+
+
+class TestPermission:
+    """Waiting pods."""
+
+    def test_a_waiting_pod_holds_its_node_until_it_is_allowed(self) -> None:
+        """While it waits it counts on the node and is nominated to it; then it is bound."""
+        scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
+        outcome = run(scheduler)
+        assert (outcome.waiting, outcome.node) == (True, "n0")
+        assert scheduler.cache.nodes.pod_total == 1
+        assert client_of(scheduler).nominations == {"default/p": "n0"}
+        assert scheduler.tick() == []
+        held = scheduler.handle.waiting_pods.get("default/p")
+        assert held is not None
+        held.allow("x0")
+        assert scheduler.next_wakeup() == EPOCH
+        assert not scheduler.idle()
+        (bound,) = scheduler.tick()
+        assert bound.node == "n0"
+        assert client_of(scheduler).bindings == {"default/p": "n0"}
+        assert client_of(scheduler).nominations == {}
+        assert scheduler.idle()
+
+    def test_all_plugins_have_to_allow_it(self) -> None:
+        """One that waits for longer is waited for."""
+        slow = PermitResult(WAIT, 90.0)
+        scheduler = scheduler_of(Recorder("a", [], permit=HOLD), Recorder("b", [], permit=slow))
+        run(scheduler)
+        held = scheduler.handle.waiting_pods.get("default/p")
+        assert held is not None
+        assert held.pending_plugins == ("x0", "x1")
+        assert scheduler.next_wakeup() == EPOCH + 60 * SECOND
+        held.allow("x0")
+        assert scheduler.tick() == []
+        assert scheduler.next_wakeup() == EPOCH + 90 * SECOND
+        held.reject("x1", "no")
+        (outcome,) = scheduler.tick()
+        assert outcome.message == "0/1 nodes are available: 1 no."
+        assert place_of(scheduler) is Place.UNSCHEDULABLE
+
+    def test_a_pod_that_waits_too_long_is_undone(self) -> None:
+        """The message is upstream's, and the node is free again."""
+        log: list[str] = []
+        clock = FakeClock(EPOCH)
+        scheduler = scheduler_of(Recorder("a", log, permit=HOLD), now=clock)
+        run(scheduler)
+        clock.advance(59.999)
+        assert scheduler.tick() == []
+        clock.advance(0.001)
+        (late,) = scheduler.tick()
+        assert late.message == f"0/1 nodes are available: 1 {LATE}."
+        assert log[-1] == "unreserve a"
+        assert client_of(scheduler).conditions["default/p"] == ("Unschedulable", late.message)
+        assert client_of(scheduler).nominations == {}
+        assert_nothing_left(scheduler)
+
+    def test_a_plugin_is_asked_again(self) -> None:
+        """Its answer counts as if it had said it itself."""
+        answers = [WAIT, SUCCESS]
+        held = PermitResult(WAIT, 60.0, lambda: answers.pop(0))
+        scheduler = scheduler_of(Recorder("a", [], permit=held))
+        run(scheduler)
+        outcomes = [outcome for _ in range(3) for outcome in scheduler.tick()]
+        assert [outcome.node for outcome in outcomes] == ["n0"]
+
+    def test_a_deleted_pod_waits_no_longer(self) -> None:
+        """Its node is free again, it does not come back, and nobody writes its condition."""
+        scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
+        run(scheduler)
+        pod_gone(scheduler, pod_of())
+        (outcome,) = scheduler.tick()
+        assert outcome.message == "0/1 nodes are available: 1 removed."
+        assert client_of(scheduler).conditions == {}
+        assert len(scheduler.queue) == 0
+        assert_nothing_left(scheduler)
+
+    def test_an_updated_pod_comes_back_as_it_is_now(self) -> None:
+        """The attempt ends with the pod that it began with."""
+        scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
+        run(scheduler)
+        pod_seen(scheduler, pod_of(labels={"a": "b"}))
+        held = scheduler.handle.waiting_pods.get("default/p")
+        assert held is not None
+        held.reject("x0", "no")
+        scheduler.tick()
+        queued = scheduler.queue.get("default/p")
+        assert queued is not None
+        assert queued.info.labels == {"a": "b"}
+        assert_nothing_left(scheduler)
+
+    def test_a_pod_that_somebody_else_bound_does_not_come_back(self) -> None:
+        """What the watch shows stands; the attempt undoes only what it has done itself."""
+        log: list[str] = []
+        scheduler = scheduler_of(Recorder("a", log, permit=HOLD), nodes=2)
+        outcome = run(scheduler)
+        elsewhere = "n1" if outcome.node == "n0" else "n0"
+        pod_seen(scheduler, pod_of(node_name=elsewhere))
+        assert scheduler.cache.node_of("default/p") == elsewhere
+        scheduler.tick()
+        assert log[-1] == "unreserve a"
+        assert scheduler.cache.node_of("default/p") == elsewhere
+        assert len(scheduler.queue) == 0
+        assert scheduler.cache.check() == []
+
+    def test_a_preempted_pod_backs_off(self) -> None:
+        """Nothing is wrong with it: it waits for no event."""
+        scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
+        run(scheduler)
+        assert scheduler.handle.waiting_pods.preempt("default/p", "DefaultPreemption")
+        (outcome,) = scheduler.tick()
+        assert outcome.message == "waiting on permit for pod: preempted"
+        assert place_of(scheduler) is Place.BACKOFF
+        assert_nothing_left(scheduler)
+
+
+class TestPreBind:
+    """Work that takes time."""
+
+    def test_other_pods_are_decided_meanwhile(self) -> None:
+        """The pod holds its node, and is bound when the work is done."""
+        work = [Unfinished(), SUCCESS]
+        scheduler = scheduler_of(Recorder("a", [], pre_bind=lambda: work.pop(0)))
+        (first,) = work[:1]
+        assert run(scheduler).waiting
+        assert place_of(scheduler) is Place.BINDING
+        assert run(scheduler, name="q").node == "n0"
+        assert scheduler.tick() == []
+        assert isinstance(first, Unfinished)
+        first.finish(SUCCESS)
+        (bound,) = scheduler.tick()
+        assert (bound.pod.name, bound.node) == ("p", "n0")
+        assert len(scheduler.queue) == 0
+
+    def test_it_is_asked_once_a_second_and_when_an_object_changes(self) -> None:
+        """Nobody has to say that it is done."""
+        asked: list[int] = []
+        clock = FakeClock(EPOCH)
+
+        def ask() -> Status | None:
+            asked.append(clock.ns - EPOCH)
+            return SUCCESS if len(asked) == 4 else None
+
+        scheduler = scheduler_of(Recorder("a", [], pre_bind=Unfinished(ask)), now=clock)
+        assert run(scheduler).waiting
+        assert scheduler.tick() == []
+        wakeup = scheduler.next_wakeup()
+        assert wakeup == EPOCH + SECOND
+        clock.ns = wakeup
+        assert scheduler.tick() == []
+        scheduler.handle.objects.version += 1
+        assert scheduler.tick() == []
+        clock.advance(1)
+        (bound,) = scheduler.tick()
+        assert bound.node == "n0"
+        assert asked == [0, SECOND, SECOND, 2 * SECOND]
+
+    @pytest.mark.parametrize(
+        ("ask", "words"),
+        [
+            (None, "context deadline exceeded"),
+            (lambda: Status(Code.ERROR, ("no disk",)), "no disk"),
+            (lambda: 1 // 0, "integer division or modulo by zero"),
+        ],
+    )
+    def test_failure_and_lateness_are_told_under_its_name(self, ask: object, words: str) -> None:
+        """The pod backs off, and nothing is left on its node."""
+        clock = FakeClock(EPOCH)
+        work = Unfinished(None, EPOCH + 600 * SECOND)
+        scheduler = scheduler_of(Recorder("a", [], pre_bind=work), now=clock)
+        run(scheduler)
+        assert scheduler.next_wakeup() == EPOCH + 600 * SECOND
+        work._ask = ask  # type: ignore[assignment]  # what it says later
+        clock.advance(600)
+        (outcome,) = scheduler.tick()
+        assert outcome.message == f'running PreBind plugin "x0": {words}'
+        assert place_of(scheduler) is Place.BACKOFF
+        assert_nothing_left(scheduler)
+
+    @pytest.mark.parametrize("how", ["preempted", "removed"])
+    def test_it_can_be_called_off(self, how: str) -> None:
+        """For a more important pod, or because the pod is gone."""
+        scheduler = scheduler_of(Recorder("a", [], pre_bind=Unfinished()))
+        run(scheduler)
+        if how == "preempted":
+            assert scheduler.handle.waiting_pods.preempt("default/p", "DefaultPreemption")
+        else:
+            pod_gone(scheduler, pod_of())
+        (outcome,) = scheduler.tick()
+        assert "preempted by DefaultPreemption" in outcome.message or how == "removed"
+        assert place_of(scheduler) is (Place.BACKOFF if how == "preempted" else Place.OUT)
+        assert_nothing_left(scheduler)
+
+    def test_who_has_nothing_to_do_is_not_called(self) -> None:
+        """And a pod that waits for nothing is nominated nowhere before it is bound."""
+        promised: list[str] = []
+
+        class Client(MemoryClient):
+            def nominate(self, pod: PodInfo, node: str) -> None:
+                promised.append(pod.name)
+
+        class Flight:
+            def __init__(self) -> None:
+                self.called = 0
+
+            @hookimpl
+            def pre_bind_pre_flight(self, pod: PodInfo) -> Status:
+                return SUCCESS if pod.name == "works" else SKIP
+
+            @hookimpl
+            def pre_bind(self) -> Status:
+                self.called += 1
+                return SUCCESS
+
+        plugin = Flight()
+        scheduler = scheduler_of(plugin, client=Client())
+        assert run(scheduler, name="skips").node == "n0"
+        assert (plugin.called, promised) == (0, [])
+        assert run(scheduler, name="works").node == "n0"
+        assert (plugin.called, promised) == (1, ["works"])
+
+    def test_a_flight_that_fails_ends_the_attempt(self) -> None:
+        """Before anything has begun."""
+
+        class Flight:
+            @hookimpl
+            def pre_bind_pre_flight(self) -> Status:
+                return NO
+
+            @hookimpl
+            def pre_bind(self) -> Status:
+                return SUCCESS
+
+        scheduler = scheduler_of(Flight())
+        assert run(scheduler).message == 'running PreBindPreFlight plugin "x0": no'
+        assert_nothing_left(scheduler)
+
+
+class TestSlowCluster:
+    """A cluster that answers to a binding later."""
+
+    def test_other_pods_are_decided_before_it_answers(self) -> None:
+        """Each ends when its own answer comes, in whatever order."""
+        client = SlowClient()
+        scheduler = scheduler_of(client=client)
+        for name in "abc":
+            assert run(scheduler, name=name).waiting
+        assert scheduler.in_flight == 3
+        for name in "ca":
+            client.pending.pop(name)()
+        assert [outcome.pod.name for outcome in scheduler.tick()] == ["c", "a"]
+        assert scheduler.in_flight == 1
+        client.pending.pop("b")()
+        assert [outcome.pod.name for outcome in scheduler.tick()] == ["b"]
+        assert client.bindings == {"default/c": "n0", "default/a": "n0", "default/b": "n0"}
+        assert scheduler.cache.check() == []
+
+    def test_the_watch_may_be_faster_than_the_answer(self) -> None:
+        """The pod is confirmed already when the answer comes."""
+        client = SlowClient()
+        scheduler = scheduler_of(client=client)
+        run(scheduler)
+        pod_seen(scheduler, pod_of(node_name="n0"))
+        client.pending.pop("p")()
+        (bound,) = scheduler.tick()
+        assert bound.node == "n0"
+        assert len(scheduler.queue) == 0
+        assert scheduler.cache.check() == []
+
+    def test_a_lost_answer_does_not_lose_the_pod(self) -> None:
+        """The cluster has bound it, and says that it has not: the watch is right."""
+        scheduler = scheduler_of(client=SlowClient())
+        run(scheduler)
+        (binding,) = scheduler._bindings
+        pod_seen(scheduler, pod_of(node_name="n0"))
+        assert isinstance(binding.wait, Unfinished)
+        binding.wait.finish(Status(Code.ERROR, ("timeout",)))
+        (outcome,) = scheduler.tick()
+        assert outcome.message == 'running Bind plugin "DefaultBinder": timeout'
+        assert scheduler.cache.node_of("default/p") == "n0"
+        assert len(scheduler.queue) == 0
+
+    def test_stopping_gives_up_what_the_cluster_was_not_asked_for(self) -> None:
+        """A binding that was sent ends by its answer; the others leave nothing."""
+        client = SlowClient()
+        permits = [PermitResult(), HOLD]
+        scheduler = scheduler_of(Recorder("a", [], permit=lambda: permits.pop(0)), client=client)
+        run(scheduler, name="sent")
+        run(scheduler, name="held")
+        (given_up,) = scheduler.abandon("the scheduler stops")
+        assert (given_up.pod.name, given_up.message) == ("held", "the scheduler stops")
+        assert place_of(scheduler, "held") is Place.BACKOFF
+        assert scheduler.in_flight == 1
+        client.pending.pop("sent")()
+        (bound,) = scheduler.tick()
+        assert bound.pod.name == "sent"
+        assert scheduler.in_flight == 0
+
+
+class TestActivation:
+    """Pods that a plugin wants to be tried now."""
+
+    def test_pods_are_made_ready_at_the_end_of_a_cycle(self) -> None:
+        """At the end of scheduling, and later ones at the end of binding; only if it succeeds."""
+
+        class Caller:
+            def __init__(self) -> None:
+                self.wanted: list[str] = []
+                self.answer = SUCCESS
+
+            @hookimpl
+            def reserve(self, state: CycleState) -> Status:
+                state.write(PodsToActivate(list(self.wanted)))
+                return self.answer
+
+        caller = Caller()
+        scheduler = scheduler_of(caller)
+        run(scheduler, name="big", cpu="9")
+        caller.wanted, caller.answer = ["default/big"], NO
+        run(scheduler, name="a")
+        assert place_of(scheduler, "big") is Place.UNSCHEDULABLE
+        caller.answer = SUCCESS
+        run(scheduler, name="b")
+        assert place_of(scheduler, "big") is Place.ACTIVE
+
+
+def test_equal_pods_do_not_share_what_they_reserved() -> None:
+    """What was found for them may be shared; each attempt writes into a state of its own."""
+
+    class Keeper:
+        def __init__(self) -> None:
+            self.undone: list[str] = []
+
+        @hookimpl
+        def reserve(self, state: CycleState, pod: PodInfo) -> Status:
+            state.write(pod)
+            return SUCCESS
+
+        @hookimpl
+        def permit(self) -> PermitResult:
+            return HOLD
+
+        @hookimpl
+        def unreserve(self, state: CycleState) -> None:
+            found = state.read(PodInfo)
+            assert found is not None
+            self.undone.append(found.name)
+
+    keeper = Keeper()
+    scheduler = scheduler_of(keeper)
+    for name in "ab":
+        run(scheduler, name=name)
+    for name in "ab":
+        held = scheduler.handle.waiting_pods.get(f"default/{name}")
+        assert held is not None
+        held.reject("x0", "no")
+    scheduler.tick()
+    assert keeper.undone == ["a", "b"]
