@@ -20,6 +20,7 @@ from tests.client.embedded.world import START
 
 RECORDED = Path(__file__).with_name("recorded.jsonl")
 PLURALS = {(kind[0], plural(kind[1])): kind for kind in (*KINDS, *SKIPPED_KINDS)}
+BOUND = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 NODE_CREATED = "node-create"
 """Its answer has what an API server adds for kubelets: a taint until it is ready, ports, system."""
 
@@ -98,7 +99,7 @@ def _parts(path: str) -> tuple[Kind, str, str, str]:
     namespace = ""
     if rest[0] == "namespaces":
         namespace, rest = rest[1], rest[2:]
-    name, sub = (rest[1:] + ["", ""])[:2]
+    name, sub = [*rest[1:], "", ""][:2]
     return PLURALS[version, rest[0]], namespace, name, sub
 
 
