@@ -22,6 +22,10 @@ VERBS = {
         "policy_sched.cli.simulate:simulate",
         "Decide every pending pod of a set of manifests and print the placements.",
     ),
+    "run": (
+        "policy_sched.cli.run:run",
+        "Keep scheduling on an embedded cluster; policies and objects follow their files.",
+    ),
     "test": (
         "policy_sched.cli.test:run_scenarios",
         "Run scenario files and print what differs from what they expect.",
@@ -29,6 +33,10 @@ VERBS = {
     "check": (
         "policy_sched.cli.check:check",
         "Check policies and scheduler configurations; print every problem with its place.",
+    ),
+    "fmt": (
+        "policy_sched.cli.fmt:fmt",
+        "Put policy files into their one form.",
     ),
     "bench": (
         "policy_sched.cli.bench:bench",

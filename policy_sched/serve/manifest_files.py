@@ -22,6 +22,7 @@ from policy_sched.client.embedded.store import Key
 from policy_sched.errors import ClusterError, Diagnostic, Severity
 from policy_sched.model.manifests import SUFFIXES, load
 from policy_sched.model.objects import list_items
+from policy_sched.profiles.fingerprint import fingerprint
 from policy_sched.source import SourceFile, parse_documents
 
 FROM_FILE: Final = "policysched.dev/from-file"
@@ -80,6 +81,8 @@ class ManifestFiles:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = tuple(paths)
+        self.seen = fingerprint(self.paths, manifests_below)
+        """The state of the files before they were read for the first time."""
         self._applied: dict[Key, dict[str, Any]] = {}
 
     def read(self) -> Contents:

@@ -1,0 +1,83 @@
+"""The verb ``run``: a scheduler that keeps running, on a cluster in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from policy_sched.cli.live_view import LiveView
+from policy_sched.cli.render import OK, require_files
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.serve.decision_log import Record
+from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.running import LONGEST_SLEEP, Running
+
+Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+_encode = msgspec.json.Encoder().encode
+
+
+def run(
+    *,
+    config: str | None = None,
+    policies: Paths = (),
+    cluster: Paths = (),
+    data: str | None = None,
+    seed: int = 0,
+) -> int:
+    """Keep scheduling: an embedded cluster, whose objects and policies follow their files.
+
+    On a terminal a live view is shown, otherwise every decision is a line of JSON. SIGHUP reads
+    all files again, SIGUSR2 writes the state and the metrics as a line of JSON, SIGTERM and
+    SIGINT end it: bindings in flight finish or are undone.
+
+    Parameters
+    ----------
+    config
+        A KubeSchedulerConfiguration; without it the default profile decides. It is read again
+        when it changes; settings that need a restart are named.
+    policies
+        Policy files, or directories of them, followed like the configuration. Without --config
+        each is enabled with weight 1. Where anything is wrong the policies in force stay.
+    cluster
+        Manifests: files and directories, followed as by kubectl apply --prune: what comes or
+        changes is applied, what goes is deleted. Where anything is wrong the cluster stays.
+    data
+        A file that keeps the cluster's objects, made if it is not there; without it they live in
+        memory.
+    seed
+        Decides between nodes with equal scores.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the files are read there is no need
+    require_files([*([config] if config else []), *policies, *cluster])
+    sources = Sources(PolicyFiles(config, policies), cluster, data, seed)
+    if sys.stdout.isatty():
+        _run_in_terminal(sources)
+    else:
+        instance = Instance(sources, time.time_ns, _write)
+        _run(instance, Running(instance, lambda: None, LONGEST_SLEEP))
+    return OK
+
+
+def _run(instance: Instance, running: Running) -> None:
+    try:
+        asyncio.run(running.run())
+    finally:
+        instance.close()
+
+
+def _run_in_terminal(sources: Sources) -> None:
+    with LiveView(sys.stdout) as view:
+        instance = Instance(sources, time.time_ns, view.take)
+        _run(instance, Running(instance, lambda: view.show(instance), view.every))
+        view.show(instance, now=True)
+
+
+def _write(record: Record) -> None:
+    sys.stdout.buffer.write(_encode(record) + b"\n")
+    sys.stdout.buffer.flush()

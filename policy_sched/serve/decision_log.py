@@ -1,0 +1,115 @@
+"""What an instance says and remembers: its decisions, reloads and changes of files as records.
+
+Keys and messages of decisions are those that kube-scheduler logs; ``generation`` and
+``contentHash`` tell which policies decided.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.framework.filtering import FEASIBLE
+from policy_sched.scheduler.attempt import Bind, Preempt
+from policy_sched.scheduler.loop import Outcome
+
+Record = dict[str, Any]
+Write = Callable[[Record], None]
+
+INFO: Final = "info"
+WARNING: Final = "warning"
+ERROR: Final = "error"
+REMEMBERED: Final = 50
+"""Decisions that are remembered."""
+_PLUGINS_NAMED: Final = 3
+"""Plugins that are named as reasons for a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision: when (ns since 1970), about which pod, where it goes ("" nowhere), why."""
+
+    time: int
+    pod: str
+    node: str
+    why: str
+    generation: int
+
+
+class DecisionLog:
+    """Hands records to `write` and remembers the last decisions; ``now`` is in ns since 1970."""
+
+    def __init__(self, write: Write, now: Callable[[], int]) -> None:
+        self._write = write
+        self._now = now
+        self.last: deque[Decided] = deque(maxlen=REMEMBERED)
+
+    def say(self, level: str, message: str, **facts: object) -> None:
+        """Write one record; ``ts`` is in seconds since 1970."""
+        self._write({"ts": self._now() / 1e9, "level": level, "msg": message, **facts})
+
+    def problems(self, found: Iterable[Diagnostic]) -> None:
+        """Write a record for each problem of files, with its place."""
+        for one in found:
+            level = ERROR if one.severity is Severity.ERROR else WARNING
+            facts = {key: value for key, value in asdict(one).items() if value}
+            facts.pop("severity")
+            self.say(level, facts.pop("message"), **facts)
+
+    def decided(self, outcome: Outcome, nodes: int) -> None:
+        """Write and remember what became of a pod; there are so many ``nodes`` to choose from."""
+        level, message, why, facts = _told(outcome, nodes)
+        made_by = {"generation": outcome.generation, "contentHash": outcome.content_hash}
+        self.say(level, message, pod=outcome.pod.key, **facts, **made_by)
+        decided = Decided(self._now(), outcome.pod.key, outcome.node, why, outcome.generation)
+        self.last.append(decided)
+
+
+def _told(outcome: Outcome, nodes: int) -> tuple[str, str, str, Record]:
+    """Return level, message, the reason for people, and the facts of an outcome."""
+    decision, node = outcome.decision, outcome.node
+    if outcome.waiting:
+        why = f"waits for permission: {outcome.status.message()}".removesuffix(": ")
+        return INFO, "Pod waits for permission", why, {"node": node}
+    if node:
+        facts = {"node": node, **(_choice(decision, nodes) if isinstance(decision, Bind) else {})}
+        return INFO, "Successfully bound pod to node", _why(facts), facts
+    if isinstance(decision, Preempt):
+        victims = sorted(victim.key for victim in decision.victims)
+        facts = {"err": outcome.message, "nominatedNode": decision.node, "victims": victims}
+        why = f"makes room on {decision.node}: evicts {', '.join(victims)}"
+        return INFO, "Unable to schedule pod; no fit; waiting", why, facts
+    if outcome.status.rejected:
+        message = "Unable to schedule pod; no fit; waiting"
+        return INFO, message, outcome.message, {"err": outcome.message}
+    return ERROR, "Error scheduling pod; retrying", outcome.message, {"err": outcome.message}
+
+
+def _choice(decision: Bind, nodes: int) -> Record:
+    """Return how many nodes there were, and what spoke for the chosen one."""
+    filtering, scoring = decision.evaluation.filtering, decision.evaluation.scoring
+    feasible = int(np.count_nonzero(filtering.first == FEASIBLE))
+    facts: Record = {"evaluatedNodes": nodes, "feasibleNodes": feasible}
+    if scoring is None:
+        return facts
+    row = np.array([decision.row], np.intp)
+    shares = {plugin: shares[0] for plugin, shares in scoring.weighted(row).items()}
+    facts["score"] = scoring.total.item(decision.row)
+    facts["scores"] = shares
+    return facts
+
+
+def _why(facts: Record) -> str:
+    if "feasibleNodes" not in facts:
+        return "permitted"
+    found = f"{facts['feasibleNodes']} of {facts['evaluatedNodes']} nodes fit"
+    if "score" not in facts:
+        return found
+    best = sorted(facts["scores"].items(), key=lambda share: -share[1])[:_PLUGINS_NAMED]
+    named = ", ".join(f"{plugin} {share}" for plugin, share in best if share)
+    return f"{found}; score {facts['score']}" + (f": {named}" if named else "")

@@ -1,0 +1,148 @@
+"""Drives an instance in real time: sleeps until something is due, a file changes or a signal comes.
+
+Theory of operation. One task steps the instance and sleeps in between; another watches the files
+and reads them, in a thread, when they have changed. What was read takes effect in the event loop,
+that is, between two steps. SIGHUP reads everything again, SIGUSR2 writes the state, SIGTERM and
+SIGINT end the instance: its steps go on until nothing is half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Final
+
+from policy_sched.profiles.watch import Watched, changes, frozen_mounts
+from policy_sched.serve.decision_log import INFO
+from policy_sched.serve.instance import Instance
+from policy_sched.serve.manifest_files import manifests_below
+
+GRACE: Final = 10.0
+"""Seconds in which bindings that were sent must be answered when the instance ends."""
+LONGEST_SLEEP: Final = 3600.0
+"""Seconds after which an idle instance looks around, in case the clock was set."""
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+class Running:
+    """An instance in an event loop. ``show`` is called after steps and while nothing happens."""
+
+    def __init__(self, instance: Instance, show: Callable[[], None], show_every: float) -> None:
+        self._instance = instance
+        self._show = show
+        self._show_every = min(show_every, LONGEST_SLEEP)
+        self._awake = asyncio.Event()
+        self._end = asyncio.Event()
+        self._reload_lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Run until SIGTERM or SIGINT."""
+        loop = asyncio.get_running_loop()
+        signals = {
+            signal.SIGTERM: self._end.set,
+            signal.SIGINT: self._end.set,
+            signal.SIGHUP: lambda: self._begin(self._again("SIGHUP")),
+            signal.SIGUSR2: self._instance.dump,
+        }
+        for number, act in signals.items():
+            loop.add_signal_handler(number, act)
+        self._instance.log.say(INFO, "Running")
+        ending = asyncio.create_task(self._wake_at_the_end())
+        self._warn_of_frozen_files()
+        self._begin(self._watch())
+        try:
+            while not self._end.is_set():
+                await self._step()
+            await self._finish()
+        finally:
+            ending.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(ending, *self._tasks, return_exceptions=True)
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    async def _step(self) -> None:
+        """Do what can be done, and sleep until there is more to do."""
+        self._raise_what_failed()
+        self._awake.clear()
+        instance = self._instance
+        instance.step()
+        self._show()
+        wakeup = instance.next_wakeup()
+        pause = self._show_every
+        if wakeup is not None:
+            pause = min(pause, max(0, wakeup - instance.now()) / 1e9)
+        if pause <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            await asyncio.wait_for(self._awake.wait(), pause)
+        except TimeoutError:
+            return
+
+    async def _finish(self) -> None:
+        """Go on until nothing is half done, or the grace period is over."""
+        self._instance.stop()
+        until = asyncio.get_running_loop().time() + GRACE
+        while not self._instance.stopped and asyncio.get_running_loop().time() < until:
+            await self._step()
+        self._show()
+
+    async def _wake_at_the_end(self) -> None:
+        await self._end.wait()
+        self._awake.set()
+
+    # Files.
+
+    async def _watch(self) -> None:
+        """Follow the files until the end."""
+        reloader, manifests = self._instance.reloader, self._instance.manifests
+        policies = Watched(reloader.store.files.paths, last=reloader.store.seen)
+        objects = Watched(manifests.paths, manifests_below, manifests.seen)
+        watched = [one for one in (policies, objects) if one.paths]
+        if not watched:
+            return
+        async for one, _ in changes(watched, self._end):
+            if one is policies:
+                await self._reload("file")
+            else:
+                await self._apply()
+
+    async def _again(self, trigger: str) -> None:
+        """Read all files again, whether they have changed or not."""
+        await self._reload(trigger)
+        await self._apply()
+
+    async def _reload(self, trigger: str) -> None:
+        async with self._reload_lock:
+            found = await asyncio.to_thread(self._instance.read_policies)
+            self._instance.reload(found, trigger)
+        self._awake.set()
+
+    async def _apply(self) -> None:
+        async with self._reload_lock:
+            contents = await asyncio.to_thread(self._instance.read_manifests)
+            self._instance.apply(contents)
+        self._awake.set()
+
+    def _warn_of_frozen_files(self) -> None:
+        paths = (*self._instance.reloader.store.files.paths, *self._instance.manifests.paths)
+        if _MOUNTS.exists():
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+            self._instance.log.problems(frozen_mounts(paths, mounts))
+
+    # Tasks.
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        """Do something beside the steps."""
+        self._tasks.add(asyncio.create_task(work))
+
+    def _raise_what_failed(self) -> None:
+        """A task that broke ends the instance; one that is done is forgotten."""
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.remove(task)
+            task.result()
