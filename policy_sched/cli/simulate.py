@@ -17,14 +17,21 @@ from policy_sched.cli.render import (
     require_files,
     write_diagnostics,
 )
-from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
+from policy_sched.model.duration import nanoseconds_of
 from policy_sched.model.manifests import load
+from policy_sched.model.meta import ApiObject
+from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.wiring import assemble, read
-from policy_sched.simulate import report
+from policy_sched.simulate import report, story_report
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
 from policy_sched.simulate.expansion import expand
+from policy_sched.simulate.generated_nodes import generated_nodes
 from policy_sched.simulate.report import Run
+from policy_sched.simulate.story_measures import bucket_width, never_placed
+from policy_sched.simulate.timeline import play, waits
+from policy_sched.simulate.traces import is_trace, load_traces
 
 
 def _no_option(_type: object, paths: Sequence[str]) -> None:
@@ -37,7 +44,7 @@ def _no_option(_type: object, paths: Sequence[str]) -> None:
 Output = Literal["table", "wide", "json", "jsonl", "yaml"]
 
 
-def simulate(
+def simulate(  # noqa: PLR0913  # the options of the verb
     paths: Annotated[
         tuple[str, ...],
         Parameter(name="PATH", negative="", allow_leading_hyphen=True, validator=_no_option),
@@ -49,6 +56,9 @@ def simulate(
     seed: int = 0,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "table",
     fail_on: Literal["unschedulable"] | None = None,
+    nodes: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    timeline: Annotated[bool, Parameter(negative="")] = False,
+    bucket: str | None = None,
 ) -> int:
     """Decide every pending pod as kube-scheduler would, over all nodes, and print the placements.
 
@@ -59,7 +69,8 @@ def simulate(
     ----------
     paths
         Manifests: files (.yaml, .json, .jsonl, or these with .gz), directories of them, or - for
-        standard input.
+        standard input. Traces: .csv or .csv.gz with the columns of OpenB's node and pod lists, or
+        of the Philly jobs (submit_s,duration_s,num_gpus,vc).
     config
         A KubeSchedulerConfiguration; without it the default profile decides.
     policies
@@ -71,20 +82,81 @@ def simulate(
         pending pod). The last three are the same bytes for the same input.
     fail_on
         Exit with 1 if a pod is unschedulable.
+    nodes
+        More nodes, as in "160*cpu=96,memory=512Gi,nvidia.com/gpu=8".
+    timeline
+        Let virtual time run: pods arrive at their creationTimestamp, run for the duration that the
+        annotation policysched.dev/duration names ("90s", "1h30m") or their trace, and leave; pods
+        that find no node are tried again. Prints waiting times, utilisation over time and
+        preemptions (table, json), or what became of each pod (jsonl).
+    bucket
+        Length of the stretches of time that --timeline sums up, as in "1h"; some two dozen of them
+        unless given.
     """
     require_files([*paths, *([config] if config else []), *policies])
-    manifests = load(paths, sys.stdin)
-    if exit_code(manifests.diagnostics) != OK:
-        raise PolicyError(manifests.diagnostics)
+    if bucket is not None and not timeline:
+        raise PolicySchedError("--bucket goes with --timeline")
+    found, problems = _objects(paths, nodes)
     plans, warnings = read(config, policies)
-    write_diagnostics([*manifests.diagnostics, *warnings], sys.stderr)
-    objects = expand(manifests.objects)
+    write_diagnostics([*problems, *warnings], sys.stderr)
+    objects = expand(found)
+    if timeline:
+        return _played(objects, plans, seed, output, bucket, fail=fail_on is not None)
     scheduler = assemble(plans, seed=seed, objects=objects)
     pending = load_cluster(scheduler.cache, objects)
     with _progress(len(pending)) as advance:
         run = run_cluster(scheduler, pending, advance)
     _write(run, output)
     return FAILED if fail_on and run.placed < len(run.placements) else OK
+
+
+def _objects(
+    paths: Sequence[str], nodes: Sequence[str]
+) -> tuple[list[ApiObject], list[Diagnostic]]:
+    """Return what manifests and traces describe, with warnings; raise PolicyError on errors."""
+    traces = load_traces(path for path in paths if is_trace(path))
+    manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
+    problems = [*manifests.diagnostics, *traces.diagnostics]
+    if exit_code(problems) != OK:
+        raise PolicyError(problems)
+    return [*generated_nodes(nodes), *manifests.objects, *traces.objects], problems
+
+
+def _played(
+    objects: Sequence[ApiObject],
+    plans: Sequence[CompiledPlan],
+    seed: int,
+    output: Output,
+    bucket: str | None,
+    *,
+    fail: bool,
+) -> int:
+    """Let virtual time run, and print what happened."""
+    if output not in ("table", "json", "jsonl"):
+        raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
+    width = None if bucket is None else _width(bucket)
+    with _progress(sum(waits(one) for one in objects)) as advance:
+        story = play(objects, plans, seed=seed, advance=advance)
+    if output == "jsonl":
+        sys.stdout.write(story_report.as_jsonl(story))
+    else:
+        width = bucket_width(story) if width is None else width
+        if output == "json":
+            sys.stdout.write(story_report.as_json(story, width))
+        else:
+            sys.stdout.writelines(f"{line}\n" for line in story_report.table_lines(story, width))
+    print(story_report.speed_line(story), file=sys.stderr)
+    return FAILED if fail and never_placed(story) else OK
+
+
+def _width(bucket: str) -> int:
+    try:
+        width = nanoseconds_of(bucket)
+    except ValueError as error:
+        raise PolicySchedError(f"--bucket: {error}") from None
+    if width == 0:
+        raise PolicySchedError("--bucket: a stretch of time cannot be empty")
+    return width
 
 
 def _write(run: Run, output: Output) -> None:

@@ -27,6 +27,7 @@ from policy_sched.model.objects import (
     UNKNOWN_KIND,
     decode_as,
     decode_object,
+    duration_problem,
     kind_name,
     kind_of,
     list_items,
@@ -154,7 +155,7 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
         decoded: ApiObject = decoder(struct).decode(record)
     except msgspec.DecodeError:
         return None
-    if not decoded.metadata.name or not quantities_valid(decoded):
+    if not decoded.metadata.name or not quantities_valid(decoded) or duration_problem(decoded):
         return None
     decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
     # A priority class may be missing, which is reported with its place.

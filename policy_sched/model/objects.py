@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.model.duration import DURATION_ANNOTATION, nanoseconds_of
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod, PodSpec
 from policy_sched.model.quantity import Amount, nanos
-from policy_sched.model.shapes import MISSING, WRONG_TYPE, Path, Report, fit
+from policy_sched.model.shapes import BAD_VALUE, MISSING, WRONG_TYPE, Path, Report, fit
 from policy_sched.model.storage import CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from policy_sched.model.workloads import (
     DaemonSet,
@@ -55,11 +56,34 @@ def decode_as(value: object, kind: type[ApiObject], report: Report) -> ApiObject
         decoded = fit(value, kind, report)
     if decoded is not None and not quantities_valid(decoded):
         decoded = fit(value, kind, report)
+    if decoded is not None:
+        problem = duration_problem(decoded)
+        if problem is not None:
+            report(*problem)
+            return None
     if decoded is not None and not decoded.metadata.name:
         hint = "generated names are not known here" if decoded.metadata.generate_name else ""
         report(("metadata", "name"), MISSING, f"{kind_name(decoded)} has no metadata.name", hint)
         return None
     return decoded
+
+
+def duration_problem(decoded: ApiObject) -> tuple[Path, str, str, str] | None:
+    """Return the report on a pod's (or a template's) duration annotation that is no duration."""
+    path: Path = ("metadata", "annotations", DURATION_ANNOTATION)
+    metadata = None
+    if isinstance(decoded, Pod):
+        metadata = decoded.metadata
+    elif isinstance(decoded, Workload) and decoded.spec.template is not None:
+        path, metadata = ("spec", "template", *path), decoded.spec.template.metadata
+    text = None if metadata is None else metadata.annotations.get(DURATION_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        nanoseconds_of(text)
+    except ValueError as error:
+        return path, BAD_VALUE, str(error), ""
+    return None
 
 
 def kind_of(value: object, report: Report) -> tuple[str, str] | None:

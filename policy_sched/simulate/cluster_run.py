@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.filtering import FEASIBLE
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -41,7 +42,7 @@ def run_cluster(
     started = time.perf_counter()
     placements: dict[str, Placement] = {}
     for info in infos:
-        answer = _turned_away(scheduler, info)
+        answer = turned_away(scheduler, info)
         if answer is not None:
             placements[info.uid] = _placement(info, None, answer, (answer,))
     preemptions: list[Preemption] = []
@@ -64,7 +65,7 @@ def run_cluster(
     )
 
 
-def _turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
+def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
     """Queue the pod, or return why it does not enter the queue."""
     if info.scheduler_name not in scheduler.profiles:
         return f'no profile has schedulerName "{info.scheduler_name}"'
@@ -132,9 +133,13 @@ def _placement(
 def _allocation(scheduler: Scheduler) -> Iterator[Allocation]:
     """Yield what is requested and allocatable of every resource that a node has."""
     table = scheduler.cache.nodes
-    names = {name for node in table.nodes if node is not None for name in node.status.allocatable}
-    ordered = [name for name in MAIN_RESOURCES if name in names]
-    ordered += sorted(names.difference(MAIN_RESOURCES))
-    for name in ordered:
+    for name in resource_names(table):
         requested = table.pod_total if name == "pods" else table.total_requested(name)
         yield Allocation(name, requested, table.total_allocatable(name))
+
+
+def resource_names(table: NodeTable) -> list[str]:
+    """Return every resource that a node has, the main ones first."""
+    names = {name for node in table.nodes if node is not None for name in node.status.allocatable}
+    ordered = [name for name in MAIN_RESOURCES if name in names]
+    return ordered + sorted(names.difference(MAIN_RESOURCES))

@@ -180,3 +180,101 @@ def test_progress_is_for_terminals(
     assert "deciding" in terminal.getvalue()
     assert "deciding" not in quiet.err
     assert capsys.readouterr().out == quiet.out
+
+
+TIMED = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: NAME
+  creationTimestamp: "2026-03-01T00:00:0SECOND.5Z"
+  annotations: {policysched.dev/duration: 1m30s}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 600m}}}]}
+---
+"""
+
+
+@pytest.fixture
+def timed(tmp_path: Path) -> str:
+    """Return the path of a cluster with a node for one of two pods that run 90 seconds."""
+    pods = [TIMED.replace("NAME", name).replace("SECOND", name[-1]) for name in ("p1", "p3")]
+    return written(tmp_path / "timed.yaml", "".join(pods) + CLUSTER.partition("---")[0])
+
+
+def test_a_timeline_tells_what_became_of_each_pod(
+    timed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line per pod: when it came, was bound and ended, in seconds since the first one came."""
+    assert run(["simulate", "--timeline", timed, "-o", "jsonl"]) == 0
+    first, second = lines_of(capsys)
+    assert (first["bound"], first["ended"], first["waited"]) == (0.0, 90.0, 0.0)
+    assert (second["created"], second["bound"], second["waited"]) == (2.0, 90.0, 88.0)
+    assert (second["ended"], second["attempts"]) == (180.0, 2)
+
+
+def test_a_timeline_is_the_same_bytes_every_time(
+    timed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How long it took is on standard error."""
+    outputs = []
+    for _ in range(2):
+        assert run(["simulate", "--timeline", timed, "-o", "json", "--bucket", "1m"]) == 0
+        captured = capsys.readouterr()
+        outputs.append(captured.out)
+        assert captured.err.startswith("3m00s played in ")
+    assert outputs[0] == outputs[1]
+    document = json.loads(outputs[0])
+    assert [bucket["queue"] for bucket in document["buckets"]] == [1, 1, 0]
+    assert document["buckets"][0]["resources"]["cpu"]["percent"] == 60.0
+    assert document["waiting"]["all"]["max"] == 88.0
+
+
+def test_a_timeline_is_a_table_for_people(timed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Summary, waiting times, stretches of time."""
+    assert run(["simulate", "--timeline", timed]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 of 2 pods placed on 1 node"
+    assert lines[1] == "  makespan      3m00s"
+    assert any(line.startswith("priority 0 ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bucket", "1h"], "--bucket goes with --timeline"),
+        (["--timeline", "--bucket", "soon"], "'soon' is not a duration"),
+        (["--timeline", "--bucket", "0"], "a stretch of time cannot be empty"),
+        (["--timeline", "-o", "yaml"], "--timeline prints table, json or jsonl, not yaml"),
+        (["--nodes", "three"], '--nodes "three": write a number'),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    timed: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong usage, with the reason."""
+    assert run(["simulate", timed, *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_traces_and_generated_nodes_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also without a timeline: all pods of a trace at once."""
+    jobs = written(tmp_path / "jobs.csv", "submit_s,duration_s,num_gpus,vc\n0,60,8,a\n5,60,8,a\n")
+    node = ["--nodes", "1*nvidia.com/gpu=8"]
+    assert run(["simulate", jobs, *node, "-o", "jsonl"]) == 0
+    assert [line["node"] for line in lines_of(capsys)] == ["node-0001", None]
+    assert run(["simulate", "--timeline", jobs, *node, "-o", "jsonl"]) == 0
+    assert [line["bound"] for line in lines_of(capsys)] == [0.0, 60.0]
+
+
+def test_mistakes_in_traces_and_manifests_come_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With file, line and column, and nothing is decided."""
+    jobs = written(tmp_path / "jobs.csv", "submit_s,duration_s,num_gpus,vc\n0,soon,8,a\n")
+    pod = written(tmp_path / "pod.yaml", TIMED.replace("1m30s", "soon").replace("SECOND", "0"))
+    assert run(["simulate", "--timeline", jobs, pod]) == 1
+    text = capsys.readouterr().err
+    assert f"{jobs}:2:3: error PS707: duration_s: 'soon' is not a whole number" in text
+    assert f"{pod}:6:43: error PS707: 'soon' is not a duration" in text

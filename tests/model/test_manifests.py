@@ -324,3 +324,21 @@ class TestDecodeObject:
             (("spec", "overhead", "cpu"), "PS707"),
             (("spec", "tolerations", 1, "key"), "PS703"),
         ]
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".jsonl"])
+def test_a_duration_annotation_is_checked(tmp_path: Path, suffix: str) -> None:
+    """On a pod and on the template of a workload, at the place of the text."""
+    metadata = {"name": "a", "annotations": {"policysched.dev/duration": "two days"}}
+    spec = {"template": {"metadata": metadata, "spec": {"containers": []}}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    separator = "\n---\n" if suffix == ".yaml" else "\n"
+    path = tmp_path / f"pods{suffix}"
+    path.write_text(separator.join(map(json.dumps, (pod, job))), encoding="utf-8")
+    found = load([str(path)])
+    assert found.objects == []
+    assert [d.code for d in found.diagnostics] == ["PS707", "PS707"]
+    for problem in found.diagnostics:
+        assert problem.message.startswith("'two days' is not a duration")
+        assert problem.source_line[problem.column - 1 :].startswith('"two days"')

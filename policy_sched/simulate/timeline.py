@@ -1,0 +1,296 @@
+"""Plays a cluster over virtual time: pods arrive, wait, run for their duration and leave.
+
+Theory of operation. One heap holds what is known to happen: nodes and pods that come, pods that
+have run long enough, evicted ones whose grace period is over. The clock jumps to the first of
+these, or to the next time at which the scheduler has something to do by itself (a backoff ends, a
+time-out), whatever comes first; then the scheduler decides until nothing is ready. Deciding,
+binding and starting take no time. Of what happens at one instant ends come first, then nodes, then
+pods in their order, so that the same input is played in the same way.
+
+What a controller made comes again, under another name, when it is evicted, and runs from the
+beginning; a pod of nobody is lost. The play ends when nothing more is known to happen and every
+pod that still waits has had another attempt.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from typing import Final
+
+from policy_sched.model.duration import DURATION_ANNOTATION, nanoseconds_of
+from policy_sched.model.meta import ApiObject, nanoseconds
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.queue.backoff import SECOND
+from policy_sched.scheduler.attempt import Preempt
+from policy_sched.scheduler.event_handlers import node_seen, pod_gone, pod_seen
+from policy_sched.scheduler.loop import Outcome
+from policy_sched.scheduler.wiring import EPOCH, assemble
+from policy_sched.simulate.cluster_load import ENDED
+from policy_sched.simulate.cluster_run import resource_names, turned_away
+from policy_sched.simulate.story import Eviction, Life, Steps, Story
+from policy_sched.simulate.virtual_cluster import (
+    VirtualClient,
+    VirtualClock,
+    bound_form,
+    created_form,
+    leaving_form,
+    next_form,
+)
+
+#: A pod that does not say how long it may take to end is given half a minute, as in Kubernetes.
+GRACE_SECONDS: Final = 30
+#: How long pods may wait after the last event, beyond the time after which each is tried again.
+AFTERTHOUGHT: Final = 60 * SECOND
+
+
+class _Kind(IntEnum):
+    """What can be known to happen, in the order in which it does at one instant."""
+
+    END = 0
+    NODE = 1
+    POD = 2
+
+
+def play(
+    objects: Iterable[ApiObject],
+    plans: Sequence[CompiledPlan],
+    *,
+    seed: int = 0,
+    advance: Callable[[int], None] = lambda _more: None,
+) -> Story:
+    """Play the objects' cluster under compiled plans.
+
+    ``seed`` breaks ties; ``advance`` is told how many more pods have arrived. Raises
+    PolicySchedError if a decision cannot be enacted.
+    """
+    known = list(objects)
+    started = time.perf_counter()
+    timeline = _Timeline(known, plans, seed, advance)
+    timeline.run()
+    return timeline.story(time.perf_counter() - started)
+
+
+class _Timeline:
+    """A play in progress."""
+
+    def __init__(
+        self,
+        objects: Sequence[ApiObject],
+        plans: Sequence[CompiledPlan],
+        seed: int,
+        advance: Callable[[int], None],
+    ) -> None:
+        self._start = _start(objects)
+        self._clock = VirtualClock(self._start)
+        self._client = VirtualClient()
+        self._scheduler = assemble(
+            plans, seed=seed, objects=objects, client=self._client, now=self._clock
+        )
+        self._client.objects = self._scheduler.handle.objects
+        self._advance = advance
+        self._heap: list[tuple[int, _Kind, int, ApiObject | str]] = []
+        self._number = 0
+        self._last = self._start
+        self._lives: dict[str, Life] = {}
+        self._running: dict[str, PodInfo] = {}
+        self._again: Counter[str] = Counter()
+        self._origins: dict[str, str] = {}
+        self._evictions: list[Eviction] = []
+        self._used: Counter[str] = Counter()
+        self._pending, self._count = Steps(), Steps()
+        self._used_steps: dict[str, Steps] = {}
+        self._allocatable: dict[str, Steps] = {}
+        self._load(objects)
+
+    def _load(self, objects: Iterable[ApiObject]) -> None:
+        for one in objects:
+            if isinstance(one, Node):
+                since = nanoseconds(one.metadata.creation_timestamp)
+                if since > self._start:
+                    self._expect(since, _Kind.NODE, one)
+                else:
+                    self._scheduler.cache.add_node(one)
+            elif isinstance(one, Namespace):
+                self._scheduler.cache.set_namespace(one)
+            elif isinstance(one, Pod) and one.status.phase not in ENDED:
+                if one.spec.node_name:
+                    info = PodInfo.of(one)
+                    self._scheduler.cache.add_pod(info)
+                    self._runs(info, info.start_time or self._start)
+                else:
+                    self._expect(nanoseconds(one.metadata.creation_timestamp), _Kind.POD, one)
+        self._note_allocatable()
+
+    def _expect(self, at: int, kind: _Kind, what: ApiObject | str) -> None:
+        """Something will happen; what should have happened already does so at the start."""
+        self._number += 1
+        heapq.heappush(self._heap, (max(at, self._clock.ns), kind, self._number, what))
+
+    def run(self) -> None:
+        """Play to the end."""
+        while (at := self._next()) is not None:
+            self._clock.ns = at
+            while self._heap and self._heap[0][0] <= at:
+                _, kind, _, what = heapq.heappop(self._heap)
+                self._happens(kind, what)
+            while self._decides():
+                pass
+            self._take_note()
+
+    def _next(self) -> int | None:
+        """Return when something happens next; None at the end."""
+        scheduler = self._scheduler
+        own = scheduler.next_wakeup()
+        if own is not None and own <= self._clock.ns:
+            own = self._clock.ns + scheduler.queue.timing.sweep
+        if self._heap:
+            return self._heap[0][0] if own is None else min(own, self._heap[0][0])
+        patience = scheduler.queue.timing.unschedulable_timeout + AFTERTHOUGHT
+        late = own is not None and own > self._last + patience
+        return None if late and not scheduler.in_flight else own
+
+    def _happens(self, kind: _Kind, what: ApiObject | str) -> None:
+        self._last = self._clock.ns
+        if isinstance(what, Node):
+            node_seen(self._scheduler, what)
+            self._note_allocatable()
+        elif isinstance(what, Pod):
+            self._arrives(what)
+        elif kind is _Kind.END and isinstance(what, str):
+            self._ends(what)
+
+    def _arrives(self, pod: Pod) -> None:
+        info = PodInfo.of(created_form(pod, self._clock.ns))
+        life = self._lives[info.uid] = Life(info.key, info.priority, self._clock.ns)
+        life.message = turned_away(self._scheduler, info) or ""
+        self._advance(1)
+
+    def _ends(self, uid: str) -> None:
+        """A pod has run long enough, or its grace period is over; it may have ended before."""
+        info = self._running.pop(uid, None)
+        if info is None:
+            return
+        pod_gone(self._scheduler, info)
+        self._used.subtract(info.requests)
+        life = self._lives.get(uid)
+        if life is not None:
+            life.ended = self._clock.ns
+
+    def _decides(self) -> bool:
+        """Let the scheduler do what is due, and decide until nothing is ready."""
+        ended = self._scheduler.tick()
+        for outcome in ended:
+            self._decided(outcome)
+        tried = False
+        while (found := self._scheduler.schedule_one()) is not None:
+            tried = True
+            self._lives[found.pod.uid].attempts += 1
+            self._decided(found)
+        return tried or bool(ended)
+
+    def _decided(self, outcome: Outcome) -> None:
+        self._lives[outcome.pod.uid].message = outcome.message
+        for pod, node in self._client.bound:
+            self._starts(pod, node)
+        self._client.bound.clear()
+        decision = outcome.decision
+        if isinstance(decision, Preempt):
+            victims = tuple(sorted(victim.key for victim in decision.victims))
+            self._evictions.append(
+                Eviction(self._clock.ns, outcome.pod.key, decision.node, victims)
+            )
+        for victim in self._client.leaving:
+            self._leaves(victim)
+        self._client.leaving.clear()
+
+    def _starts(self, pod: PodInfo, node: str) -> None:
+        """A pod was bound: the watch shows it, and it runs."""
+        now = self._last = self._clock.ns
+        life = self._lives[pod.uid]
+        life.bound, life.node = now, node
+        info = PodInfo.of(bound_form(pod.pod, node, now))
+        pod_seen(self._scheduler, info)
+        self._runs(info, now)
+
+    def _runs(self, info: PodInfo, since: int) -> None:
+        self._running[info.uid] = info
+        self._used.update(info.requests)
+        duration = info.annotations.get(DURATION_ANNOTATION)
+        if duration is not None:
+            self._expect(since + nanoseconds_of(duration), _Kind.END, info.uid)
+
+    def _leaves(self, victim: PodInfo) -> None:
+        """A pod was told to leave: it does so after its grace period, and may come again."""
+        info = self._running.get(victim.uid)
+        if info is None or info.terminating:
+            return
+        now = self._clock.ns
+        grace = info.pod.spec.termination_grace_period_seconds
+        until = now + (GRACE_SECONDS if grace is None else grace) * SECOND
+        self._expect(until, _Kind.END, info.uid)
+        info = self._running[victim.uid] = PodInfo.of(leaving_form(info.pod, now))
+        pod_seen(self._scheduler, info)
+        life = self._lives.get(info.uid)
+        if life is not None:
+            life.evicted = True
+        owner = next((o for o in info.pod.metadata.owner_references if o.controller), None)
+        if owner is not None:
+            back = until if owner.kind == "StatefulSet" else now
+            self._expect(back, _Kind.POD, next_form(info.pod, self._next_name(info), back))
+
+    def _next_name(self, info: PodInfo) -> str:
+        origin = self._origins.get(info.uid, info.name)
+        key = f"{info.namespace}/{origin}"
+        self._again[key] += 1
+        name = f"{origin}-again-{self._again[key]}"
+        self._origins[f"{info.namespace}/{name}"] = origin
+        return name
+
+    def _note_allocatable(self) -> None:
+        table = self._scheduler.cache.nodes
+        for name in resource_names(table):
+            total = table.live_count and table.total_allocatable(name)
+            self._allocatable.setdefault(name, Steps()).note(self._clock.ns, total)
+            self._used_steps.setdefault(name, Steps())
+
+    def _take_note(self) -> None:
+        """Write down what runs and what waits."""
+        now, running = self._clock.ns, len(self._running)
+        self._pending.note(now, len(self._scheduler.queue))
+        self._count.note(now, running)
+        for name, steps in self._used_steps.items():
+            steps.note(now, running if name == "pods" else self._used[name])
+
+    def story(self, seconds: float) -> Story:
+        """Return what happened."""
+        return Story(
+            start=self._start,
+            end=self._last,
+            nodes=self._scheduler.cache.nodes.live_count,
+            lives=tuple(self._lives.values()),
+            evictions=tuple(self._evictions),
+            pending=self._pending,
+            running=self._count,
+            used=self._used_steps,
+            allocatable=self._allocatable,
+            seconds=seconds,
+        )
+
+
+def waits(one: ApiObject) -> bool:
+    """Tell whether an object is a pod that is to be placed."""
+    return isinstance(one, Pod) and not one.spec.node_name and one.status.phase not in ENDED
+
+
+def _start(objects: Iterable[ApiObject]) -> int:
+    """Return when the first pod that has to be placed was created; EPOCH if nobody knows."""
+    times = (nanoseconds(one.metadata.creation_timestamp) for one in objects if waits(one))
+    return min(filter(None, times), default=EPOCH)

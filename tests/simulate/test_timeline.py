@@ -1,0 +1,204 @@
+"""Virtual time: who waits how long, to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from policy_sched.model.duration import DURATION_ANNOTATION
+from policy_sched.model.meta import ApiObject, OwnerReference
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.scheduler.wiring import EPOCH, read
+from policy_sched.simulate.story import Life, Story
+from policy_sched.simulate.story_report import as_json, as_jsonl
+from policy_sched.simulate.timeline import play
+from policy_sched.simulate.virtual_cluster import datetime_of
+from policy_sched.testing import make_node, make_pod
+
+SECOND = 1_000_000_000
+BROKEN_FOR_A_WHILE = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Broken}
+spec:
+  filter:
+  - expression: now - pod.creationTime > duration("6s") || 1 / size(node.taints) == 0
+    message: broken
+    onError: Abort
+"""
+
+
+def pod(name: str, at: float | None, runs: str = "", *, owner: str = "", **spec: object) -> Pod:
+    """Return a pod of 1 cpu that is created ``at`` seconds after the start."""
+    one = make_pod(name, cpu="1", annotations={DURATION_ANNOTATION: runs} if runs else None, **spec)
+    if at is not None:
+        one.metadata.creation_timestamp = datetime_of(EPOCH + round(at * SECOND))
+    if owner:
+        reference = OwnerReference(kind=owner, name="owner", controller=True)
+        one.metadata.owner_references = (reference,)
+    return one
+
+
+def node(name: str = "n1", at: float | None = None) -> Node:
+    """Return a node of 1 cpu that is created ``at`` seconds after the start."""
+    one = make_node(name, cpu="1")
+    if at is not None:
+        one.metadata.creation_timestamp = datetime_of(EPOCH + round(at * SECOND))
+    return one
+
+
+def played(objects: Sequence[ApiObject], policies: Sequence[str] = ()) -> Story:
+    """Play a cluster."""
+    plans, _ = read(None, policies)
+    return play(objects, plans)
+
+
+def lives_of(story: Story) -> dict[str, Life]:
+    """Return the lives by the name of the pod."""
+    return {life.pod.partition("/")[2]: life for life in story.lives}
+
+
+def bound_at(story: Story, name: str) -> float | None:
+    """Return when a pod was bound, in seconds since the start."""
+    bound = lives_of(story)[name].bound
+    return None if bound is None else (bound - EPOCH) / SECOND
+
+
+def test_a_pod_waits_for_the_end_of_another() -> None:
+    """It is bound at the instant at which the other one ends."""
+    story = played([node(), pod("first", 0, "100s"), pod("second", 10.25, "1h")])
+    first, second = story.lives
+    assert (bound_at(story, "first"), first.waited, first.attempts) == (0, 0, 1)
+    assert bound_at(story, "second") == 100
+    assert second.waited == 89_750_000_000
+    assert second.ended == EPOCH + 3700 * SECOND
+    assert story.end - story.start == 3700 * SECOND
+
+
+def test_pods_that_wait_go_by_priority() -> None:
+    """When there is room, the queue's order counts, not that of arrival."""
+    story = played(
+        [
+            node(),
+            pod("runs", 0, "100s", priority=5),
+            pod("low", 1, "10s"),
+            pod("high", 2, "10s", priority=5),
+        ]
+    )
+    assert bound_at(story, "high") == 100
+    assert bound_at(story, "low") == 110
+
+
+def test_backoffs_are_those_of_the_queue(tmp_path: Path) -> None:
+    """An error is tried again after 1, 2 and 4 s, at the end of the second in which that is."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(BROKEN_FOR_A_WHILE, encoding="utf-8")
+    story = played([node(), pod("p", 0, "1s")], [str(policy)])
+    (life,) = story.lives
+    # In vain at 0, 2 and 5: a backoff ends with the second in which its time is up.
+    assert (bound_at(story, "p"), life.attempts) == (10, 4)
+
+
+def test_a_preempting_pod_waits_for_the_grace_period() -> None:
+    """The victim leaves when its time is up, and the pod is bound at that instant."""
+    story = played(
+        [
+            node(),
+            pod("low", 0, termination_grace_period_seconds=7),
+            pod("high", 60, "100s", priority=10),
+        ]
+    )
+    lives = lives_of(story)
+    assert bound_at(story, "high") == 67
+    assert lives["low"].evicted
+    assert lives["low"].ended == EPOCH + 67 * SECOND
+    (eviction,) = story.evictions
+    assert (eviction.at, eviction.pod) == (EPOCH + 60 * SECOND, "default/high")
+    assert (eviction.node, eviction.victims) == ("n1", ("default/low",))
+    assert list(lives) == ["low", "high"], "nobody's pod is lost"
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_what_a_controller_made_comes_again(kind: str) -> None:
+    """Under another name, and it runs from the beginning."""
+    story = played([node(), pod("low", 0, "80s", owner=kind), pod("high", 60, "100s", priority=10)])
+    again = lives_of(story)["low-again-1"]
+    assert bound_at(story, "high") == 80, "the victim ends before its grace period does"
+    created = 60 if kind == "ReplicaSet" else 90
+    assert (again.created - EPOCH) / SECOND == created
+    assert bound_at(story, "low-again-1") == 180
+    assert again.ended == EPOCH + 260 * SECOND
+
+
+def test_a_node_that_comes_later_is_used_then() -> None:
+    """Its creation time is when it joins; nodes that are older are there from the start."""
+    story = played([node("old"), node("new", 30), pod("a", 0), pod("b", 1)])
+    assert (bound_at(story, "a"), bound_at(story, "b")) == (0, 30)
+    assert lives_of(story)["b"].node == "new"
+
+
+def test_pods_that_run_at_the_start_end_in_time() -> None:
+    """They are no part of the waiting times, but hold their room until their duration is over."""
+    running = pod("running", 0, "50s", node_name="n1")
+    story = played([node(), running, pod("p", 20)])
+    assert [life.pod for life in story.lives] == ["default/p"]
+    # The play starts with the first pod that has to be placed.
+    assert story.start == EPOCH + 20 * SECOND
+    assert bound_at(story, "p") == 70
+
+
+def test_a_pod_that_fits_nowhere_is_tried_again_and_given_up() -> None:
+    """The play ends after the sweep that tries every pod again; it does not count as time."""
+    story = played([node(), pod("small", 0, "10s"), pod("large", 5, node_selector={"a": "b"})])
+    large = lives_of(story)["large"]
+    assert (large.bound, large.attempts) == (None, 2)
+    assert large.message.startswith("0/1 nodes are available: ")
+    assert story.end == EPOCH + 10 * SECOND
+
+
+def test_pods_that_never_enter_a_cycle_say_why() -> None:
+    """Another scheduler's pods, and gated ones."""
+    story = played([node(), pod("other", 0, scheduler_name="x"), pod("gated", 0, gates=("wait",))])
+    lives = lives_of(story)
+    assert lives["other"].message == 'no profile has schedulerName "x"'
+    assert "scheduling gates" in lives["gated"].message
+    assert [life.attempts for life in story.lives] == [0, 0]
+
+
+def test_without_creation_times_all_pods_come_at_the_start() -> None:
+    """Time begins with the epoch of simulated clusters."""
+    story = played([node(), pod("a", None, "10s"), pod("b", None, "10s")])
+    assert story.start == EPOCH
+    assert [bound_at(story, name) for name in "ab"] == [0, 10]
+
+
+def test_amounts_are_followed_over_time() -> None:
+    """Queue, running pods, what is requested and what nodes can give, at every change."""
+    story = played([node(), node("n2", 20), pod("a", 0, "30s"), pod("b", 10, "30s")])
+    at = [EPOCH + seconds * SECOND for seconds in (0, 10, 20, 30, 50)]
+    assert (story.pending.times, story.pending.values) == ([at[0], at[1], at[2]], [0, 1, 0])
+    assert (story.running.times, story.running.values) == (
+        [at[0], at[2], at[3], at[4]],
+        [1, 2, 1, 0],
+    )
+    assert story.used["cpu"].values == [1000, 2000, 1000, 0]
+    assert story.allocatable["cpu"].values == [1000, 2000]
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    """Ties included: they are broken by the seed."""
+    objects = [
+        *(node(f"n{i}") for i in range(7)),
+        *(
+            pod(f"p{i}", i * 7 % 31, f"{10 + i * 13 % 40}s", owner="Job", priority=i % 3)
+            for i in range(60)
+        ),
+    ]
+    first, second = played(objects), played(objects)
+    assert as_json(first, 10 * SECOND) == as_json(second, 10 * SECOND)
+    assert as_jsonl(first) == as_jsonl(second)
+    assert first.evictions, "the example should have some"
+    assert all(life.ended is not None for life in first.lives)

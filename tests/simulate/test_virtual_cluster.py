@@ -1,0 +1,54 @@
+"""The clock, the client and the forms of a pod under virtual time."""
+
+from __future__ import annotations
+
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.simulate.virtual_cluster import (
+    VirtualClient,
+    VirtualClock,
+    bound_form,
+    created_form,
+    leaving_form,
+    next_form,
+)
+from policy_sched.testing import make_pod
+
+TIME = 1_767_225_600_123_456_000
+
+
+def test_time_stands_still_until_it_is_set() -> None:
+    """A clock is asked by calling it."""
+    clock = VirtualClock(5)
+    assert clock() == clock() == 5
+    clock.ns = 7
+    assert clock() == 7
+
+
+def test_the_client_remembers_whom_it_bound_and_told_to_leave() -> None:
+    """Bindings are answered at once."""
+    client, pod = VirtualClient(), PodInfo.of(make_pod("p"))
+    answers: list[object] = []
+    client.bind(pod, "n", answers.append)
+    client.delete_pod(pod)
+    client.record_event(pod, "Normal", "Scheduled", "Binding", "note")
+    assert answers == [None]
+    assert client.bound == [(pod, "n")]
+    assert client.leaving == [pod]
+    assert client.events == []
+
+
+def test_a_pod_takes_forms_as_its_life_goes_on() -> None:
+    """Created, bound, leaving, and made anew; the one before stays as it is."""
+    plain = make_pod("p", uid="u", cpu="1")
+    created = created_form(plain, TIME)
+    assert PodInfo.of(created).creation_time == TIME
+    assert created_form(created, TIME + 1) is created
+    bound = bound_form(created, "n", TIME)
+    assert (PodInfo.of(bound).node_name, PodInfo.of(bound).start_time) == ("n", TIME)
+    leaving = leaving_form(bound, TIME)
+    assert PodInfo.of(leaving).terminating
+    again = PodInfo.of(next_form(leaving, "p-again-1", TIME))
+    assert (again.name, again.node_name, again.terminating) == ("p-again-1", "", False)
+    assert (again.uid, again.requests) == ("default/p-again-1", {"cpu": 1000})
+    assert plain.metadata.creation_timestamp is None
+    assert not created.spec.node_name
