@@ -13,6 +13,7 @@ from policy_sched.client.embedded.refusals import not_found
 from policy_sched.client.embedded.resources import CLAIM, POD, VOLUME, resource
 from policy_sched.client.embedded.store import Key
 from policy_sched.client.embedded.stored import Stored
+from policy_sched.client.protocol import Done
 from policy_sched.errors import ClusterError
 from policy_sched.model.expansion import Plain
 from policy_sched.model.pod_info import PodInfo
@@ -20,8 +21,6 @@ from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
 Fault = Callable[[str, str], ClusterError | None]
 """Asked before each call with its name and the object's key; what it returns is what happens."""
-Done = Callable[[ClusterError | None], None]
-"""Told how a call went that does not answer at once."""
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -36,7 +35,7 @@ class EmbeddedClient:
 
     ``latency``: nanoseconds that a binding takes; it is answered by a step of the cluster then,
     and at once if that is 0. ``fault``: for tests, asked before each call. A call that fails
-    raises ClusterError; a binding with a callback tells that instead.
+    raises ClusterError, but a binding tells its callback.
     """
 
     def __init__(
@@ -53,28 +52,28 @@ class EmbeddedClient:
         self.fault = fault
         self._store = cluster.store
 
-    def bind(self, pod: PodInfo, node: str, done: Done | None = None) -> None:
-        """Bind the pod (by UID) to the node; without `done` the answer is an exception."""
-        if done is None:
-            self._bind(pod, node)
-        elif self.latency:
+    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+        """Bind the pod (by UID) to the node; `done` is told how it went, whatever it was."""
+        if self.latency:
             due = self._store.now() + self.latency
             self.cluster.later(due, partial(self._bind_and_tell, pod, node, done))
         else:
             self._bind_and_tell(pod, node, done)
 
     def _bind_and_tell(self, pod: PodInfo, node: str, done: Done) -> None:
+        binding = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": {"name": node}}
         failed: ClusterError | None = None
         try:
-            self._bind(pod, node)
+            self._ask("bind", pod.key)
+            self._store.bind(pod.namespace, pod.name, binding)
         except ClusterError as error:
             failed = error
         done(failed)
 
-    def _bind(self, pod: PodInfo, node: str) -> None:
-        self._ask("bind", pod.key)
-        binding = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": {"name": node}}
-        self._store.bind(pod.namespace, pod.name, binding)
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Set status.nominatedNodeName."""
+        self._ask("nominate", pod.key)
+        self._set_status(self._pod(pod), None, node)
 
     def set_unschedulable(
         self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
@@ -141,12 +140,6 @@ class EmbeddedClient:
         ours = {SELECTED_NODE: meta.annotations.get(SELECTED_NODE)}
         key = Key(CLAIM, namespace, meta.name)
         self._patch(key, meta.resource_version, {"metadata": {"annotations": ours}})
-
-    def wait(self, seconds: float) -> bool:  # noqa: ARG002 - time is its owner's
-        """Let the cluster do what it has to; False if that was nothing."""
-        before = self._store.version
-        self.cluster.step()
-        return self._store.version != before
 
     # Inside.
 

@@ -20,6 +20,7 @@ from policy_sched.client.embedded.client import EmbeddedClient
 from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.history import DELETED
 from policy_sched.client.embedded.resources import JOB, NODE, POD
+from policy_sched.errors import ClusterError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import SECOND, FakeClock
 from tests.client.embedded.world import START, node, pod, typed, workload
@@ -51,10 +52,14 @@ def child(path: str) -> Iterator[str]:
             if change.type == DELETED or not waits:
                 continue
             target = f"n{number % NODES}"
-            client.bind(PodInfo.of(typed(one)), target)
+            client.bind(PodInfo.of(typed(one)), target, _must)
             yield f"bound {one.name} {one.uid} {target}"
         done = cluster.store.get(JOB, "default", "sum").data.get("status", {}).get("succeeded", 0)
         yield f"succeeded {done}"
+
+
+def _must(error: ClusterError | None) -> None:
+    assert error is None
 
 
 @dataclass

@@ -85,7 +85,6 @@ def test_a_cluster_that_fell_behind_looks_at_everything_anew() -> None:
     """More changes than are remembered lie between two steps."""
     clock = FakeClock(START)
     cluster = EmbeddedCluster.open(None, clock, history=10)
-    client = EmbeddedClient(cluster)
     cluster.apply(node("n0"))
     cluster.apply(workload("ReplicaSet", replicas=2))
     cluster.step()
@@ -94,7 +93,6 @@ def test_a_cluster_that_fell_behind_looks_at_everything_anew() -> None:
     cluster.apply(workload("ReplicaSet", replicas=4))
     cluster.step()
     assert len(cluster.store.select(POD)) == 4
-    assert client.wait(1) is False
 
 
 def test_a_binding_may_take_its_time() -> None:
@@ -132,7 +130,7 @@ def test_faults_are_injected_before_each_call() -> None:
     client.bind(info, "n0", answers.append)
     assert str(answers[0]) == "no answer"
     for call in (
-        lambda: client.bind(info, "n0"),
+        lambda: client.nominate(info, "n0"),
         lambda: client.set_unschedulable(info, "Unschedulable", "no"),
         lambda: client.clear_nomination(info),
         lambda: client.set_disruption_target(info, "no"),
@@ -144,6 +142,7 @@ def test_faults_are_injected_before_each_call() -> None:
     assert world.store.version == version
     assert {name for name, _ in calls} == {
         "bind",
+        "nominate",
         "set_unschedulable",
         "clear_nomination",
         "set_disruption_target",
@@ -165,8 +164,8 @@ def test_conditions_and_nominations_are_written_into_the_status() -> None:
     assert condition["lastTransitionTime"] == "2026-01-01T00:00:00Z"
     world.client.clear_nomination(world.info("p"))
     assert world.pod("p").status.nominated_node_name == ""
-    world.client.set_unschedulable(world.info("p"), "Unschedulable", "third", "n2")
-    world.client.bind(world.info("p"), "n0")
+    world.client.nominate(world.info("p"), "n2")
+    assert world.bind("p", "n0") is None
     bound = world.pod("p")
     assert (bound.status.nominated_node_name, bound.status.conditions[0].status) == ("", "True")
 
@@ -180,8 +179,9 @@ def test_calls_about_a_pod_that_has_gone_do_no_harm() -> None:
     world.cluster.apply(pod("p"))
     world.client.delete_pod(old)
     world.client.set_disruption_target(old, "gone")
-    with pytest.raises(ClusterError, match="UID in precondition"):
-        world.client.bind(old, "n0")
+    answers: list[ClusterError | None] = []
+    world.client.bind(old, "n0", answers.append)
+    assert "UID in precondition" in str(answers[0])
     with pytest.raises(ClusterError, match='pods "p" not found'):
         world.client.set_unschedulable(old, "Unschedulable", "no")
     assert world.pod("p").status.conditions == ()

@@ -87,7 +87,7 @@ def test_a_pod_that_does_not_fit_is_rejected_as_kubelets_do() -> None:
     world = World(nodes=1)
     for name in ("a", "b"):
         world.cluster.apply(pod(name, "3"))
-        world.client.bind(world.info(name), "n0")
+        world.bind(name, "n0")
     world.run(2)
     status = world.store.get(POD, "default", "b").data["status"]
     assert world.phases() == ["Running", "Failed"]
@@ -97,7 +97,7 @@ def test_a_pod_that_does_not_fit_is_rejected_as_kubelets_do() -> None:
         " requested: 3000, used: 3000, capacity: 4000"
     )
     world.cluster.apply(pod("c", "1"))
-    world.client.bind(world.info("c"), "n0")
+    world.bind("c", "n0")
     world.run(2)
     assert world.pod("c").status.phase == "Running"
 
@@ -118,9 +118,9 @@ def test_other_reasons_of_rejection(spec: dict[str, object], reason: str) -> Non
     first = {"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]}
     bears = [{"operator": "Exists"}]
     world.cluster.apply(pod("first", **{**first, "tolerations": bears}))
-    world.client.bind(world.info("first"), "n0")
+    world.bind("first", "n0")
     world.cluster.apply(pod("p", **spec))
-    world.client.bind(world.info("p"), "n0")
+    world.bind("p", "n0")
     world.cluster.step()
     status = world.store.get(POD, "default", "p").data["status"]
     assert (status["phase"], status["reason"]) == ("Failed", reason)
@@ -130,7 +130,7 @@ def test_a_node_that_comes_late_starts_the_pods_that_wait_for_it() -> None:
     """Without a node there is no kubelet."""
     world = World(nodes=0)
     world.cluster.apply(pod("p"))
-    world.client.bind(world.info("p"), "n0")
+    world.bind("p", "n0")
     world.run(10)
     assert world.pod("p").status.phase == "Pending"
     world.cluster.apply(node("n0"))

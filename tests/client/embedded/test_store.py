@@ -189,7 +189,7 @@ def test_what_has_two_owners_stays_until_both_have_gone() -> None:
         {"apiVersion": "v1", "kind": "Node", "name": o.name, "uid": o.uid} for o in owners
     ]
     owned = store.create(_owned("c", references))
-    inner = [{**kind, "name": "c", "uid": owned.uid}]
+    inner = [{**references[0], "name": "c", "uid": owned.uid}]
     store.create(_owned("d", inner))
     store.delete(Key(NODE, "", "a"))
     assert {one.name for one in store.select(NODE)} == {"b", "c", "d"}

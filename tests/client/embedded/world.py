@@ -12,6 +12,7 @@ from policy_sched.client.embedded.kubelets import KubeletTimes
 from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.embedded.store import Key
 from policy_sched.client.embedded.stored import Stored
+from policy_sched.errors import ClusterError
 from policy_sched.model.kinds import Kind
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
@@ -110,9 +111,16 @@ class World:
             assert isinstance(found.typed, Node)
             info = PodInfo.of(waiting)
             if rejection(info, found.typed, guests) is None:
-                self.client.bind(info, found.name)
+                self.client.bind(info, found.name, lambda error: None)
                 return True
         return False
+
+    def bind(self, name: str, target: str) -> ClusterError | None:
+        """Bind a pod of the default namespace; return why that was refused."""
+        answers: list[ClusterError | None] = []
+        self.client.bind(self.info(name), target, answers.append)
+        (answer,) = answers
+        return answer
 
     def pods(self, **labels: str) -> list[Stored]:
         """Return the pods with these labels, by name."""
