@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from policy_sched.client.protocol import Done
 from policy_sched.client.volume_controllers import ObjectStore, complete_binding, provision
@@ -11,8 +12,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """An event as it would be written, without time and names of its own."""
 
     pod: str

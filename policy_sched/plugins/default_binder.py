@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from policy_sched.errors import ClusterError
+from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.status import SUCCESS, Code, Status
@@ -21,7 +22,7 @@ class DefaultBinder:
         self._client = handle.client
 
     @hookimpl
-    def bind(self, pod: PodInfo, node: str) -> Status | Unfinished:
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Unfinished:  # noqa: ARG002 - all of the hook's arguments: every pod comes here
         """Bind; what the cluster refuses at once is raised, and later is an error."""
         answer = Answer()
         self._client.bind(pod, node, answer.done)

@@ -135,7 +135,7 @@ class VolumeBinding:
             self._binder.restore(reservation)
 
     @hookimpl
-    def pre_bind_pre_flight(self, state: CycleState) -> Status:
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Status:  # noqa: ARG002 - all of the hook's arguments: every pod comes here
         """Say whether anything was reserved."""
         return SKIP if state.read(Reservation) is None else SUCCESS
 
