@@ -32,7 +32,7 @@ class CheckedRule:
 
 @dataclass(frozen=True, slots=True)
 class CheckedKey:
-    """A key of ``queueSort``."""
+    """A key of an order, such as ``queueSort``."""
 
     expression: Checked
     order: str = "Ascending"
@@ -76,6 +76,16 @@ class CheckedRequeue:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedPreemption:
+    """The ``preemption`` section."""
+
+    eligible: Checked
+    victim: Checked
+    victim_order: tuple[CheckedKey, ...]
+    node_order: tuple[CheckedKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedPolicy:
     """A policy without a mistake that types and names can show.
 
@@ -101,3 +111,4 @@ class CheckedPolicy:
     bind: CheckedStep | None = None
     post_bind: CheckedStep | None = None
     requeue: CheckedRequeue | None = None
+    preemption: CheckedPreemption | None = None

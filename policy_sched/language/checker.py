@@ -16,6 +16,7 @@ from policy_sched.language.checked import (
     Checked,
     CheckedKey,
     CheckedPolicy,
+    CheckedPreemption,
     CheckedPreFilter,
     CheckedRequeue,
     CheckedRule,
@@ -30,7 +31,9 @@ from policy_sched.language.params import params_type
 from policy_sched.language.parser import parse
 from policy_sched.language.scope import Definitions
 from policy_sched.language.sources import (
+    KeySource,
     PolicySource,
+    PreemptionSource,
     RuleSource,
     ScoreSource,
     StepSource,
@@ -59,11 +62,7 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
         variables=variables,
         match_conditions=check.texts(source.match_conditions, "matchConditions"),
         pre_enqueue=check.rules(source.pre_enqueue, "preEnqueue"),
-        queue_sort=tuple(
-            CheckedKey(checked, key.order)
-            for key in source.queue_sort
-            if (checked := check.text(key.expression, "queueSort")) is not None
-        ),
+        queue_sort=check.keys(source.queue_sort, "queueSort"),
         pre_filter=None
         if source.pre_filter is None
         else CheckedPreFilter(
@@ -77,6 +76,7 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
         pre_bind=check.step(source.pre_bind, "preBind", "preBind"),
         bind=check.step(source.bind, "bind", "bind"),
         post_bind=check.step(source.post_bind, "postBind", "postBind"),
+        preemption=None if source.preemption is None else check.preemption(source.preemption),
         requeue=None
         if source.requeue is None
         else CheckedRequeue(
@@ -165,6 +165,19 @@ class _Checker:
     def texts(self, texts: tuple[Text, ...], section: str) -> tuple[Checked, ...]:
         found = [self.text(text, section) for text in texts]
         return tuple(checked for checked in found if checked is not None)
+
+    def keys(self, keys: tuple[KeySource, ...], section: str) -> tuple[CheckedKey, ...]:
+        found = [(self.text(key.expression, section), key.order) for key in keys]
+        return tuple(CheckedKey(checked, order) for checked, order in found if checked is not None)
+
+    def preemption(self, preemption: PreemptionSource) -> CheckedPreemption | None:
+        eligible = self.text(preemption.eligible, "preemption.eligible")
+        victim = self.text(preemption.victim, "preemption.victim")
+        victim_order = self.keys(preemption.victim_order, "preemption.victimOrder")
+        node_order = self.keys(preemption.node_order, "preemption.nodeOrder")
+        if eligible is None or victim is None:
+            return None
+        return CheckedPreemption(eligible, victim, victim_order, node_order)
 
     def rules(self, rules: tuple[RuleSource, ...], section: str) -> tuple[CheckedRule, ...]:
         if len(rules) > MAX_RULES:

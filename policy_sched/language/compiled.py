@@ -10,6 +10,7 @@ from policy_sched.language.generate import Program
 from policy_sched.language.ir import KINDS, Site
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import Reads
+from policy_sched.language.victim_plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,26 @@ class LifeCycle:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """One expression of ``preemption``: for one pod or node, and, where it can be, for many."""
+
+    name: str
+    unit: Unit
+    plan: Plan | None
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionChoices:
+    """The ``preemption`` section."""
+
+    eligible: Choice
+    victim: Choice
+    victim_order: tuple[Choice, ...]
+    node_order: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sections:
     """The units of a policy, by section; what the policy has not is None or empty."""
 
@@ -129,3 +150,4 @@ class Sections:
     rules: tuple[FilterRule, ...] = field(default=())
     score: Score | None = None
     life: LifeCycle = LifeCycle()
+    preemption: PreemptionChoices | None = None

@@ -9,7 +9,9 @@ from policy_sched.errors import Diagnostic
 from policy_sched.language.abstract import Abstract, Opt, Static, Val
 from policy_sched.language.checked import (
     Checked,
+    CheckedKey,
     CheckedPolicy,
+    CheckedPreemption,
     CheckedRule,
     CheckedScore,
     CheckedStep,
@@ -17,9 +19,11 @@ from policy_sched.language.checked import (
 from policy_sched.language.checker import diagnostic
 from policy_sched.language.codes import Problem
 from policy_sched.language.compiled import (
+    Choice,
     FilterRule,
     GateRule,
     LifeCycle,
+    PreemptionChoices,
     Root,
     Score,
     Sections,
@@ -35,6 +39,7 @@ from policy_sched.language.normalizers import NORMALIZERS, NOT_NEGATIVE
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import find_reads
 from policy_sched.language.types import DOUBLE
+from policy_sched.language.victim_plan import plan_of
 
 _T = TypeVar("_T")
 
@@ -77,6 +82,7 @@ class PolicyCompiler:
             ),
             score=self._score(policy.score) if policy.score else None,
             life=self._life_cycle(),
+            preemption=self._preemption(policy.preemption),
         )
 
     # Expressions.
@@ -139,6 +145,32 @@ class PolicyCompiler:
         listed = rule.reasons is not None
         error = rule.on_error or "Reject"
         return FilterRule(name, rule.message, constant, explain, listed, error)
+
+    def _preemption(self, section: CheckedPreemption | None) -> PreemptionChoices | None:
+        if section is None:
+            return None
+        eligible = self._choice("eligible", section.eligible)
+        victim = self._choice("victim", section.victim)
+        victim_order = self._order("victimOrder", section.victim_order)
+        node_order = self._order("nodeOrder", section.node_order)
+        if eligible is None or victim is None:
+            return None
+        return PreemptionChoices(eligible, victim, victim_order, node_order)
+
+    def _order(self, part: str, keys: Sequence[CheckedKey]) -> tuple[Choice, ...]:
+        found = [
+            self._choice(f"{part}[{i}]", key.expression, descending=key.order == "Descending")
+            for i, key in enumerate(keys)
+        ]
+        return tuple(choice for choice in found if choice is not None)
+
+    def _choice(self, part: str, checked: Checked, *, descending: bool = False) -> Choice | None:
+        value = self._lowered(checked)
+        if value is None:
+            return None
+        name = f"{self.policy.name}.preemption.{part}"
+        unit = make_unit(self._low, [value])
+        return Choice(name, unit, plan_of(value.op, value.err), descending)
 
     def _life_cycle(self) -> LifeCycle:
         policy, requeue = self.policy, self.policy.requeue

@@ -128,16 +128,13 @@ _CYCLE: Final = _BASE | {"cluster", "cycle", "podGroup"}
 _NODE: Final = _CYCLE | {"node"}
 _CHOSEN: Final = _BASE | {"node", "cluster", "podGroup"}
 
+_ORDERED: Final = (INT, DOUBLE, STRING, BOOL, TIMESTAMP, DURATION, QUANTITY)
+
 _SECTIONS: Final = (
     Section("matchConditions", _BASE | {"cluster"}, (BOOL,), "bool"),
     Section("preEnqueue", _BASE | {"queue", "podGroup"}, (BOOL,), "bool"),
     Section("preEnqueue.messageExpression", _BASE | {"queue", "podGroup"}, (STRING,), "string"),
-    Section(
-        "queueSort",
-        _EVERYWHERE | {"queue", "podGroup"},
-        (INT, DOUBLE, STRING, BOOL, TIMESTAMP, DURATION, QUANTITY),
-        "an ordered type",
-    ),
+    Section("queueSort", _EVERYWHERE | {"queue", "podGroup"}, _ORDERED, "an ordered type"),
     Section(
         "preFilter.nodeNames",
         _CYCLE,
@@ -151,6 +148,15 @@ _SECTIONS: Final = (
     Section("score", _NODE, (INT, DOUBLE), "int or double"),
     Section("score.matchConditions", _BASE | {"cluster"}, (BOOL,), "bool"),
     Section("score.normalize", _NODE | {"score", "scores"}, (INT, DOUBLE), "int or double"),
+    Section("preemption.eligible", _BASE | {"cluster"}, (BOOL,), "bool"),
+    Section("preemption.victim", _BASE | {"cluster", "node", "victim"}, (BOOL,), "bool"),
+    Section("preemption.victimOrder", _EVERYWHERE | {"victim"}, _ORDERED, "an ordered type"),
+    Section(
+        "preemption.nodeOrder",
+        _BASE | {"cluster", "node", "victims", "pdbViolations"},
+        _ORDERED,
+        "an ordered type",
+    ),
     Section("reserve", _CHOSEN, (BOOL,), "bool"),
     Section("reserve.messageExpression", _CHOSEN, (STRING,), "string"),
     Section("permit.allow", _CHOSEN, (BOOL,), "bool"),
@@ -171,9 +177,6 @@ DEFINITION: Final = Section("definition", _ALL_VISIBLE, (), "a value")
 ANY: Final = Section("any", _ALL_VISIBLE, (), "a value")
 #: Where the variables stand that no section above sees.
 ELSEWHERE: Final[dict[str, str]] = {
-    "victim": "preemption",
-    "victims": "preemption",
-    "pdbViolations": "preemption",
     "placement": "placement",
 }
 #: What of `podGroup` stays the same while a pod waits in the queue.
@@ -200,8 +203,10 @@ HABITS: Final[dict[str, str]] = {
 
 def sections_with(name: str) -> tuple[str, ...]:
     """Return the sections that see the variable ``name``, in the order of the manual."""
-    found = (s.name.partition(".")[0] for s in _SECTIONS if name in s.visible)
-    places = tuple(dict.fromkeys(found))
+    seeing = [s.name for s in _SECTIONS if name in s.visible]
+    places = tuple(dict.fromkeys(section.partition(".")[0] for section in seeing))
+    if places == ("preemption",):
+        return tuple(seeing)
     if name in ("score", "scores"):
         places = ("score.normalize",)
     return places or ((ELSEWHERE[name],) if name in ELSEWHERE else ())

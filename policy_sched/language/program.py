@@ -8,6 +8,7 @@ by the vector function; the answers are the same.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
@@ -45,8 +46,9 @@ __all__ = [
 class CompiledPolicy:
     """A policy whose rules are compiled; immutable, and independent of any table."""
 
-    def __init__(self, name: str, sections: Sections) -> None:
+    def __init__(self, name: str, sections: Sections, params: Mapping[str, object]) -> None:
         self.name = name
+        self.params = params
         self.sections = sections
         matching = _reads(sections.match)
         self.filter_reads: Reads = _reads(sections.filter, *_explaining(sections)) | matching
@@ -61,6 +63,8 @@ class CompiledPolicy:
         """What decides whether a pod is kept out of the queue."""
         self.sort_reads: Reads = _reads(sections.queue_sort)
         """What the order of the queue depends on."""
+        self.preemption = sections.preemption
+        """Who may evict others, whom, and where rather."""
         self.life = sections.life
         """What follows the choice of a node."""
         vetoes = (self.life.reserve, self.life.permit, self.life.pre_bind)
@@ -138,9 +142,11 @@ class CompiledPolicy:
         return "expression" if score.expression is not None else score.normalizer
 
     def bind(self, nodes: NodeTable, pods: PodTable | None = None) -> BoundPolicy:
-        """Return the policy over a cluster's tables; opens the columns that the rules read."""
-        del pods
-        return BoundPolicy(self.sections, nodes)
+        """Return the policy over a cluster's tables; opens the columns that the rules read.
+
+        Without ``pods`` there is no preemption.
+        """
+        return BoundPolicy(self.sections, nodes, pods)
 
 
 def _reads(*units: Unit | None) -> Reads:
@@ -165,4 +171,4 @@ def compile_policy(checked: CheckedPolicy) -> tuple[CompiledPolicy | None, list[
     sections = compiler.compile()
     if compiler.diagnostics:
         return None, sorted(set(compiler.diagnostics))
-    return CompiledPolicy(checked.name, sections), []
+    return CompiledPolicy(checked.name, sections, checked.params), []

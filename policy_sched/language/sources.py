@@ -67,7 +67,7 @@ class RuleSource:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """A key of ``queueSort``; ``order`` is Ascending or Descending."""
+    """A key of an order, such as ``queueSort``; ``order`` is Ascending or Descending."""
 
     expression: Text
     order: str = "Ascending"
@@ -114,6 +114,16 @@ class RequeueSource:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionSource:
+    """The ``preemption`` section, complete: what a policy leaves open is as upstream does it."""
+
+    eligible: Text
+    victim: Text
+    victim_order: tuple[KeySource, ...]
+    node_order: tuple[KeySource, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySource:
     """One policy with its effective parameters."""
 
@@ -133,3 +143,4 @@ class PolicySource:
     bind: StepSource | None = None
     post_bind: StepSource | None = None
     requeue: RequeueSource | None = None
+    preemption: PreemptionSource | None = None

@@ -16,7 +16,6 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import ENTRY_POINT_GROUP, points_of
 from policy_sched.framework.points import CONFIGURED
 from policy_sched.plugins.default_binder import DefaultBinder
-from policy_sched.plugins.default_preemption import DefaultPreemption
 from policy_sched.plugins.pod_affinity import InterPodAffinity
 from policy_sched.plugins.topology_spread import PodTopologySpread
 from policy_sched.plugins.volumes.binding import VolumeBinding
@@ -33,7 +32,6 @@ HOUSE: Final[Mapping[str, Factory]] = {
     "VolumeZone": VolumeZone,
     "PodTopologySpread": PodTopologySpread,
     "InterPodAffinity": InterPodAffinity,
-    "DefaultPreemption": DefaultPreemption,
     "DefaultBinder": DefaultBinder,
 }
 

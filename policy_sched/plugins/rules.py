@@ -33,6 +33,7 @@ from policy_sched.language.program import BoundPolicy, CompiledPolicy
 from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.plugins.default_preemption import Preemption
 from policy_sched.plugins.rule_events import events_of
 
 
@@ -58,6 +59,9 @@ def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
             hooks["pre_score"] = rules.pre_score
         if policy.has_normalize:
             hooks["normalize_score"] = rules.normalize_score
+    if bound.preemption is not None:
+        preemption = Preemption(bound, policy.params, handle, profile)
+        hooks["post_filter"] = preemption.post_filter
     return SimpleNamespace(**hooks)
 
 

@@ -1,26 +1,27 @@
 """What preemption leaves to policy: who may evict, whom, in which order, and where rather.
 
-The defaults are kube-scheduler's and stand in this module only; a policy's ``preemption`` section
-replaces them one by one. All but `eligible` answer for many pods or nodes at once.
+A policy's ``preemption`` section says it; kube-scheduler's choices are the section of the shipped
+policy DefaultPreemption, which also says what another policy leaves open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.columns import MAX_TIME
 from policy_sched.cluster.pod_order import Keys
 from policy_sched.cluster.pod_table import PodTable
+from policy_sched.framework.results import Scope, Signature
+from policy_sched.framework.signing import key_getter
+from policy_sched.language.preempting import BoundPreemption, Spots
+from policy_sched.language.reads import Scope as ReadScope
 from policy_sched.model.pod_info import PodInfo
 
-#: Added to every priority so that none is below zero: more victims never make a smaller sum.
-PRIORITY_SHIFT: Final = 2**31
-_NONE: Final = -(2**63)
+Rows: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,83 +33,72 @@ class Candidates:
     disruption budget, int64, shape (m,).
     """
 
-    rows: NDArray[np.intp]
-    victims: NDArray[np.intp]
+    rows: Rows
+    victims: Rows
     violations: NDArray[np.int64]
 
-    def at(self, places: NDArray[np.intp]) -> Candidates:
+    def at(self, places: Rows) -> Candidates:
         """Return the candidates at some places."""
         return Candidates(self.rows[places], self.victims[:, places], self.violations[places])
 
 
-NodeKey: TypeAlias = Callable[[Candidates], NDArray[np.int64]]
-"""From candidates to one number each, shape (m,); a smaller one is better."""
+Order: TypeAlias = Callable[[PodInfo | None], Keys]
+"""From the pod that evicts to the sort keys of its victims; None where they do not read it."""
+NodeKey: TypeAlias = Callable[[PodInfo, Spots], NDArray[Any]]
+"""From the pod that evicts and nodes with their victims to one number each, shape (m,); a smaller
+one is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionRules:
-    """The choices of one profile.
+    """The choices of one policy. Any of them may raise RuleError.
 
     ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict:
     from the pod and rows of the pod table, any shape (-1 stands for no pod, the answer for it
     does not count), to bools of that shape. ``victim_order``: the most important pod has the
-    smallest key; it is the first to be spared. ``node_order``: keys of candidates, the deciding
-    one first; a later one is asked about those only that share the smallest value so far.
+    smallest key; it is the first to be spared; ``order_reads_pod``: it is another one for each
+    pod that evicts. ``node_order``: keys of candidates, the deciding one first; a later one is
+    asked about those only that share the smallest value so far. ``key``: all that the choice and
+    order of victims read of the pod that evicts; None if they read what moves without a change of
+    the node.
     """
 
     eligible: Callable[[PodInfo], bool]
-    victim: Callable[[PodInfo, NDArray[np.intp]], NDArray[np.bool_]]
-    victim_order: Keys
+    victim: Callable[[PodInfo, Rows], NDArray[np.bool_]]
+    victim_order: Order
+    order_reads_pod: bool
     node_order: tuple[NodeKey, ...]
+    key: Callable[[PodInfo], Hashable] | None
 
 
-def default_rules(pods: PodTable) -> PreemptionRules:
-    """Return kube-scheduler's choices over one pod table."""
-    priority, started = pods.column(("priority",)), pods.column(("startTime",))
+def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> PreemptionRules:
+    """Return the choices of a policy over one cluster's tables; ``now`` gives the time in ns."""
+    started = pods.column(("startTime",))
 
-    def victim(pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        lower: NDArray[np.bool_] = priority.values[rows] < pod.priority
-        return lower
+    def victim_order(pod: PodInfo | None) -> Keys:
+        def keys(rows: Rows) -> tuple[NDArray[Any], ...]:
+            # Upstream asks the clock for the start of pods that have none, at each comparison, and
+            # the later answer is the later start: of two such equals the later comer is first.
+            last = np.where(started.values[rows] == 0, -rows, rows)
+            return (*bound.victim_order(pod, rows), last)
 
-    def starts(rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        times: NDArray[np.int64] = started.values[rows]
-        return np.where(times == 0, MAX_TIME, times)  # not started: starts now
+        return keys
 
-    def victim_order(rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], ...]:
-        times = starts(rows)
-        # Pods that all start now each come before the one that was there earlier: upstream asks
-        # the clock at each comparison, and the later answer is the later start.
-        last = np.where(times == MAX_TIME, -rows, rows)
-        return -priority.values[rows].astype(np.int64), times, last
-
-    def priorities(found: Candidates) -> NDArray[np.int64]:
-        return np.where(found.victims >= 0, priority.values[found.victims], _NONE)
-
-    def highest_priority(found: Candidates) -> NDArray[np.int64]:
-        highest: NDArray[np.int64] = priorities(found).max(axis=0)
-        return highest
-
-    def sum_of_priorities(found: Candidates) -> NDArray[np.int64]:
-        shifted = priority.values[found.victims] + PRIORITY_SHIFT
-        total: NDArray[np.int64] = np.where(found.victims >= 0, shifted, 0).sum(axis=0)
-        return total
-
-    def latest_start(found: Candidates) -> NDArray[np.int64]:
-        """Of a node's most important victims the one that started first decides."""
-        those = priorities(found)
-        times = np.where(those == those.max(axis=0), starts(found.victims), MAX_TIME)
-        earliest: NDArray[np.int64] = times.min(axis=0)
-        return -earliest
+    def node_key(key: Callable[[PodInfo, int, Spots], NDArray[Any]]) -> NodeKey:
+        return lambda pod, spots: key(pod, now(), spots)
 
     return PreemptionRules(
-        eligible=lambda pod: pod.preemption_policy != "Never",
-        victim=victim,
+        eligible=lambda pod: bound.eligible(pod, now()),
+        victim=lambda pod, rows: bound.victim(pod, now(), rows),
         victim_order=victim_order,
-        node_order=(
-            lambda found: found.violations,
-            highest_priority,
-            sum_of_priorities,
-            lambda found: (found.victims >= 0).sum(axis=0),
-            latest_start,
-        ),
+        order_reads_pod=bool(bound.order_reads.pod),
+        node_order=tuple(node_key(key) for key in bound.node_keys),
+        key=_key(bound),
     )
+
+
+def _key(bound: BoundPreemption) -> Callable[[PodInfo], Hashable] | None:
+    reads = bound.victim_reads | bound.order_reads
+    if reads.scope > ReadScope.NODE or any(path[0] == "namespaceObject" for path in reads.pod):
+        return None
+    return key_getter(Signature(reads.pod, Scope.NODE, proved=True))

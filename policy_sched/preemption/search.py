@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -21,6 +22,7 @@ from policy_sched.cluster.pod_order import PodOrder
 from policy_sched.errors import PluginError
 from policy_sched.framework.extender import Extender, NodeVictims
 from policy_sched.framework.status import Code, Status
+from policy_sched.language.preempting import Spots
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.all_nodes import search_all
 from policy_sched.preemption.attempt import NO_VICTIMS, Found, PreemptionAttempt, Victims
@@ -70,7 +72,7 @@ class PreemptionSearch:
         self._extenders = extenders
         self._rules = rules
         self._shortlist = shortlist
-        self._order = PodOrder(cache, rules.victim_order)
+        self._order = PodOrder(cache, rules.victim_order(None))
         self._budgets = Budgets(objects, cache.pods)
 
     def search(
@@ -94,20 +96,22 @@ class PreemptionSearch:
                 return Status(Code.ERROR, (str(error),))
             if not candidates.rows.size:
                 return NO_CANDIDATE
-        best = self._best(candidates)
-        return Eviction(candidates.rows.item(best), self._victims(candidates, best))
+        best = self._best(attempt.pod, candidates)
+        victims = self._victims(attempt.pod, candidates, best)
+        return Eviction(candidates.rows.item(best), victims)
 
-    def _victims(self, candidates: Candidates, place: int) -> tuple[PodInfo, ...]:
+    def _victims(self, pod: PodInfo, candidates: Candidates, place: int) -> tuple[PodInfo, ...]:
         """Return the victims on one candidate, the most important one first."""
         victims = candidates.victims[:, place]
-        infos = [self._cache.pods.infos[i] for i in self._by_importance(victims[victims >= 0])]
-        return tuple(pod for pod in infos if pod is not None)
+        ordered = self._by_importance(pod, victims[victims >= 0])
+        infos = [self._cache.pods.infos[row] for row in ordered]
+        return tuple(info for info in infos if info is not None)
 
     def _consult(self, pod: PodInfo, candidates: Candidates) -> Candidates:
         """Return what extenders leave of the candidates, those left in the order they had."""
         names = self._cache.nodes.names
         before = {
-            names[row]: NodeVictims(self._victims(candidates, place), violations)
+            names[row]: NodeVictims(self._victims(pod, candidates, place), violations)
             for place, (row, violations) in enumerate(
                 zip(candidates.rows.tolist(), candidates.violations.tolist(), strict=True)
             )
@@ -142,7 +146,7 @@ class PreemptionSearch:
 
     def dry_run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Found:
         """Return the candidates among the rows, in any order."""
-        block = self._order.of(rows)
+        block = self._order_for(attempt.pod).of(rows)
         evictable = self._rules.victim(attempt.pod, block)
         evictable &= block >= 0
         some = evictable.any(axis=0)
@@ -166,6 +170,11 @@ class PreemptionSearch:
             return Found(parts[0].candidates, rejections)
         return Found(_joined([part.candidates for part in parts]), rejections)
 
+    def _order_for(self, pod: PodInfo) -> PodOrder:
+        if not self._rules.order_reads_pod:
+            return self._order
+        return PodOrder(self._cache, self._rules.victim_order(pod))
+
     def _in_order_of_sparing(
         self, rows: NDArray[np.intp], block: NDArray[np.intp], evictable: NDArray[np.bool_]
     ) -> Victims:
@@ -188,18 +197,21 @@ class PreemptionSearch:
         spared.reshape(-1)[line * rows.size + np.arange(rows.size)] = block
         return Victims(rows, spared[: int(evicted.max(initial=0))], violating)
 
-    def _best(self, candidates: Candidates) -> int:
+    def _best(self, pod: PodInfo, candidates: Candidates) -> int:
         """Return the place of the best candidate, the first one if several are."""
         left = np.arange(candidates.rows.size)
         for key in self._rules.node_order:
             if left.size == 1:
                 break
-            values = key(candidates if left.size == candidates.rows.size else candidates.at(left))
+            some = candidates if left.size == candidates.rows.size else candidates.at(left)
+            listed = partial(self._victims, pod, some)
+            values = key(pod, Spots(some.rows, some.victims, some.violations, listed))
             left = left[values == values.min()]
         return left.item(0)
 
-    def _by_importance(self, pods: NDArray[np.intp]) -> list[int]:
-        ordered: list[int] = pods[np.lexsort(self._rules.victim_order(pods)[::-1])].tolist()
+    def _by_importance(self, pod: PodInfo, pods: NDArray[np.intp]) -> list[int]:
+        keys = self._rules.victim_order(pod)(pods)
+        ordered: list[int] = pods[np.lexsort(keys[::-1])].tolist()
         return ordered
 
 

@@ -52,6 +52,7 @@ _SECTIONS: Final = (
     "preFilter",
     "filter",
     "score",
+    "preemption",
     "reserve",
     "permit",
     "preBind",

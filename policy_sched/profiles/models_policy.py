@@ -17,6 +17,7 @@ from policy_sched.profiles.models_life_cycle import (
     Requeue,
     VetoRule,
 )
+from policy_sched.profiles.models_preemption import Preemption, SortKey
 
 API_VERSION: Final = "policysched.dev/v1alpha1"
 GROUP: Final = "policysched.dev/"
@@ -25,7 +26,6 @@ TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
 """Kinds of the same group that ``policy-sched test`` reads; policies skip them."""
 
 NOT_YET: Final = {
-    "preemption": "PostFilter",
     "placement": "PlacementGenerate and PlacementScore",
 }
 """Sections of the language that are specified and not built, and their extension points."""
@@ -97,15 +97,6 @@ class PreEnqueueRule(Document):
     """What an error in the expression means; default Reject."""
 
 
-class SortKey(Document):
-    """One key of the queue's order."""
-
-    expression: Expression
-    """Value that is compared."""
-    order: Literal["Ascending", "Descending"] = "Ascending"
-    """Direction."""
-
-
 class PreFilter(Document):
     """What is said about a pod before nodes are filtered."""
 
@@ -144,6 +135,8 @@ class NormalizeExpression(Document):
 class Score(Document):
     """How nodes are ranked."""
 
+    match_conditions: Many[Expression] = ()
+    """Pods for which this score counts: all must hold."""
     expression: Expression
     """Raw score of a node."""
     normalize: (
@@ -152,8 +145,6 @@ class Score(Document):
     """How raw scores become 0 to 100; absent if the rule is proved to stay there."""
     on_error: Literal["Zero", "Abort"] | None = None
     """What an error in the expression means; default Zero."""
-    match_conditions: Many[Expression] = ()
-    """Pods for which this score counts: all must hold."""
 
 
 class PolicySpec(Document):
@@ -177,6 +168,8 @@ class PolicySpec(Document):
     """Rules that a node must pass, in order."""
     score: Score | None = None
     """How nodes are ranked."""
+    preemption: Preemption | None = None
+    """How room is made for a pod that fits nowhere."""
     reserve: Expression | VetoRule | None = None
     """Whether the pod may have the node that was chosen for it."""
     permit: Permit | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from yaml.nodes import ScalarNode
 
@@ -14,6 +14,7 @@ from policy_sched.language.sources import (
     KeySource,
     Locate,
     PolicySource,
+    PreemptionSource,
     PreFilterSource,
     RequeueSource,
     RuleSource,
@@ -22,7 +23,7 @@ from policy_sched.language.sources import (
     Text,
     VariableSource,
 )
-from policy_sched.profiles.load_policies import LoadedPolicy
+from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
 from policy_sched.profiles.model_types import DURATION_PATTERN
 from policy_sched.profiles.models_life_cycle import (
     BindRule,
@@ -37,9 +38,14 @@ from policy_sched.profiles.models_policy import (
     PreEnqueueRule,
     Score,
 )
+from policy_sched.profiles.models_preemption import Preemption, SortKey
 from policy_sched.profiles.params import merge_params
 from policy_sched.profiles.problems import Path, Problem, path_text
+from policy_sched.profiles.resources import default_policies
 from policy_sched.source import Marked
+
+#: The shipped policy that says what a preemption section leaves open.
+DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 
 
 def policy_source(loaded: LoadedPolicy, args: Mapping[str, Any] | None = None) -> PolicySource:
@@ -75,10 +81,7 @@ def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource
         pre_enqueue=tuple(
             text.rule(rule, ("preEnqueue", i)) for i, rule in enumerate(spec.pre_enqueue)
         ),
-        queue_sort=tuple(
-            KeySource(text("queueSort", i, "expression"), key.order)
-            for i, key in enumerate(spec.queue_sort)
-        ),
+        queue_sort=text.keys(spec.queue_sort, "queueSort"),
         pre_filter=None
         if pre_filter is None
         else PreFilterSource(
@@ -87,6 +90,7 @@ def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource
         ),
         filter=tuple(text.rule(rule, ("filter", i)) for i, rule in enumerate(spec.filter)),
         score=None if spec.score is None else text.score(spec.score),
+        preemption=None if spec.preemption is None else text.preemption(spec.preemption),
         reserve=text.step("reserve", spec.reserve),
         permit=None if spec.permit is None else text.permit(spec.permit),
         pre_bind=text.step("preBind", spec.pre_bind),
@@ -101,6 +105,7 @@ class _Texts:
 
     def __init__(self, loaded: LoadedPolicy) -> None:
         self._spec = loaded.model.spec.model_dump(by_alias=True)
+        self._preemption = loaded.model.spec.preemption
         self._place = loaded.place
 
     def __call__(self, *path: str | int) -> Text:
@@ -115,6 +120,38 @@ class _Texts:
     def each(self, *path: str | int, count: int) -> tuple[Text, ...]:
         """Return the texts of a list of ``count`` rules."""
         return tuple(self(*path, i) for i in range(count))
+
+    def keys(self, keys: Sequence[SortKey], *path: str) -> tuple[KeySource, ...]:
+        """Return the keys of an order."""
+        return tuple(
+            KeySource(self(*path, i, "expression"), key.order) for i, key in enumerate(keys)
+        )
+
+    def preemption(self, given: Preemption) -> PreemptionSource:
+        """Return the preemption section; what it leaves open is the default profile's."""
+
+        def chosen(part: object) -> _Texts:
+            return self if part else _default_preemption()
+
+        def order(keys: Sequence[SortKey], name: str) -> tuple[KeySource, ...]:
+            texts = chosen(keys)
+            return texts.keys(texts.orders[name], "preemption", name)
+
+        return PreemptionSource(
+            chosen(given.eligible)("preemption", "eligible"),
+            chosen(given.victim)("preemption", "victim"),
+            order(given.victim_order, "victimOrder"),
+            order(given.node_order, "nodeOrder"),
+        )
+
+    @property
+    def orders(self) -> Mapping[str, Sequence[SortKey]]:
+        """The orders of the preemption section."""
+        assert self._preemption is not None, "asked for where there is the section"
+        return {
+            "victimOrder": self._preemption.victim_order,
+            "nodeOrder": self._preemption.node_order,
+        }
 
     def rule(self, rule: FilterRule | PreEnqueueRule, path: Path) -> RuleSource:
         """Return a rule of preEnqueue or filter."""
@@ -181,6 +218,12 @@ class _Texts:
 
     def _given(self, value: str | None, *path: str) -> Text | None:
         return None if value is None else self(*path)
+
+
+def _default_preemption() -> _Texts:
+    """Return the texts of the policy that says what kube-scheduler does."""
+    shipped, _ = load_policies([str(default_policies())])
+    return next(_Texts(policy) for policy in shipped if policy.name == DEFAULT_PREEMPTION)
 
 
 def as_duration(text: Text) -> Text:

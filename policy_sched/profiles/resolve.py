@@ -86,6 +86,8 @@ def policy_points(spec: PolicySpec) -> frozenset[str]:
         points.add("score")
         if conditions or spec.score.match_conditions:
             points.add("preScore")
+    if spec.preemption is not None:
+        points.add("postFilter")
     if spec.permit is not None:
         points |= {"reserve", "permit"}
     after = {"reserve": spec.reserve, "preBind": spec.pre_bind, "bind": spec.bind}

@@ -18,6 +18,8 @@ _RULE_KEYS: Final = frozenset(
         "messageExpression",
         "reasons",
         "nodeNames",
+        "eligible",
+        "victim",
         "reserve",
         "preBind",
         "bind",

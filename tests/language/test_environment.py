@@ -60,10 +60,10 @@ def test_every_field_can_be_read(name: str, field: str) -> None:
 
 
 def test_sections_of_a_name() -> None:
-    """A name tells in which sections it can be used, also one of a section not built yet."""
+    """A name tells in which sections it can be used, and in which part of preemption."""
     assert sections_with("node")[:2] == ("filter", "score")
     assert sections_with("event") == ("requeue",)
-    assert sections_with("victim") == ("preemption",)
+    assert sections_with("victim") == ("preemption.victim", "preemption.victimOrder")
     assert sections_with("scores") == ("score.normalize",)
 
 

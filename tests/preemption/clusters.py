@@ -15,6 +15,7 @@ from policy_sched.model.disruption import PodDisruptionBudget
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.preemption.attempt import PreemptionAttempt
+from policy_sched.preemption.rules import PreemptionRules, rules_of
 from policy_sched.scheduler.attempt import Attempt, Decision
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
@@ -125,6 +126,14 @@ def scheduler_of(cluster: OracleCluster) -> Scheduler:
         for pod in node.nominated:
             scheduler.handle.nominator.nominate(info_of(pod), node.name)
     return scheduler
+
+
+def shipped_rules(scheduler: Scheduler) -> PreemptionRules:
+    """Return kube-scheduler's choices, as the shipped policy says them."""
+    handle = scheduler.handle
+    bound = plans()[0].policies["DefaultPreemption"].bind(handle.nodes, handle.pods).preemption
+    assert bound is not None
+    return rules_of(bound, handle.pods, handle.now)
 
 
 def decision_for(scheduler: Scheduler, pod: PodInfo) -> Decision:

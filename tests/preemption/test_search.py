@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from policy_sched.framework.status import Code
 from policy_sched.preemption.attempt import PreemptionAttempt
-from policy_sched.preemption.rules import Candidates, default_rules
+from policy_sched.preemption.rules import Candidates
 from policy_sched.preemption.search import Eviction, PreemptionSearch, Shortlist
 from policy_sched.scheduler.attempt import Preempt, Reject
 from policy_sched.scheduler.loop import Scheduler
@@ -23,6 +23,7 @@ from tests.preemption.clusters import (
     decision_for,
     info_of,
     scheduler_of,
+    shipped_rules,
 )
 from tests.preemption.oracle import OracleBudget, OracleCandidate, OracleNode, OraclePod
 
@@ -30,7 +31,7 @@ ALL = Shortlist(100, 100)
 
 
 def search_of(scheduler: Scheduler, shortlist: Shortlist = ALL) -> PreemptionSearch:
-    rules = default_rules(scheduler.handle.pods)
+    rules = shipped_rules(scheduler)
     return PreemptionSearch(scheduler.cache, scheduler.handle.objects, rules, shortlist)
 
 
