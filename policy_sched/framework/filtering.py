@@ -112,10 +112,10 @@ class Filtering:
     def _explain(self, wanted: NDArray[np.intp]) -> Explained:
         promised = self.promised
         if promised:
-            late = [row for row in wanted.tolist() if row in promised]
-            if late:
-                yield np.array(late, np.intp), [promised[row][1] for row in late]
-                wanted = np.setdiff1d(wanted, late, assume_unique=True)
+            late = np.array([row in promised for row in wanted.tolist()], np.bool_)
+            if late.any():
+                yield wanted[late], [promised[row][1] for row in wanted[late].tolist()]
+                wanted = wanted[~late]
         firsts = self.by_plugins[wanted]
         for value in np.unique(firsts).tolist():
             group = wanted[firsts == value]

@@ -10,7 +10,7 @@ about again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from policy_sched.framework.status import Status
 from policy_sched.framework.trial import Trial
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
+
+#: Fewer rows than this are looked up one by one, instead of going through all nominations.
+FEW: Final = 64
 
 Promised: TypeAlias = Mapping[int, tuple[PodInfo, ...]]
 """By row of the node table: the nominated pods that come before the pod in question."""
@@ -52,10 +55,12 @@ class Nominations:
         """Return the nominated pods that are at least so important, as of now."""
         return Rivals(self._cache, self._nominator, priority)
 
-    def rivals(self, pod: PodInfo) -> Promised:
-        """Return the other pods of equal or higher priority that are nominated to live rows."""
+    def rivals_on(self, pod: PodInfo, rows: Sequence[int]) -> dict[int, tuple[PodInfo, ...]]:
+        """Return, by row, the other pods that it gives way to on some live rows."""
+        if not self:
+            return {}
         found = {}
-        for row, pods in self.rivals_of(pod.priority).on(None).items():
+        for row, pods in self.rivals_of(pod.priority).on(rows).items():
             others = tuple(other for other in pods if other.uid != pod.uid)
             if others:
                 found[row] = others
@@ -96,10 +101,12 @@ class Rivals:
         nodes, nominator = self._cache.nodes, self._nominator
         found: dict[int, tuple[PodInfo, ...]] = {}
         places: Iterable[tuple[int | None, tuple[PodInfo, ...]]]
-        if rows is None:
-            places = ((nodes.row_of.get(node), pods) for node, pods in nominator.nominated())
-        else:
+        if rows is not None and len(rows) < FEW:
             places = ((row, nominator.pods_on(nodes.names[row])) for row in rows)
+        else:
+            wanted = None if rows is None else set(rows)
+            every = ((nodes.row_of.get(node), pods) for node, pods in nominator.nominated())
+            places = (one for one in every if wanted is None or one[0] in wanted)
         for row, pods in places:
             if row is None or not pods:
                 continue

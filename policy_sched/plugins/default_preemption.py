@@ -108,7 +108,6 @@ class Preemption:
             trial,
             self._handle.cache,
             self._nominations,
-            self._nominations.rivals(pod) if self._nominations else {},
         )
         return self._search.search(attempt, helped, self._handle.random)
 

@@ -3,46 +3,77 @@
 Theory of operation: all possible victims are taken off all nodes, and the filters are asked once
 which nodes would do. Then, line by line, the next victim of every such node is put back, the
 filters are asked, and where the pod no longer fits it goes for good. A later, smaller pod can be
-spared after a bigger one was not, so this is a sweep and no search for a prefix.
+spared after a bigger one was not, so this is a sweep and no search for a prefix. On nodes that
+are promised to other pods the filters are asked twice, the second time with those pods there.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from policy_sched.cluster.what_if_guests import WhatIfGuests
 from policy_sched.cluster.what_if_rows import WhatIfRows
-from policy_sched.preemption.attempt import Found, PreemptionAttempt, Victims, chosen
+from policy_sched.framework.nominations import beside
+from policy_sched.framework.status import Status
+from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
 
 
-def search_all(attempt: PreemptionAttempt, victims: Victims) -> Found:
-    """Return the candidates among nodes without rivals.
-
-    Why a node is none is said only where no node is one.
-    """
-    pod, state, trial = attempt.pod, attempt.state, attempt.trial
-    rows, block = victims.rows, victims.block
-    gone = np.zeros(block.shape, np.bool_)
-    if not rows.size:
-        return chosen(attempt, victims, np.zeros(0, np.bool_), gone)
-    with WhatIfRows(attempt.cache, rows, block) as what_if:
+def search_all(attempt: PreemptionAttempt, victims: Victims) -> Tried:
+    """Return what becomes of the pod on each node; why it does not fit is not asked."""
+    gone = np.zeros(victims.block.shape, np.bool_)
+    with WhatIfRows(attempt.cache, victims.rows, victims.block) as what_if:
         what_if.remove_all()
-        fits = trial.fits(state, pod, rows, whole=what_if.whole)
+        asking = _Asking(attempt, what_if)
+        fits = asking.fits(None)
         open_places = np.flatnonzero(fits)
-        if not open_places.size:
-            found = trial.rejections(state, pod, rows)
-            nothing = chosen(attempt, victims, fits, gone)
-            return Found(nothing.candidates, {row: status for row, (_, status) in found.items()})
-        for step in range(block.shape[0]):
-            places = open_places[block[step, open_places] >= 0]
+        for step in range(victims.block.shape[0] if open_places.size else 0):
+            places = open_places[victims.block[step, open_places] >= 0]
             if not places.size:
                 break
-            everywhere = places.size == rows.size
-            what_if.put_back(step, None if everywhere else places)
-            asked = rows if everywhere else rows[places]
-            whole = everywhere and what_if.whole
-            stays = trial.fits(state, pod, asked, whole=whole, moved=True)
-            lost = places[~stays]
+            some = None if places.size == victims.rows.size else places
+            what_if.put_back(step, some)
+            lost = places[~asking.fits(some, moved=True)]
             if lost.size:
                 what_if.remove(step, lost)
                 gone[step, lost] = True
-    return chosen(attempt, victims, fits, gone)
+    return Tried(fits, gone, {})
+
+
+def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
+    """Return by row why the pod does not even fit without the victims, where it does not."""
+    pod, state, trial = attempt.pod, attempt.state, attempt.trial
+    rows = victims.rows
+    with WhatIfRows(attempt.cache, rows, victims.block) as what_if:
+        what_if.remove_all()
+        promised = attempt.nominations.rivals_on(pod, rows.tolist())
+        found = beside(attempt.cache, trial, state, pod, promised)
+        rest = rows[~np.isin(rows, list(found))] if found else rows
+        found |= trial.rejections(state, pod, rest)
+    return {row: status for row, (_, status) in found.items()}
+
+
+class _Asking:
+    """The filters, asked about nodes from which pods went, with and without promised pods."""
+
+    def __init__(self, attempt: PreemptionAttempt, what_if: WhatIfRows) -> None:
+        self._attempt = attempt
+        self._what_if = what_if
+        promised = attempt.nominations.rivals_on(attempt.pod, what_if.rows.tolist())
+        self._guests = WhatIfGuests(attempt.cache, promised) if promised else None
+        if self._guests is not None:
+            self._shared = np.array([row in promised for row in what_if.rows.tolist()])
+
+    def fits(self, places: NDArray[np.intp] | None, *, moved: bool = False) -> NDArray[np.bool_]:
+        """Return whether the pod fits at some places, or at all; see `Trial.fits`."""
+        pod, state, trial = self._attempt.pod, self._attempt.state, self._attempt.trial
+        rows = self._what_if.rows if places is None else self._what_if.rows[places]
+        whole = places is None and self._what_if.whole
+        found = trial.fits(state, pod, rows, whole=whole, moved=moved)
+        if self._guests is None:
+            return found
+        again = np.flatnonzero(found & (self._shared if places is None else self._shared[places]))
+        if again.size:
+            with self._guests:
+                found[again] = trial.fits(state, pod, rows[again], moved=True)
+        return found

@@ -35,6 +35,13 @@ class Budgets:
         self._pods = pods
         self._version = -1
         self._budgets: tuple[Budget, ...] = ()
+        self._changes = 0
+
+    @property
+    def version(self) -> int:
+        """How often there were other budgets."""
+        self._refresh()
+        return self._changes
 
     def violating(
         self, block: NDArray[np.intp], victims: NDArray[np.bool_]
@@ -61,7 +68,10 @@ class Budgets:
         if self._version != self._objects.version:
             self._version = self._objects.version
             every = map(_budget, self._objects.of(PodDisruptionBudget))
-            self._budgets = tuple(budget for budget in every if budget is not None)
+            budgets = tuple(budget for budget in every if budget is not None)
+            if budgets != self._budgets:
+                self._budgets = budgets
+                self._changes += 1
 
     def _selects(self, budget: Budget, block: NDArray[np.intp]) -> NDArray[np.bool_]:
         chosen = self._among(block, ("namespace",), (budget.namespace,))

@@ -13,35 +13,35 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.nominations import beside
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.preemption.attempt import Found, PreemptionAttempt, Victims, chosen
+from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
 
 
-def search_each(attempt: PreemptionAttempt, victims: Victims) -> Found:
-    """Return the candidates, and why the other nodes are none."""
+def search_each(attempt: PreemptionAttempt, victims: Victims) -> Tried:
+    """Return what becomes of the pod on each node, and why it does not fit."""
     infos = attempt.cache.pods.infos
     fits = np.zeros(victims.rows.size, np.bool_)
     gone = np.zeros(victims.block.shape, np.bool_)
-    rejections: dict[int, Status] = {}
+    statuses: dict[int, Status] = {}
+    promised = attempt.nominations.rivals_on(attempt.pod, victims.rows.tolist())
     for place, row in enumerate(victims.rows.tolist()):
         column = [infos[i] for i in victims.block[:, place].tolist() if i >= 0]
         pods = [pod for pod in column if pod is not None]
-        answer = _OneNode(attempt, row).spare(pods)
+        answer = _OneNode(attempt, row, promised.get(row, ())).spare(pods)
         if isinstance(answer, Status):
-            rejections[row] = answer
+            statuses[row] = answer
         else:
             fits[place] = True
             gone[answer, place] = True
-    found = chosen(attempt, victims, fits, gone)
-    return Found(found.candidates, found.rejections | rejections)
+    return Tried(fits, gone, statuses)
 
 
 class _OneNode:
     """One node from which pods go; everything is as before when `spare` returns."""
 
-    def __init__(self, attempt: PreemptionAttempt, row: int) -> None:
+    def __init__(self, attempt: PreemptionAttempt, row: int, rivals: tuple[PodInfo, ...]) -> None:
         self._attempt = attempt
         self._row = row
-        self._rivals = attempt.rivals.get(row, ())
+        self._rivals = rivals
         self._state: CycleState = attempt.state.clone()
 
     def spare(self, pods: list[PodInfo]) -> list[int] | Status:

@@ -7,7 +7,7 @@ kube-scheduler looks at nodes in parallel and may find some more; the first ones
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -24,11 +24,10 @@ from policy_sched.framework.extender import Extender, NodeVictims
 from policy_sched.framework.status import Code, Status
 from policy_sched.language.preempting import Spots
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.preemption.all_nodes import search_all
-from policy_sched.preemption.attempt import NO_VICTIMS, Found, PreemptionAttempt, Victims
-from policy_sched.preemption.budgets import Budgets, running_count
+from policy_sched.preemption.attempt import PreemptionAttempt
+from policy_sched.preemption.budgets import Budgets
 from policy_sched.preemption.consultation import candidates_of, consulted
-from policy_sched.preemption.one_node import search_each
+from policy_sched.preemption.dry_runs import DryRun, DryRuns, Search
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
 NO_CANDIDATE: Final = Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
@@ -44,6 +43,14 @@ class Shortlist:
     def size(self, nodes: int) -> int:
         """Return how many of so many nodes that could be helped are enough."""
         return min(max(nodes * self.percentage // 100, self.absolute), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidates among some rows, in the rows' order, and why others are none."""
+
+    candidates: Candidates
+    rejections: Mapping[int, Status]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +80,12 @@ class PreemptionSearch:
         self._rules = rules
         self._shortlist = shortlist
         self._order = PodOrder(cache, rules.victim_order(None))
-        self._budgets = Budgets(objects, cache.pods)
+        budgets = Budgets(objects, cache.pods)
+        self._runs = DryRuns(Search(cache, rules, budgets, self._order_for))
 
     def search(
         self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
-    ) -> Eviction | Status | dict[int, Status]:
+    ) -> Eviction | Status | Mapping[int, Status]:
         """Return the best eviction, or by row why none of the rows can be helped.
 
         A status alone: there were candidates, and an extender failed or none of them was left.
@@ -125,77 +133,35 @@ class PreemptionSearch:
 
     def _candidates(
         self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
-    ) -> tuple[Candidates, dict[int, Status]]:
+    ) -> tuple[Candidates, Mapping[int, Status]]:
         """Return enough candidates, those that break no budget first."""
         wanted = max(self._shortlist.size(rows.size), 1)
         offset = rng.randrange(rows.size)
-        turned = np.roll(rows, -offset)
-        found: list[Found] = []
-        for start in range(0, rows.size, wanted):
-            one = self.dry_run(attempt, np.sort(turned[start : start + wanted]))
-            place = (np.searchsorted(rows, one.candidates.rows) - offset) % rows.size
-            found.append(Found(one.candidates.at(np.argsort(place)), one.rejections))
-            breaking = np.concatenate([f.candidates.violations for f in found]) > 0
+        turned = np.concatenate((rows[offset:], rows[:offset]))
+        run = self._runs.of(attempt)
+        if run.hopeless():
+            _look_at_all(run, attempt, rows)
+        for end in range(wanted, rows.size + wanted, wanted):
+            run.look(attempt, turned[end - wanted : end])
+            found = run.candidates(turned[:end])
+            breaking = found.violations > 0
             if breaking.size >= wanted and not breaking.all():
                 break
-        if len(found) == 1:
-            (only,) = found
-            return _clean_first(only.candidates, wanted), only.rejections
-        rejections = {row: status for one in found for row, status in one.rejections.items()}
-        return _clean_first(_joined([one.candidates for one in found]), wanted), rejections
+        if not found.rows.size:
+            return found, run.rejections(attempt, rows)
+        return _clean_first(found, wanted), {}
 
     def dry_run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Found:
-        """Return the candidates among the rows, in any order."""
-        block = self._order_for(attempt.pod).of(rows)
-        evictable = self._rules.victim(attempt.pod, block)
-        evictable &= block >= 0
-        some = evictable.any(axis=0)
-        rejections = dict.fromkeys(rows[~some].tolist(), NO_VICTIMS)
-        if not some.all():
-            rows, block, evictable = rows[some], block[:, some], evictable[:, some]
-        victims = self._in_order_of_sparing(rows, block, evictable)
-        if attempt.trial.node_by_node:
-            parts = [search_each(attempt, victims)]
-        elif not attempt.rivals:
-            parts = [search_all(attempt, victims)]
-        else:
-            alone = ~np.isin(rows, list(attempt.rivals))
-            parts = [
-                search_all(attempt, victims.at(np.flatnonzero(alone))),
-                search_each(attempt, victims.at(np.flatnonzero(~alone))),
-            ]
-        for part in parts:
-            rejections |= part.rejections
-        if len(parts) == 1:
-            return Found(parts[0].candidates, rejections)
-        return Found(_joined([part.candidates for part in parts]), rejections)
+        """Return the candidates among the rows, ascending, and why the others are none."""
+        run = self._runs.of(attempt)
+        run.look(attempt, rows)
+        found = run.candidates(rows)
+        return Found(found, run.rejections(attempt, np.setdiff1d(rows, found.rows)))
 
     def _order_for(self, pod: PodInfo) -> PodOrder:
         if not self._rules.order_reads_pod:
             return self._order
         return PodOrder(self._cache, self._rules.victim_order(pod))
-
-    def _in_order_of_sparing(
-        self, rows: NDArray[np.intp], block: NDArray[np.intp], evictable: NDArray[np.bool_]
-    ) -> Victims:
-        """Leave out who stays anyway, and put those first that break a budget."""
-        breaking = self._budgets.violating(block, evictable)
-        if breaking is None and evictable.all():
-            return Victims(rows, block, np.zeros(rows.size, np.int64))
-        if breaking is None:
-            breaking = np.zeros(block.shape, np.bool_)
-        violating, evicted = breaking.sum(axis=0), evictable.sum(axis=0)
-        line = np.where(
-            breaking,
-            running_count(breaking) - 1,
-            running_count(evictable ^ breaking) + (violating - 1),
-        )
-        if not evictable.all():
-            stays = running_count(~evictable) + (evicted - 1)
-            line, block = np.where(evictable, line, stays), np.where(evictable, block, -1)
-        spared = np.empty(block.shape, np.intp)
-        spared.reshape(-1)[line * rows.size + np.arange(rows.size)] = block
-        return Victims(rows, spared[: int(evicted.max(initial=0))], violating)
 
     def _best(self, pod: PodInfo, candidates: Candidates) -> int:
         """Return the place of the best candidate, the first one if several are."""
@@ -215,17 +181,12 @@ class PreemptionSearch:
         return ordered
 
 
-def _joined(parts: list[Candidates]) -> Candidates:
-    depth = max(part.victims.shape[0] for part in parts)
-    blocks = [
-        np.pad(part.victims, ((0, depth - part.victims.shape[0]), (0, 0)), constant_values=-1)
-        for part in parts
-    ]
-    return Candidates(
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate(blocks, axis=1),
-        np.concatenate([part.violations for part in parts]),
-    )
+def _look_at_all(run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
+    """Look at all rows at once, as nothing speaks for finding enough candidates earlier."""
+    try:
+        run.look(attempt, rows)
+    except PluginError:
+        return  # it is met again if the search really comes to that row
 
 
 def _clean_first(found: Candidates, wanted: int) -> Candidates:

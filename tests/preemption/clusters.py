@@ -154,5 +154,4 @@ def attempt_of(scheduler: Scheduler, pod: PodInfo) -> PreemptionAttempt | None:
         evaluation.filtering.trial(),
         scheduler.cache,
         nominations,
-        nominations.rivals(pod),
     )

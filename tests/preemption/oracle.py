@@ -126,7 +126,7 @@ def candidate(
         else:
             staying.append(other)
     violations = sum(victim in first for victim in victims)
-    return OracleCandidate(tuple(importance(victims)), violations)
+    return OracleCandidate(tuple(other for other in lower if other in victims), violations)
 
 
 def best(candidates: dict[str, OracleCandidate]) -> set[str]:

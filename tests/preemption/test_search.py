@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
 import numpy as np
@@ -183,10 +184,10 @@ def test_a_filter_that_contradicts_itself_is_an_error() -> None:
     assert attempt is not None
     small = PreemptionAttempt(
         info_of(OraclePod("small", 10, 1000)), attempt.state, attempt.trial, attempt.cache,
-        attempt.nominations, {},
+        attempt.nominations,
     )  # fmt: skip
     answer = search_of(scheduler).search(small, all_rows(scheduler), Random(0))
-    assert isinstance(answer, dict)
+    assert isinstance(answer, Mapping)
     (status,) = answer.values()
     assert status.code is Code.ERROR
     assert status.reasons == ('expected at least one victim pod on node "n0"',)

@@ -1,0 +1,208 @@
+"""Dry runs: what would become of a pod on each node if its victims left, kept for the next pod.
+
+Theory of operation. A DryRun belongs to pods of one kind: equal for the filters (the signature of
+the failed attempt), for the rules of preemption and in priority. It knows of each row whether it
+is a candidate and with which victims; a row is looked at when somebody asks about it, and again
+after pods came or went there, or nominations did. Other changes (a node's own fields, disruption
+budgets) start over. Where a filter looks beyond a node, or nobody says what a plugin reads, the
+DryRun is made for one search only. The answers are the same, and a property test compares.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.journal import DYNAMIC
+from policy_sched.cluster.pod_order import PodOrder
+from policy_sched.framework.rejections import NOTHING, Rejections, StatusTable
+from policy_sched.framework.status import Code, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.preemption.all_nodes import search_all, why_not
+from policy_sched.preemption.attempt import PreemptionAttempt, Victims
+from policy_sched.preemption.budgets import Budgets
+from policy_sched.preemption.one_node import search_each
+from policy_sched.preemption.rules import Candidates, PreemptionRules
+from policy_sched.preemption.sparing import in_order_of_sparing
+
+NO_VICTIMS: Final = Status(
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)
+)
+
+#: What is known of a row: nothing; it is a candidate; it is none.
+UNKNOWN: Final = 0
+CANDIDATE: Final = 1
+HOPELESS: Final = 2
+
+#: Bytes that kept dry runs of one profile may take together.
+KEPT_BYTES: Final = 64 * 1024 * 1024
+
+
+class Search:
+    """How victims are found on rows of the node table; nothing is kept here."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        rules: PreemptionRules,
+        budgets: Budgets,
+        order: Callable[[PodInfo], PodOrder],
+    ) -> None:
+        self.cache = cache
+        self.budgets = budgets
+        self._rules = rules
+        self._order = order
+
+    def kind(self, attempt: PreemptionAttempt) -> Hashable | None:
+        """Return what pods have in common that share a dry run; None if it is not shared."""
+        trial = attempt.trial
+        if trial.key is None or trial.node_by_node or self._rules.key is None:
+            return None
+        return trial.key, self._rules.key(attempt.pod), attempt.pod.priority
+
+    def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
+        """Return who may be evicted from the rows that have somebody to evict."""
+        block = self._order(pod).of(rows)
+        evictable = self._rules.victim(pod, block)
+        evictable &= block >= 0
+        some = evictable.any(axis=0)
+        if not some.all():
+            rows, block, evictable = rows[some], block[:, some], evictable[:, some]
+        return in_order_of_sparing(rows, block, evictable, self.budgets)
+
+
+class DryRun:
+    """What was found so far on the rows [0, n) for pods of one kind."""
+
+    def __init__(self, search: Search, attempt: PreemptionAttempt) -> None:
+        self._search = search
+        self._table = StatusTable()
+        self._no_victims = self._table.number(NO_VICTIMS)
+        self._rivals = attempt.nominations.rivals_of(attempt.pod.priority)
+        self._own: int | None = None
+        self._start_over()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        return self._found.nbytes + self._victims.nbytes + 2 * self._violations.nbytes
+
+    def _start_over(self) -> None:
+        nodes = self._search.cache.nodes
+        self._version = nodes.journal.version
+        self._rivals.version = self._rivals.current
+        self._budgets = self._search.budgets.version
+        n = nodes.n
+        self._found = np.zeros(n, np.int8)
+        self._victims = np.full((0, n), -1, np.intp)
+        self._violations = np.zeros(n, np.int64)
+        self._reasons = np.zeros(n, np.intp)
+
+    def refresh(self, attempt: PreemptionAttempt) -> None:
+        """Forget what is no longer true, and the row that is promised to the pod itself."""
+        nodes = self._search.cache.nodes
+        changes = nodes.journal.since(self._version)
+        moved = self._rivals.moved()
+        budgets = self._search.budgets.version
+        if changes is None or changes.kind & ~DYNAMIC or moved is None or budgets != self._budgets:
+            self._start_over()
+        else:
+            self._version = nodes.journal.version
+            self._rivals.version = self._rivals.current
+            self._forget([*changes.rows, *moved])
+        own = attempt.nominations.row_of(attempt.pod)
+        self._forget([row for row in (self._own, own) if row is not None])
+        self._own = own
+
+    def _forget(self, rows: list[int]) -> None:
+        if rows:
+            self._found[rows] = UNKNOWN
+            self._reasons[rows] = NOTHING
+
+    def hopeless(self) -> bool:
+        """Tell whether all rows that were looked at are no candidates."""
+        found = self._found
+        return bool((found == HOPELESS).any()) and not (found == CANDIDATE).any()
+
+    def look(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
+        """Find out about those rows of which nothing is known."""
+        unknown = rows[self._found[rows] == UNKNOWN]
+        if unknown.size:
+            self._run(attempt, np.sort(unknown))
+
+    def _run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
+        victims = self._search.victims(attempt.pod, rows)
+        found = np.full(self._found.size, HOPELESS, np.int8)[rows]
+        if victims.rows.size < rows.size:
+            self._reasons[rows] = self._no_victims
+            self._reasons[victims.rows] = NOTHING
+        if victims.rows.size:
+            each = attempt.trial.node_by_node
+            tried = (search_each if each else search_all)(attempt, victims)
+            some = tried.gone.any(axis=0)
+            self._keep(victims, tried.gone)
+            here = np.searchsorted(rows, victims.rows)
+            found[here[tried.fits & some]] = CANDIDATE
+            for row in victims.rows[tried.fits & ~some].tolist():
+                self._reasons[row] = self._table.number(self._contradiction(row))
+            for row, status in tried.statuses.items():
+                self._reasons[row] = self._table.number(status)
+        self._found[rows] = found
+
+    def _keep(self, victims: Victims, gone: NDArray[np.bool_]) -> None:
+        depth = gone.shape[0]
+        if depth > self._victims.shape[0]:
+            more = np.full((depth - self._victims.shape[0], self._found.size), -1, np.intp)
+            self._victims = np.concatenate([self._victims, more])
+        self._victims[:depth, victims.rows] = np.where(gone, victims.block, -1)
+        self._victims[depth:, victims.rows] = -1
+        self._violations[victims.rows] = victims.violations(gone)
+
+    def _contradiction(self, row: int) -> Status:
+        """Return what is said where all victims were spared: the filters changed their mind."""
+        name = self._search.cache.nodes.names[row]
+        return Status(Code.ERROR, (f'expected at least one victim pod on node "{name}"',))
+
+    def candidates(self, rows: NDArray[np.intp]) -> Candidates:
+        """Return the candidates among rows that were looked at, in the rows' order."""
+        rows = rows[self._found[rows] == CANDIDATE]
+        return Candidates(rows, self._victims[:, rows], self._violations[rows])
+
+    def rejections(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Rejections:
+        """Return why rows, ascending, that were looked at and are no candidates are none."""
+        silent = rows[self._reasons[rows] == NOTHING]
+        if silent.size:
+            victims = self._search.victims(attempt.pod, silent)
+            found = why_not(attempt, victims)
+            self._reasons[list(found)] = self._table.numbers(list(found.values()))
+        numbers = np.zeros(self._found.size, np.intp)
+        numbers[rows] = self._reasons[rows]
+        return Rejections(numbers, self._table)
+
+
+class DryRuns:
+    """The dry runs of one profile, by kind of pod; the one not asked for longest goes first."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._kept: OrderedDict[Hashable, DryRun] = OrderedDict()
+
+    def of(self, attempt: PreemptionAttempt) -> DryRun:
+        """Return the dry run of the pod's kind, up to date, or a fresh one."""
+        kind = self._search.kind(attempt)
+        if kind is None:
+            return DryRun(self._search, attempt)
+        run = self._kept.get(kind)
+        if run is None:
+            run = self._kept[kind] = DryRun(self._search, attempt)
+            while len(self._kept) > 2 and sum(r.nbytes for r in self._kept.values()) > KEPT_BYTES:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(kind)
+        run.refresh(attempt)
+        return run
