@@ -15,6 +15,7 @@ from policy_sched.language.program import CompiledPolicy
 from policy_sched.language.reads import Scope
 from policy_sched.model.events import (
     ALL,
+    TIMER,
     UPDATE,
     ActionType,
     ClusterEvent,
@@ -22,9 +23,11 @@ from policy_sched.model.events import (
     EventResource,
     Hint,
     QueueingHint,
+    action_label,
 )
 from policy_sched.model.node import Node
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
+from policy_sched.model.pod_info import DEFAULT_NAMESPACE, PodInfo
 
 #: What a rule reads of nodes to the change of a node that can change it (language.md 2.7);
 #: fields that are not here have no change of their own.
@@ -75,25 +78,51 @@ _OWN_CHANGES: Final = {
     "node_selector": ActionType.UPDATE_OTHER,
     "node_affinity": ActionType.UPDATE_OTHER,
 }
-#: Objects that a pod belongs to, as rules read them.
-_BELONGS_TO: Final = {
-    "namespaceObject": ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE),
-    "podGroup": ClusterEvent(EventResource.POD_GROUP, ALL),
-}
+_NAMESPACE: Final = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE)
+#: What changes the counts of a group, beside those of its pods that wait for permission.
+_OF_A_GROUP: Final = (
+    ClusterEvent(EventResource.POD_GROUP, ALL),
+    ClusterEvent(
+        EventResource.POD, ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
+    ),
+)
 
 Helps = Callable[[PodInfo, str], bool]
 """Tell whether a policy has nothing against a pod on the node of that name, as it is now."""
+OwnHint = Callable[[str, str], Hint]
+"""From the kind of an object and what was done to it to the policy's own hint about that."""
 
 
-def events_of(policy: CompiledPolicy, helps: Helps) -> tuple[ClusterEventWithHint, ...]:
-    """Return the events that may help a pod which the policy rejected or gated."""
-    return tuple(_events(policy, helps))
+def events_of(
+    policy: CompiledPolicy, helps: Helps, own_hint: OwnHint
+) -> tuple[ClusterEventWithHint, ...]:
+    """Return the events that may help a pod which the policy rejected or gated.
+
+    A policy with a hint of its own is asked about every event there is.
+    """
+    life = policy.life
+    found = _hinted(own_hint) if life.hint is not None else _events(policy, helps)
+    timer = (ClusterEventWithHint(TIMER, every=life.every),) if life.every else ()
+    return (*found, *timer)
+
+
+def _hinted(own_hint: OwnHint) -> Iterator[ClusterEventWithHint]:
+    """Yield every event of every kind of object, each with the policy's own hint."""
+    for resource in EventResource:
+        if resource in (EventResource.WILDCARD, EventResource.POD):
+            continue
+        pod = resource in (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+        kind = EventResource.POD.value if pod else resource.value.rpartition("/")[2]
+        for action in ActionType:
+            hint = own_hint(kind, action_label(action))
+            yield ClusterEventWithHint(ClusterEvent(resource, action), hint)
 
 
 def _events(policy: CompiledPolicy, helps: Helps) -> Iterator[ClusterEventWithHint]:
-    reads = policy.rejecting_reads
-    if policy.has_filter or policy.has_pre_filter:
-        alone = reads.scope <= Scope.NODE
+    veto = policy.veto_reads
+    reads = policy.rejecting_reads | veto
+    if policy.has_filter or policy.has_pre_filter or veto.node:
+        alone = reads.scope <= Scope.NODE and not veto.node
         change = ActionType.ADD
         pods = ActionType(0)
         for field in reads.node:
@@ -111,8 +140,10 @@ def _events(policy: CompiledPolicy, helps: Helps) -> Iterator[ClusterEventWithHi
     if own:
         event = ClusterEvent(EventResource.UNSCHEDULABLE_POD, own)
         yield ClusterEventWithHint(event, _is_the_pods_own)
-    for field in sorted(belongs & _BELONGS_TO.keys()):
-        yield ClusterEventWithHint(_BELONGS_TO[field])
+    if "namespaceObject" in belongs:
+        yield ClusterEventWithHint(_NAMESPACE)
+    if "podGroup" in belongs:
+        yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
 
 
 def _asks_again(helps: Helps) -> Hint:
@@ -134,3 +165,18 @@ def _asks_again(helps: Helps) -> Hint:
 def _is_the_pods_own(pod: PodInfo, _old: object, new: object) -> QueueingHint:
     own = isinstance(new, PodInfo) and new.uid == pod.uid
     return QueueingHint.QUEUE if own else QueueingHint.SKIP
+
+
+def _is_of_its_group(pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """Queue for the pod's own group: another pod of it, or the object that describes it."""
+    key = (pod.namespace, pod.pod_group)
+    for one in (old, new):
+        if isinstance(one, PodInfo) and one.uid != pod.uid:
+            other = (one.namespace, one.pod_group)
+        elif isinstance(one, PodGroup | CoschedulingGroup):
+            other = (one.metadata.namespace or DEFAULT_NAMESPACE, one.metadata.name)
+        else:
+            continue
+        if pod.pod_group and other == key:
+            return QueueingHint.QUEUE
+    return QueueingHint.SKIP

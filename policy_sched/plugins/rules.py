@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +29,19 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Cycle, Event
+from policy_sched.language.node_facts import NodeFacts
 from policy_sched.language.program import BoundPolicy, CompiledPolicy
-from policy_sched.model.events import ClusterEventWithHint
+from policy_sched.model.events import ClusterEventWithHint, Hint, QueueingHint
+from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.plugins.default_preemption import Preemption
 from policy_sched.plugins.rule_events import events_of
+from policy_sched.plugins.rule_life_cycle import life_cycle_hooks
+
+#: Reads that are no fields of the pod; a policy with one of them is asked at every attempt.
+_OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
 
 
 def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
@@ -62,6 +69,7 @@ def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
     if bound.preemption is not None:
         preemption = Preemption(bound, policy.params, handle, profile)
         hooks["post_filter"] = preemption.post_filter
+    hooks |= life_cycle_hooks(policy, bound, handle, profile)
     return SimpleNamespace(**hooks)
 
 
@@ -78,22 +86,24 @@ class _Rules:
         self._name = policy.name
         self._still = Cycle(profile=profile)
         self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
+        self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
 
     @hookimpl
     def sign_pod(self) -> Signature:
         """Name the pod fields that the rules read; the compiler found them."""
         reads = self._policy.reads
-        return Signature(reads.pod, Scope(int(reads.scope)), proved=True)
+        fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
+        return Signature(fields, Scope(int(reads.scope)), proved=True)
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Derive the events, and whether they help, from what the rules read."""
-        return events_of(self._policy, self._helps)
+        return events_of(self._policy, self._helps, self._own_hint)
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Gate the pod if a preEnqueue rule says no."""
-        found = self._bound.pre_enqueue(pod, self._now())
+        found = self._bound.pre_enqueue(pod, self._now(pod))
         if found is None:
             return SUCCESS
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (found,), self._name)
@@ -101,12 +111,14 @@ class _Rules:
     @hookimpl
     def queue_sort(self, queued: QueuedPod) -> tuple[int | float | str, ...]:
         """Return the values of the policy's sort keys."""
-        return self._bound.queue_key(queued)
+        if not self._sorts_groups:
+            return self._bound.queue_key(queued)
+        return self._bound.queue_key(queued, self._handle.groups.counts(queued.info))
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
         """Skip if a matchCondition is false; else name the only nodes, if the policy does."""
-        cycle = self._cycle(state)
+        cycle = self._cycle(state, pod)
         if not self._bound.matches(pod, cycle):
             return PreFilterResult(SKIP)
         if not self._policy.has_pre_filter:
@@ -120,7 +132,7 @@ class _Rules:
     @hookimpl
     def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
         """Run the filter rules over the rows."""
-        cycle = self._cycle(state)
+        cycle = self._cycle(state, pod)
         codes = self._bound.filter(pod, cycle, rows)
         if codes is None:
             return PASSES
@@ -134,14 +146,14 @@ class _Rules:
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
         """Skip if a matchCondition, of the policy or of its score, is false."""
-        cycle = self._cycle(state)
+        cycle = self._cycle(state, pod)
         bound = self._bound
         return SUCCESS if bound.matches(pod, cycle) and bound.matches_score(pod, cycle) else SKIP
 
     @hookimpl
     def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
         """Run the score rule over the rows."""
-        return self._bound.score(pod, self._cycle(state), rows)
+        return self._bound.score(pod, self._cycle(state, pod), rows)
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:  # noqa: ARG002 - the hook's arguments
@@ -162,16 +174,38 @@ class _Rules:
         codes = bound.filter(pod, self._still, np.array([row], np.intp))
         return codes is None or not codes.any()
 
-    def _now(self) -> Cycle:
-        return Cycle(now=self._handle.now(), profile=self._profile)
+    def _own_hint(self, kind: str, action: str) -> Hint:
+        """Return the policy's hint about one kind of event."""
+        table, life = self._handle.nodes, self._bound.life
 
-    def _cycle(self, state: CycleState) -> Cycle:
+        def facts(one: object) -> NodeFacts | None:
+            return NodeFacts(one, table) if isinstance(one, Node) else None
+
+        def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+            event = Event(
+                kind,
+                action,
+                facts(old),
+                facts(new),
+                old if isinstance(old, PodInfo) else None,
+                new if isinstance(new, PodInfo) else None,
+            )
+            cycle = Cycle(now=self._handle.now(), profile=self._profile, event=event)
+            return QueueingHint.QUEUE if life.hint(pod, cycle) else QueueingHint.SKIP
+
+        return hint
+
+    def _now(self, pod: PodInfo) -> Cycle:
+        handle = self._handle
+        return Cycle(now=handle.now(), profile=self._profile, pod_group=handle.groups.counts(pod))
+
+    def _cycle(self, state: CycleState, pod: PodInfo) -> Cycle:
         """Return what the rules see of this cycle; time stands still within one."""
         if not self._moves:
             return self._still
         cycle = state.read(Cycle)
         if cycle is None:
-            cycle = self._now()
+            cycle = self._now(pod)
             state.write(cycle)
         return cycle
 
