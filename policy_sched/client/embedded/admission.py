@@ -106,7 +106,7 @@ def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int)
     A number of its own is left to a pod that names no class, where the API server wants a class.
     """
     spec = data["spec"] = data.get("spec") or {}
-    _fill_containers(resource, data)
+    pod = _fill_containers(resource, data)
     for field, value in (
         ("restartPolicy", "Always"),
         ("terminationGracePeriodSeconds", 30),
@@ -121,8 +121,6 @@ def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int)
     _set_priority(resource, data, priorities)
     status = data["status"] = data.get("status") or {}
     status.setdefault("phase", "Pending")
-    pod = read(resource, msgspec.json.encode(data))
-    assert isinstance(pod, Pod)
     if spec.get("schedulingGates") and not spec.get("nodeName"):
         condition = {
             "type": "PodScheduled",
@@ -134,8 +132,8 @@ def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int)
     status.setdefault("qosClass", qos_class(pod))
 
 
-def _fill_containers(resource: Resource, data: Plain) -> None:
-    """Write what defaulting gives the containers into the data."""
+def _fill_containers(resource: Resource, data: Plain) -> Pod:
+    """Write what defaulting gives the containers into the data; return the pod with that."""
     pod = read(resource, msgspec.json.encode(data))
     assert isinstance(pod, Pod)
     fill_in(pod)
@@ -148,6 +146,7 @@ def _fill_containers(resource: Resource, data: Plain) -> None:
             _fill_container(given, container)
     if pod.spec.resources is not None and pod.spec.resources.requests:
         spec["resources"]["requests"] = dict(pod.spec.resources.requests)
+    return pod
 
 
 def _fill_container(given: Plain, filled: ContainerSpec) -> None:

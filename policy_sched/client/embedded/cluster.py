@@ -20,13 +20,14 @@ from policy_sched.client.embedded.controllers.roster import controllers
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.durable import SqliteStorage
 from policy_sched.client.embedded.events import EventLog
-from policy_sched.client.embedded.history import Watch
+from policy_sched.client.embedded.history import Change, Watch
 from policy_sched.client.embedded.kubelets import Kubelets, KubeletTimes
 from policy_sched.client.embedded.patches import STRATEGIC
 from policy_sched.client.embedded.resources import NAMESPACE, resource
 from policy_sched.client.embedded.store import HISTORY, STATUS, Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.client.embedded.timers import Timers
+from policy_sched.model.kinds import Kind
 
 ROUNDS: Final = 1000
 """Rounds of one step, after which its owner gets a turn even if the parts have not come to rest."""
@@ -69,6 +70,10 @@ class EmbeddedCluster:
         self.controllers = controllers(self.store)
         self.events = EventLog(self.store)
         self.parts: tuple[Part, ...] = (self.kubelets, *self.controllers, self.events)
+        self._listeners: dict[Kind, list[Callable[[Change], None]]] = {}
+        for part in self.parts:
+            for kind in part.kinds:
+                self._listeners.setdefault(kind, []).append(part.seen)
         self._watch: Watch = self.store.watch()
 
     def close(self) -> None:
@@ -94,8 +99,8 @@ class EmbeddedCluster:
             self._begin()
             changes = self._watch.drain()
         for change in changes:
-            for part in self.parts:
-                part.seen(change)
+            for seen in self._listeners.get(change.new.resource.key, ()):
+                seen(change)
         for part in self.parts:
             acted = part.act() or acted
         return acted

@@ -38,6 +38,8 @@ class Occurrence:
 class EventLog:
     """Writes events into the store, and forgets old ones."""
 
+    kinds = frozenset({EVENT})
+
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._names: dict[Occurrence, Key] = {}

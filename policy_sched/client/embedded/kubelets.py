@@ -68,6 +68,8 @@ _Then = Callable[["Kubelets", _Guest, Stored], None]
 class Kubelets:
     """All kubelets of a cluster. `seen` takes changes in, `act` does what is due."""
 
+    kinds = frozenset({POD, NODE})
+
     def __init__(self, store: ObjectStore, times: KubeletTimes) -> None:
         self.times = times
         self._store = store

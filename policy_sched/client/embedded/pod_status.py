@@ -15,8 +15,12 @@ def running(data: Plain, now: int) -> Plain:
     """Return a pod's status once all of its containers run."""
     status = dict(data.get("status") or {})
     status |= {"phase": "Running", "startTime": timestamp(now)}
-    for condition in _READY:
-        set_condition(status, {"type": condition, "status": "True"}, now)
+    written = timestamp(now)
+    others = [c for c in status.get("conditions") or () if c.get("type") not in _READY]
+    status["conditions"] = others + [
+        {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": written}
+        for kind in _READY
+    ]
     state = {"running": {"startedAt": timestamp(now)}}
     status["containerStatuses"] = _containers(data, state, ready=True)
     return status

@@ -63,9 +63,11 @@ _FREELY_NAMED: Final = frozenset({"Role", "RoleBinding", "ClusterRole", "Cluster
 class Resource:
     """One kind as the API serves it.
 
-    ``struct`` decodes it: ApiObject, which reads metadata only, for kinds that no decision reads.
+    ``key`` is apiVersion and kind. ``struct`` decodes it: ApiObject, which reads metadata only,
+    for kinds that no decision reads.
     """
 
+    key: Kind
     api_version: str
     kind: str
     group: str
@@ -76,11 +78,6 @@ class Resource:
     has_generation: bool
     freely_named: bool
     struct: type[ApiObject]
-
-    @property
-    def key(self) -> Kind:
-        """ApiVersion and kind."""
-        return self.api_version, self.kind
 
     @property
     def qualified(self) -> str:
@@ -106,6 +103,7 @@ def resource(key: Kind) -> Resource:
         message = f'no matches for kind "{kind}" in version "{version}"'
         raise ApiError(404, "NotFound", message)
     return Resource(
+        key=key,
         api_version=version,
         kind=kind,
         group=version.rpartition("/")[0],

@@ -193,7 +193,8 @@ class ObjectStore:
         if found.has_generation:
             meta["generation"] = 1
         self._admit(found, data)
-        return self._commit([Change(ADDED, 0, seal(found, data, self.version + 1))])
+        new = seal(found, data, self.version + 1, checked=found.key == POD)
+        return self._commit([Change(ADDED, 0, new)])
 
     def update(self, given: Mapping[str, Any], subresource: str = "") -> Stored:
         """Replace an object, or only its status; the object's version must be the present one.
@@ -216,9 +217,10 @@ class ObjectStore:
     def revise(self, stored: Stored, data: Plain) -> Stored:
         """Replace an object by `data`, made of ``stored.data``, without checks.
 
-        For what runs inside the cluster and has just read the object. Returns what is stored then.
+        For what runs inside the cluster, has just read the object, and writes no quantities.
+        Returns what is stored then.
         """
-        return self._changed(stored, data)
+        return self._changed(stored, data, checked=True)
 
     def revise_all(self, revisions: Iterable[tuple[Stored, Plain]]) -> None:
         """Replace several objects as `revise` does, all of them or none."""
@@ -246,7 +248,7 @@ class ObjectStore:
         stored = self.get(POD, namespace, name)
         node = self.find(NODE, "", binding["target"]["name"])
         data = pod_changes.bound(stored, binding, node, self.now())
-        return self._changed(stored, data)
+        return self._changed(stored, data, checked=True)
 
     # Inside.
 
@@ -305,18 +307,20 @@ class ObjectStore:
             meta["generation"] = old["metadata"].get("generation", 0) + 1
         return self._changed(stored, data)
 
-    def _changed(self, stored: Stored, data: Plain) -> Stored:
+    def _changed(self, stored: Stored, data: Plain, *, checked: bool = False) -> Stored:
         """Commit an object's next state; nothing happens if it is the same. Return the object."""
-        changes = self._changes(stored, data, self.version)
+        changes = self._changes(stored, data, self.version, checked=checked)
         return self._commit(changes) if changes else stored
 
-    def _changes(self, stored: Stored, data: Plain, version: int) -> list[Change]:
+    def _changes(
+        self, stored: Stored, data: Plain, version: int, *, checked: bool = False
+    ) -> list[Change]:
         data["metadata"]["resourceVersion"] = str(stored.version)
         raw = encoded(data)
         # The same content in another order is as long.
         if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
             return []
-        new = seal(stored.resource, data, version + 1)
+        new = seal(stored.resource, data, version + 1, checked=checked)
         if not (stored.deleting and released(data)):
             return [Change(UPDATED, 0, new, stored)]
         return [Change(DELETED, 0, new, stored), *self._cascade(new)]

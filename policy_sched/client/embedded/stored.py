@@ -57,10 +57,18 @@ class Stored:
         return self.typed.metadata.deletion_timestamp is not None
 
 
-def seal(resource: Resource, data: Plain, version: int) -> Stored:
-    """Return an object of plain data at a version. Raises ApiError if it does not fit its kind."""
+def seal(resource: Resource, data: Plain, version: int, *, checked: bool = False) -> Stored:
+    """Return an object of plain data at a version. Raises ApiError if it does not fit its kind.
+
+    ``checked``: all quantities in it have been read before.
+    """
     data["metadata"]["resourceVersion"] = str(version)
     raw = encoded(data)
+    if checked:
+        try:
+            return Stored(resource, version, raw, decoder(resource.struct).decode(raw))
+        except msgspec.ValidationError:
+            pass  # to be said in the API's words
     return Stored(resource, version, raw, read(resource, raw))
 
 

@@ -17,6 +17,10 @@ class Timers(Generic[K]):
         self._heap: list[tuple[int, int, K]] = []
         self._serial = 0
 
+    def __bool__(self) -> bool:
+        """Tell whether there is any time."""
+        return bool(self._due)
+
     def set(self, key: K, due: int) -> None:
         """Set the key's time, instead of the one that it has."""
         present = self._due.get(key)

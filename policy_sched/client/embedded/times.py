@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from policy_sched.model.meta import EPOCH, nanoseconds
@@ -13,7 +14,12 @@ SECOND: Final = 1_000_000_000
 
 def timestamp(ns: int) -> str:
     """Return metav1.Time's text: whole seconds."""
-    return (EPOCH + timedelta(seconds=ns // SECOND)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second(ns // SECOND)
+
+
+@lru_cache(maxsize=256)
+def _second(seconds: int) -> str:
+    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(ns: int) -> str:

@@ -10,13 +10,18 @@ from typing import Protocol
 from policy_sched.client.embedded.history import Change
 from policy_sched.client.embedded.store import Key
 from policy_sched.client.embedded.timers import Timers
+from policy_sched.model.kinds import Kind
 
 
 class Part(Protocol):
     """Something that acts on the store: a controller, the kubelets."""
 
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of objects whose changes it wants to see."""
+
     def seen(self, change: Change) -> None:
-        """Take note of a change; the store must not be changed now."""
+        """Take note of a change of such an object; the store must not be changed now."""
 
     def act(self) -> bool:
         """Do what follows and what is due; tell whether anything was done."""
@@ -42,6 +47,8 @@ class Agenda:
 
     def take(self, now: int) -> list[Key]:
         """Return what is to be looked at now, and forget it."""
+        if not self._now and not self._later:
+            return []
         for key in self._later.expired(now):
             self._now[key] = None
         taken = list(self._now)

@@ -68,6 +68,8 @@ def _owner_uid(pod: Stored) -> str:
 class Budgets:
     """Keeps the status of disruption budgets."""
 
+    kinds = frozenset({BUDGET, POD})
+
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._agenda = Agenda()

@@ -46,6 +46,8 @@ _ONE: Final = 1
 class DaemonSets:
     """Makes and deletes the pods of daemon sets."""
 
+    kinds = frozenset({DAEMON_SET, NODE, POD})
+
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned

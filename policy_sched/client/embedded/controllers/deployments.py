@@ -45,6 +45,8 @@ class _Set:
 class Deployments:
     """Makes and scales the replica sets of deployments."""
 
+    kinds = frozenset({DEPLOYMENT, REPLICA_SET})
+
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned

@@ -37,6 +37,8 @@ _OVER: Final = ("Complete", "Failed")
 class Jobs:
     """Makes, counts and ends the pods of jobs."""
 
+    kinds = frozenset({JOB, POD})
+
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned

@@ -34,6 +34,8 @@ _BY_TAINT: Final = (
 class LostPods:
     """Deletes pods whose node has gone or repels them."""
 
+    kinds = frozenset({POD, NODE})
+
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._agenda = Agenda()

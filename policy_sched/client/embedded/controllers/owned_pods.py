@@ -56,6 +56,8 @@ def pod_of(stored: Stored) -> Pod:
 class OwnedPods:
     """Pods by the uid of their controller."""
 
+    kinds = frozenset({POD})
+
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, Stored]] = {}
         self._counts: dict[str, list[int]] = {}

@@ -35,6 +35,8 @@ _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 class ReplicaSets:
     """Makes and deletes pods until there are as many as wanted."""
 
+    kinds = frozenset({POD, *_KINDS})
+
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned

@@ -30,6 +30,8 @@ from policy_sched.model.expansion import REVISION_HASH, Plain
 class StatefulSets:
     """Makes, orders and renews the pods of stateful sets."""
 
+    kinds = frozenset({STATEFUL_SET, POD})
+
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned

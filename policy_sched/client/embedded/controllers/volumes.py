@@ -69,6 +69,8 @@ class _Objects:
 class Volumes:
     """Binds claims and volumes to each other, and makes volumes."""
 
+    kinds = frozenset({CLAIM, VOLUME, STORAGE_CLASS, POD})
+
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._objects = _Objects(store)
