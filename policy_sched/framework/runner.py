@@ -7,7 +7,7 @@ the plugin's and the point's name, in upstream's words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Protocol, TypeVar, cast
 
 from policy_sched.errors import PluginError
@@ -48,6 +48,7 @@ class Runner:
         self.pipeline = pipeline
         self._observer = observer
         self._timer = timer
+        self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
         self.wide = {
             point: tuple(h for h in pipeline.at(point) if pipeline.scope(h.plugin) > Scope.NODE)
             for point in ("pre_filter", "pre_score")
@@ -179,9 +180,13 @@ class Runner:
                 return result.status.by(hook.plugin), {}
         return (WAIT if waits else SUCCESS), waits
 
-    def active(self, point: str, skipped: Collection[str]) -> tuple[Hook, ...]:
+    def active(self, point: str, skipped: frozenset[str]) -> tuple[Hook, ...]:
         """Return the point's plugins without those that an earlier point left out."""
-        return tuple(hook for hook in self.pipeline.at(point) if hook.plugin not in skipped)
+        found = self._active.get((point, skipped))
+        if found is None:
+            found = tuple(h for h in self.pipeline.at(point) if h.plugin not in skipped)
+            self._active[point, skipped] = found
+        return found
 
 
 def _broken(point: str, plugin: str, error: object) -> str:

@@ -93,6 +93,8 @@ class BoundPolicy:
         if bound is None:
             return True
         out = bound.functions.scalar(pod, cycle, 0)
+        if not bound.unit.can_fail:
+            return all(out)
         values = [bound.one(root, out) for root in bound.unit.roots]
         for i, value in enumerate(values):
             if isinstance(value, Failure) and all(isinstance(v, Failure) or v for v in values):

@@ -7,13 +7,10 @@ reduction itself. `all` and `exists` absorb the errors of their own predicate as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from policy_sched.language.ir import Loop, Op
-from policy_sched.language.placement import Scope
-
-if TYPE_CHECKING:
-    from policy_sched.language.emit import Emitter
+from policy_sched.language.placement import Placement, Scope
 
 _START: Final = {
     "list": "[]",
@@ -24,6 +21,23 @@ _START: Final = {
     "sum_int": "0",
     "sum_double": "0.0",
 }
+
+
+class Emitter(Protocol):
+    """What writes everything else; see emit."""
+
+    @property
+    def placement(self) -> Placement:
+        """Where everything is computed."""
+
+    def text(self, op: Op, scope: Scope) -> str:
+        """Return the text of ``op`` for use in ``scope``."""
+
+    def named(self, op: Op, scope: Scope) -> str:
+        """Return a text of ``op`` that may be repeated."""
+
+    def branch(self, op: Op, number: int) -> Scope:
+        """Return the scope of a branch or a loop body of ``op``."""
 
 
 def _names(loop: Loop) -> str:

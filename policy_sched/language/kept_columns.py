@@ -114,6 +114,7 @@ class KeptColumns:
         self._static = static
         self._moving = moving
         self._columns = [*static.columns, *moving.columns]
+        self._moves = bool(moving.columns)
         self._version = -1
         self._n = -1
         self._shown: tuple[Any, ...] | None = None
@@ -126,7 +127,11 @@ class KeptColumns:
         table = self._table
         if table.hypothesis is not None:
             return None
-        if self._version != table.journal.version:
+        journal = table.journal
+        if self._moves:
+            if self._version != journal.version:
+                self._renew()
+        elif self._version < journal.static_version:
             self._renew()
         return self._shown
 

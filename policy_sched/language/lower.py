@@ -9,6 +9,7 @@ from policy_sched.language.abstract import Abstract, NodeRecord, Static, Val, ra
 from policy_sched.language.lower_calls import call
 from policy_sched.language.lower_lists import list_literal, macro, map_literal
 from policy_sched.language.lower_logic import condition, junction
+from policy_sched.language.lower_loops import listed
 from policy_sched.language.lower_records import field, has, index
 from policy_sched.language.lowering import Env, Lowering, Refusal
 from policy_sched.language.typed import (
@@ -136,6 +137,6 @@ def make_lowering(
     functions: Mapping[str, UserFunction],
 ) -> Lowering:
     """Return the state of lowering for one policy."""
-    low = Lowering(lower, functions)
+    low = Lowering(lower, listed, functions)
     low.globals["params"] = Static(dict(params), params_type)
     return low

@@ -73,3 +73,8 @@ def quantifier(low: Lowering, loop: Comprehension, test: Abstract, *, every: boo
     one = low.val(test)
     kind = "all" if every else "exists"
     return run_loop(low, loop, kind, one.op, BOOL, "b", own=one.err, interval=BOOLS)
+
+
+def listed(low: Lowering, value: Comprehension) -> Val:
+    """Return a comprehension as the list of its elements."""
+    return run_loop(low, value, "list", low.plain(value.value).op, value.type, "o")

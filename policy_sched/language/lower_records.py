@@ -21,7 +21,7 @@ from policy_sched.language.abstract import (
 from policy_sched.language.environment import RECORDS
 from policy_sched.language.ir import NO_SUCH_KEY, OUT_OF_RANGE, Level, Op
 from policy_sched.language.kernels_lists import amount, element, has_element, has_key, value_at
-from policy_sched.language.lower_logic import with_error
+from policy_sched.language.lower_logic import combine, with_error
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS, Interval
@@ -327,8 +327,6 @@ def _index_optional(
     found = lookup(low, outer.value, key, result.element, span)
     if not isinstance(found, Opt):
         return Opt(outer.present, found, low.first(outer.err, found.err), result)
-    from policy_sched.language.lower_logic import combine  # noqa: PLC0415
-
     present = combine(low, [outer.present, found.present], every=True)
     assert isinstance(present, Static | Val)
     return Opt(present, found.value, low.first(outer.err, found.err), result)

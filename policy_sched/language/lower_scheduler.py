@@ -9,7 +9,9 @@ import msgspec
 
 from policy_sched.language.abstract import Abstract, NodeMap, NodeRecord, Static, Val
 from policy_sched.language.ir import NO_SUCH_KEY, Op
+from policy_sched.language.kernels_lists import includes_map
 from policy_sched.language.kernels_scheduler import (
+    fits,
     has_preferred,
     has_required,
     required_names,
@@ -118,14 +120,12 @@ def _required_names(low: Lowering, args: list[Abstract], result: Type, span: Spa
 
 def _fits(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     wanted, room = low.val(args[0]), args[1]
-    if len(args) > 2:
+    if any(not (isinstance(a, Static) and not a.value) for a in args[2:]):
         rest = [low.val(a) for a in args[2:]]
         wanted = low.call(without, [wanted, *rest], RESOURCES, span)
     if isinstance(room, NodeMap):
         op = low.node_op("fits", wanted.op, rep="b", data=room.family)
         return Val(op, wanted.err, BOOL, BOOLS)
-    from policy_sched.language.kernels_scheduler import fits  # noqa: PLC0415
-
     return low.call(fits, [wanted, low.val(room)], result, span)
 
 
@@ -159,8 +159,6 @@ def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> 
         wanted = low.val(part)
         op = low.node_op("affinity", low.build.const(None, "o"), wanted.op, rep="b")
         return Val(op, wanted.err, BOOL, BOOLS)
-    from policy_sched.language.kernels_lists import includes_map  # noqa: PLC0415
-
     return low.call(includes_map, [low.val(whole), low.val(part)], result, span)
 
 

@@ -68,15 +68,18 @@ class Thunk:
 class Lowering:
     """Lowers expressions of one policy into one graph.
 
-    ``lower`` is the dispatcher of lower.py, handed in so that the parts need not import it.
+    ``dispatch`` is that of lower.py and ``listing`` makes a list of a comprehension (lower_loops);
+    both are handed in, because they call what is here.
     """
 
     def __init__(
         self,
         dispatch: Callable[[Lowering, Core, Env], Abstract],
+        listing: Callable[[Lowering, Comprehension], Val],
         functions: Mapping[str, UserFunction],
     ) -> None:
         self._dispatch = dispatch
+        self._listing = listing
         self.functions = functions
         self.build = Builder()
         self.facts = Facts()
@@ -257,10 +260,7 @@ class Lowering:
         return Val(op, value.err, value.type)
 
     def _list_val(self, value: Comprehension) -> Val:
-        from policy_sched.language.lower_loops import run_loop  # noqa: PLC0415
-
-        inner = self.plain(value.value)
-        return run_loop(self, value, "list", inner.op, value.type, "o")
+        return self._listing(self, value)
 
     def opt(self, value: Abstract) -> Opt:
         """Return an optional as its presence and its value."""
