@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.render import Format, exit_code, require_files, write_diagnostics
-from policy_sched.profiles.check import check_files
+from policy_sched.cli.formats import as_junit, as_sarif, as_tap, failures
+from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.profiles.check import Checkup, check_all
+
+Output = Literal["text", "json", "github", "junit", "tap", "sarif"]
 
 
 def check(
     paths: Annotated[tuple[str, ...], Parameter(name="PATH", negative="")],
     /,
     *,
-    output: Annotated[Format, Parameter(name=["--output", "-o"])] = "text",
+    output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
+    strict: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Check policies and scheduler configurations; print every problem with its place.
+
+    Errors keep a policy from being loaded. Warnings and notes are about what is well formed and
+    may still not be meant; a comment "# policy-sched: ignore[PS412] reason" on the line, or above
+    it, silences them.
 
     Parameters
     ----------
     paths
         Policy and KubeSchedulerConfiguration files, and directories of them.
     output
-        text: position, line and caret; json; github: annotations for a pull request.
+        text: position, line and caret; json; github: annotations for a pull request; junit, tap:
+        a test per file; sarif: version 2.1.0.
+    strict
+        Exit with 1 for warnings, too.
     """
     require_files(paths)
-    diagnostics = check_files(paths)
-    write_diagnostics(diagnostics, sys.stdout, output)
-    if output == "text" and not diagnostics:
-        print("no problems found")
-    return exit_code(diagnostics)
+    checkup = check_all(paths)
+    _write(checkup, output, strict=strict)
+    return FAILED if failures(checkup.diagnostics, strict=strict) else OK
+
+
+def _write(checkup: Checkup, output: Output, *, strict: bool) -> None:
+    found = checkup.diagnostics
+    if output in ("text", "json", "github"):
+        write_diagnostics(found, sys.stdout, output)
+        if output == "text" and not found:
+            print("no problems found")
+    elif output == "junit":
+        print(as_junit(checkup.files, found, strict=strict))
+    elif output == "tap":
+        print(as_tap(checkup.files, found, strict=strict))
+    else:
+        print(as_sarif(found))

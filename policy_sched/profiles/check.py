@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
-from policy_sched.errors import Diagnostic
+from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.checker import check_policy
 from policy_sched.plugins.registry import plugin_points
 from policy_sched.profiles import models, models_policy
@@ -19,6 +19,7 @@ from policy_sched.profiles.document import (
     kind_problem,
     read_documents,
 )
+from policy_sched.profiles.lint import lint_policy, without_suppressed
 from policy_sched.profiles.load_config import LoadedConfig, load_config_document
 from policy_sched.profiles.load_policies import (
     LoadedPolicy,
@@ -29,7 +30,7 @@ from policy_sched.profiles.load_policies import (
 from policy_sched.profiles.policy_source import policy_source
 from policy_sched.profiles.resolve import resolve
 from policy_sched.profiles.resources import default_policies
-from policy_sched.source import Marked
+from policy_sched.source import Marked, SourceFile
 
 _POLICY = (models_policy.API_VERSION, models_policy.KIND)
 _CONFIGURATION = (models.API_VERSION, models.KIND)
@@ -43,10 +44,12 @@ class _Found:
     policies: list[LoadedPolicy] = field(default_factory=list)
     configs: list[LoadedConfig] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    files: dict[str, SourceFile] = field(default_factory=dict)
 
     def read(self, marked: Marked, *, named: bool) -> None:
         """Read one document; one of another kind is refused only in a file that was named."""
         place = Place(marked.file.path, marked)
+        self.files[marked.file.path] = marked.file
         version, kind = kind_of(marked.value)
         if kind in models_policy.TEST_KINDS:
             return
@@ -65,7 +68,21 @@ class _Found:
         self.diagnostics += found
 
 
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What was checked, and what is wrong with it, in file order."""
+
+    files: list[str]
+    policies: tuple[LoadedPolicy, ...]
+    diagnostics: list[Diagnostic]
+
+
 def check_files(paths: Sequence[str]) -> list[Diagnostic]:
+    """Return every problem of the policies and configurations in ``paths``; see `check_all`."""
+    return check_all(paths).diagnostics
+
+
+def check_all(paths: Sequence[str]) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
     Directories are read recursively. A configuration may name the policies found here, those of
@@ -82,12 +99,27 @@ def check_files(paths: Sequence[str]) -> list[Diagnostic]:
                 found.read(marked, named=file == root)
     found.diagnostics += duplicate_names(found.policies)
     for policy in found.policies:
-        found.diagnostics += _rules(policy)
+        problems = _rules(policy)
+        found.diagnostics += problems
+        if policy.sound and not any(d.severity is Severity.ERROR for d in problems):
+            found.diagnostics += lint_policy(policy)
     seen = {(d.file, d.line, d.column) for d in found.diagnostics}
     for config in found.configs:
-        problems = _resolved(config, found.policies)
-        found.diagnostics += [d for d in problems if (d.file, d.line, d.column) not in seen]
-    return sorted(dict.fromkeys(found.diagnostics))
+        refused = _resolved(config, found.policies)
+        found.diagnostics += [d for d in refused if (d.file, d.line, d.column) not in seen]
+    return Checkup(sorted(found.files), tuple(found.policies), _without_suppressed(found))
+
+
+def _without_suppressed(found: _Found) -> list[Diagnostic]:
+    """Return all diagnostics in file order, without those that comments of their file silence."""
+    by_file: dict[str, list[Diagnostic]] = {path: [] for path in found.files}
+    for one in dict.fromkeys(found.diagnostics):
+        by_file.setdefault(one.file, []).append(one)
+    kept: list[Diagnostic] = []
+    for path, diagnostics in by_file.items():
+        file = found.files.get(path)
+        kept += diagnostics if file is None else without_suppressed(file, diagnostics)
+    return sorted(kept)
 
 
 def _rules(policy: LoadedPolicy) -> Sequence[Diagnostic]:

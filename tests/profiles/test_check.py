@@ -14,7 +14,7 @@ apiVersion: policysched.dev/v1alpha1
 kind: Policy
 metadata: {name: Fixed}
 spec:
-  params: {most: 80, gpu: nvidia.com/gpu}
+  params: {most: 80}
   score:
     expression: "node.unschedulable ? 0 : params.most"
 """

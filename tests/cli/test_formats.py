@@ -1,0 +1,65 @@
+"""Diagnostics for build servers: JUnit, TAP and SARIF."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from policy_sched.cli.formats import as_junit, as_sarif, as_tap
+from policy_sched.cli.main import run
+from policy_sched.errors import Diagnostic, Severity
+
+ERROR = Diagnostic("b.yaml", 3, 5, "PS102", "Node has no field 'x'", "did you mean 'y'?", width=2)
+WARNING = Diagnostic("c#.yaml", 1, 2, "PS401", "always <true>", severity=Severity.WARNING)
+FILES = ["a.yaml", "b.yaml", "c#.yaml"]
+
+
+@pytest.mark.parametrize(("strict", "failed"), [(False, 1), (True, 2)])
+def test_junit_has_a_suite_per_file(strict: bool, failed: int) -> None:
+    """Files without a problem are there, too; warnings fail only if that is asked for."""
+    root = ET.fromstring(as_junit(FILES, [WARNING, ERROR], strict=strict))
+    assert root.attrib == {"tests": "3", "failures": str(failed)}
+    assert [suite.get("name") for suite in root] == FILES
+    failures = [
+        case.get("name") for case in root.iter("testcase") if case.find("failure") is not None
+    ]
+    assert failures == FILES[3 - failed - (not strict) : 3 - (not strict)]
+    text = "".join(root.itertext())
+    assert "always <true>" in text
+    assert "did you mean 'y'?" in text
+
+
+def test_tap_counts_the_files() -> None:
+    """A hash in a name is escaped, and diagnostics are comments."""
+    lines = as_tap(FILES, [ERROR, WARNING]).split("\n")
+    assert lines[:3] == ["TAP version 14", "1..3", "ok 1 - a.yaml"]
+    assert "not ok 2 - b.yaml" in lines
+    assert "ok 3 - c\\#.yaml" in lines
+    assert all(line.startswith(("#", "ok", "not ok")) for line in lines[2:])
+
+
+def test_sarif_names_rules_and_places() -> None:
+    """One rule per code, and a region for each result."""
+    log = json.loads(as_sarif([WARNING, ERROR]))
+    assert log["version"] == "2.1.0"
+    (found,) = log["runs"]
+    assert [rule["id"] for rule in found["tool"]["driver"]["rules"]] == ["PS102", "PS401"]
+    first, second = found["results"]
+    assert first["level"] == "error"
+    assert second["level"] == "warning"
+    place = first["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "b.yaml"
+    assert place["region"] == {"startLine": 3, "startColumn": 5, "endColumn": 7}
+    assert found["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == first["ruleId"]
+
+
+@pytest.mark.parametrize("form", ["junit", "tap", "sarif"])
+def test_nothing_found_is_a_document_as_well(
+    form: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A build server gets its file whatever was found."""
+    empty = tmp_path_factory.mktemp("empty")
+    assert run(["check", str(empty), "-o", form]) == 0
+    assert capsys.readouterr().out
