@@ -6,7 +6,7 @@ asks again, one by one: which error it is, and whether it is one, is then known 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -22,7 +22,15 @@ from policy_sched.language.ir import Call, Loop, Op
 from policy_sched.language.kernels_lists import amount, has_key, value_at
 from policy_sched.language.ranges import INT_MAX, INT_MIN
 from policy_sched.language.runtime import Runtime
-from policy_sched.language.victim_plan import COLUMNS, FAMILIES, GREATEST, LEAST, Plan
+from policy_sched.language.victim_plan import (
+    COLUMNS,
+    FAMILIES,
+    GREATEST,
+    LEAST,
+    TIMES,
+    Plan,
+    in_int64,
+)
 
 Values: TypeAlias = dict[Op, Any]
 Rows: TypeAlias = npt.NDArray[np.intp]
@@ -62,10 +70,16 @@ class BoundPlan:
         } | {root: root.data for root in plan.roots if root.kind == "const"}
 
     def run(self, pod: Any, case: object, scene: Scene) -> tuple[Any, Any]:
-        """Return the values and the errors: arrays, or one for all; None where none can be."""
+        """Return the values and the errors: arrays, or one for all; None where none can be.
+
+        Where the fixed part does not fit into arrays, the error is for all.
+        """
         plan, values = self._plan, dict(self._constants)
         if self._fixed is not None:
-            values.update(zip(plan.given, self._fixed(pod, case, 0), strict=True))
+            given = self._fixed(pod, case, 0)
+            if not all(map(in_int64, given)):
+                return 0, True
+            values.update(zip(plan.given, given, strict=True))
         with np.errstate(all="ignore"):
             for op, step in self._steps:
                 values[op] = step(values, scene)
@@ -99,7 +113,7 @@ class _Tables:
                 return self._text(op.args[0])
             case "code" | "find":
                 return _same(op.args[0])
-        return self._elementwise(op)
+        return self._elementwise(op.args, op.kind, op.data)
 
     def _attribute(self, pod: Op, name: str) -> Step:
         if name in FAMILIES:
@@ -125,8 +139,8 @@ class _Tables:
 
         return text
 
-    def _elementwise(self, op: Op) -> Step:
-        function, args, code = _elementwise(op.kind, op.data), op.args, self._strings.code
+    def _elementwise(self, args: Sequence[Op], kind: str, data: object) -> Step:
+        function, code = _elementwise(kind, data), self._strings.code
 
         def step(values: Values, _scene: Scene) -> Any:
             found = [values[arg] for arg in args]
@@ -137,6 +151,8 @@ class _Tables:
     def _call(self, op: Op, call: Call) -> Step:
         if call.function in (GREATEST, LEAST):
             return _extreme(op.args[call.guards], greatest=call.function is GREATEST)
+        if call.function in TIMES:
+            return self._elementwise(op.args[call.guards :], TIMES[call.function], 1)
         if call.function is len:
             return lambda _values, scene: (scene.victims >= 0).sum(axis=0)
         if call.function in (has_key, value_at, amount):

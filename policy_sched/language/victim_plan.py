@@ -20,6 +20,7 @@ from policy_sched.language.ir import Call, Level, Loop, Op
 from policy_sched.language.kernels import KERNELS
 from policy_sched.language.kernels_lists import amount, has_key, value_at
 from policy_sched.language.lower_records import snake
+from policy_sched.language.ranges import INT_MAX, INT_MIN
 
 #: What of the situation differs from victim to victim or from node to node.
 VARYING: Final = frozenset({"victim", "victims", "pdb_violations"})
@@ -49,6 +50,18 @@ ELEMENTWISE: Final = frozenset(
 LOOPS: Final = frozenset({"count", "sum_int", "all", "exists", "list"})
 GREATEST: Final = KERNELS["max_list"].function
 LEAST: Final = KERNELS["min_list"].function
+#: Kernels of times that are sums or differences, and the kind that does the same.
+TIMES: Final = {
+    KERNELS[f"{name}_{a}_{b}"].function: f"{name}_checked"
+    for name, a, b in (
+        ("sub", "timestamp", "timestamp"),
+        ("sub", "timestamp", "duration"),
+        ("sub", "duration", "duration"),
+        ("add", "timestamp", "duration"),
+        ("add", "duration", "timestamp"),
+        ("add", "duration", "duration"),
+    )
+}
 _TEXTS: Final = frozenset({"labels", "annotations"})
 _SHAPED: Final = frozenset("bifsce")
 
@@ -84,9 +97,11 @@ def plan_of(value: Op, error: Op | None) -> Plan | None:
     order = list(_in_order(roots))
     varying = _varying(order)
     steps = tuple(op for op in order if op in varying)
-    if value.rep not in _SHAPED or not all(_is_planned(op, varying) for op in steps):
-        return None
     needed = {arg for op in steps for arg in op.args} | set(roots)
+    if not all(_is_planned(op, varying) for op in steps) or not all(map(_is_held, needed)):
+        return None
+    if value.rep not in _SHAPED:
+        return None
     given = tuple(op for op in order if op in needed and op not in varying and op.kind != "const")
     return Plan(generate(given), given, steps, value, error)
 
@@ -114,6 +129,16 @@ def _varying(order: list[Op]) -> set[Op]:
         if own or op.level is Level.NODE or op.params or not found.isdisjoint(op.args):
             found.add(op)
     return found
+
+
+def _is_held(op: Op) -> bool:
+    """Tell whether an array can hold an op, which a constant of the year 9999 cannot be."""
+    return op.kind != "const" or op.rep != "i" or in_int64(op.data)
+
+
+def in_int64(value: object) -> bool:
+    """Tell whether a value is no int beyond int64."""
+    return not isinstance(value, int) or INT_MIN <= value <= INT_MAX
 
 
 def _is_planned(op: Op, varying: set[Op]) -> bool:
@@ -153,6 +178,8 @@ def _is_planned_call(op: Op, call: Call, varying: set[Op]) -> bool:
         (listed,) = op.args[call.guards :] or (op,)
         loop = listed.args[0] if listed.kind == "val" else listed
         return isinstance(loop.data, Loop) and loop.data.kind == "list" and op.rep == "ti"
+    if call.function in TIMES:
+        return True
     if call.guards or op.rep[0] == "t":
         return False
     if call.function in (has_key, value_at, amount):

@@ -12,6 +12,7 @@ from policy_sched.language.sources import (
     FunctionSource,
     KeySource,
     PolicySource,
+    PreemptionSource,
     PreFilterSource,
     RequeueSource,
     RuleSource,
@@ -67,6 +68,28 @@ def policy(spec: Mapping[str, Any]) -> PolicySource:
         bind=_step(spec, "bind"),
         post_bind=_step(spec, "postBind"),
         requeue=_requeue(spec.get("requeue", {})),
+        preemption=_preemption(spec.get("preemption")),
+    )
+
+
+def _preemption(section: Mapping[str, Any] | None) -> PreemptionSource | None:
+    if section is None:
+        return None
+
+    def keys(name: str) -> tuple[KeySource, ...]:
+        return tuple(
+            KeySource(
+                _text(k["expression"], f"preemption.{name}[{i}].expression"),
+                k.get("order", "Ascending"),
+            )
+            for i, k in enumerate(section.get(name, ()))
+        )
+
+    return PreemptionSource(
+        _text(section["eligible"], "preemption.eligible"),
+        _text(section["victim"], "preemption.victim"),
+        keys("victimOrder"),
+        keys("nodeOrder"),
     )
 
 
