@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
+from policy_sched.language.alike import each
 from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import Failure, RuleError, Some
@@ -205,16 +206,30 @@ class BoundPolicy:
         self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp], codes: Codes
     ) -> list[Explanation]:
         """Return why rows were rejected, given the codes (none is 0) that `filter` gave them."""
-        found: dict[int, Explanation] = {}
-        result = []
-        for row, code in zip(rows.tolist(), codes.tolist(), strict=True):
-            known = found.get(code)
-            if known is None:
-                known = self._explain_one(pod, cycle, row, code)
-                if code % 2 and self._rules[(code - 1) // 2][1] is None:
-                    found[code] = known
-            result.append(known)
-        return result
+        result: list[Explanation | None] = [None] * len(rows)
+        for code in np.unique(codes).tolist():
+            places = np.flatnonzero(codes == code)
+            for place, found in zip(
+                places.tolist(), self._explain_code(pod, cycle, rows[places], code), strict=True
+            ):
+                result[place] = found
+        return [found for found in result if found is not None]
+
+    def _explain_code(
+        self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp], code: int
+    ) -> list[Explanation]:
+        """Return why rows were rejected that all have the same code."""
+        _, bound = self._rules[(code - 1) // 2]
+        if code % 2 and bound is None:
+            return [self._explain_one(pod, cycle, int(rows[0]), code)] * len(rows)
+        unit = bound if code % 2 else self._filter
+        assert unit is not None, "a filter rejected the rows"
+        return each(
+            self._table,
+            unit.unit.reads,
+            rows,
+            lambda row: self._explain_one(pod, cycle, row, code),
+        )
 
     def _explain_one(self, pod: PodInfo, cycle: Cycle, row: int, code: int) -> Explanation:
         number = (code - 1) // 2

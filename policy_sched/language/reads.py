@@ -27,6 +27,8 @@ _STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
 _DYNAMIC: Final = frozenset(
     {"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"}
 )
+#: Kinds of ops that take more of a node than a column: its object, or its number.
+_BESIDE_COLUMNS: Final = frozenset({"row", "affinity", "preference"})
 #: What of an attempt changes without any change of a node: the time, and how many wait.
 _MOVING: Final = frozenset({"now", "pod_group"})
 
@@ -60,6 +62,8 @@ class Reads:
     scope: Scope = Scope.STATIC
     clock: bool = False
     """Whether the time, or the attempt, is read."""
+    columns_only: bool = True
+    """Whether all that is read of nodes are columns of the node table."""
 
     def __or__(self, other: Reads) -> Reads:
         """Return what either reads."""
@@ -68,6 +72,7 @@ class Reads:
             self.node | other.node,
             max(self.scope, other.scope),
             self.clock or other.clock,
+            self.columns_only and other.columns_only,
         )
 
 
@@ -75,7 +80,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
     """Return what the ops that ``roots`` need read."""
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
-    scope, clock = Scope.STATIC, False
+    scope, clock, columns_only = Scope.STATIC, False, True
     todo, seen = list(roots), set()
     while todo:
         op = todo.pop()
@@ -88,6 +93,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             todo.extend(op.args[1:])
             continue
         todo.extend(op.args)
+        columns_only = columns_only and op.kind not in _BESIDE_COLUMNS
         found = _read_of_pod(op)
         if found:
             pod.add(found)
@@ -98,7 +104,13 @@ def find_reads(roots: Iterable[Op]) -> Reads:
         if op.kind == "ctx" or (op.kind == "of_ctx" and op.data in _MOVING):
             scope = Scope.VOLATILE
             clock = clock or op.data != "pod_group"
-    return Reads(frozenset(pod), frozenset(node), scope, clock)
+    return Reads(frozenset(pod), frozenset(node), scope, clock, columns_only)
+
+
+def field_of_column(key: tuple[str, ...]) -> str:
+    """Return the node's field that a column of the node table stands for."""
+    family = key[0] if key[0] != "field" else key[1]
+    return _FAMILIES.get(family, family)
 
 
 def _keyed_read(op: Op) -> tuple[str, ...] | None:
@@ -127,8 +139,7 @@ def _read_of_node(op: Op) -> str | None:
     match op.kind:
         case "column":
             assert isinstance(op.data, tuple)
-            family = op.data[0] if op.data[0] != "field" else op.data[1]
-            return _FAMILIES.get(family, family)
+            return field_of_column(op.data)
         case "column_of" | "fits":
             return _FAMILIES.get(str(op.data), str(op.data))
         case "affinity" | "preference":
