@@ -15,14 +15,11 @@ from typing import Final
 from policy_sched.client.embedded.api_error import Expired
 from policy_sched.client.embedded.selection import Match
 from policy_sched.client.embedded.stored import Stored
-from policy_sched.model.expansion import Plain
 from policy_sched.model.kinds import Kind
 
 ADDED: Final = "ADDED"
 UPDATED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
-BOOKMARK: Final = "BOOKMARK"
-INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +33,6 @@ class Change:
     version: int
     new: Stored
     old: Stored | None = None
-
-    def event(self) -> Plain:
-        """Return the line of a watch stream."""
-        return {"type": self.type, "object": self.new.data}
 
 
 class History:
@@ -140,14 +133,3 @@ class Watch:
                 yield seen
         if changes:
             self.version = changes[-1].version
-
-    def bookmark(self, *, initial_end: bool = False) -> Plain:
-        """Return the line of a watch stream that says how far the watch is."""
-        version, kind = self._filter.kind or ("v1", "")
-        meta: Plain = {"resourceVersion": str(self.version)}
-        if initial_end:
-            meta["annotations"] = {INITIAL_END: "true"}
-        object_: Plain = {"kind": kind, "apiVersion": version, "metadata": meta}
-        if kind == "Pod":
-            object_ |= {"spec": {"containers": None}, "status": {}}
-        return {"type": BOOKMARK, "object": object_}

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.quantity import units
+from policy_sched.model.quantity import Amount, units
+from policy_sched.model.records import HostPort
 from policy_sched.model.requests import is_scalar_resource
 from policy_sched.model.selectors import equality_selector, required_matches
 
@@ -26,21 +28,48 @@ class Rejection:
     message: str
 
 
-def rejection(pod: PodInfo, node: Node, others: Iterable[PodInfo]) -> Rejection | None:
+class Usage:
+    """What the pods on a node take."""
+
+    def __init__(self, pods: Iterable[PodInfo] = ()) -> None:
+        self.pods = 0
+        self.amounts: dict[str, int] = {}
+        self.ports: Counter[HostPort] = Counter()
+        for pod in pods:
+            self.add(pod)
+
+    def add(self, pod: PodInfo) -> None:
+        """Take a pod in."""
+        self.pods += 1
+        self.ports.update(pod.host_ports)
+        for name, amount in pod.requests.items():
+            self.amounts[name] = self.amounts.get(name, 0) + amount
+
+    def remove(self, pod: PodInfo) -> None:
+        """Let a pod go that was taken in."""
+        self.pods -= 1
+        for name, amount in pod.requests.items():
+            self.amounts[name] -= amount
+        for port in pod.host_ports:
+            self.ports[port] -= 1
+            if not self.ports[port]:
+                del self.ports[port]
+
+
+def rejection(pod: PodInfo, node: Node, usage: Usage) -> Rejection | None:
     """Return why a node cannot take a pod beside those that are there, None if it can."""
-    return next(_rejections(pod, node, tuple(others)), None)
+    return next(_rejections(pod, node, usage), None)
 
 
-def _rejections(pod: PodInfo, node: Node, others: tuple[PodInfo, ...]) -> Iterator[Rejection]:
-    yield from _insufficient(pod, node, others)
+def _rejections(pod: PodInfo, node: Node, usage: Usage) -> Iterator[Rejection]:
+    yield from _insufficient(pod, node, usage)
     labels = node.metadata.labels
-    if not (
+    if (pod.node_selector or pod.node_affinity is not None) and not (
         equality_selector(pod.node_selector).matches(labels)
         and required_matches(pod.node_affinity, labels, node.metadata.name)
     ):
         yield _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-    taken = [port for other in others for port in other.host_ports]
-    if any(port.conflicts(other) for port in pod.host_ports for other in taken):
+    if any(port.conflicts(other) for port in pod.host_ports for other in usage.ports):
         why = "node(s) didn't have free ports for the requested pod ports"
         yield _failed("NodePorts", why)
     for taint in node.spec.taints:
@@ -50,19 +79,21 @@ def _rejections(pod: PodInfo, node: Node, others: tuple[PodInfo, ...]) -> Iterat
             yield _failed("TaintToleration", why)
 
 
-def _insufficient(pod: PodInfo, node: Node, others: tuple[PodInfo, ...]) -> Iterator[Rejection]:
-    allocatable = {name: units(name, amount) for name, amount in node.status.allocatable.items()}
-    yield from _short("pods", 1, len(others), allocatable)
-    for name in (*_BUILT_IN, *sorted(pod.requests.keys() - set(_BUILT_IN))):
+def _insufficient(pod: PodInfo, node: Node, usage: Usage) -> Iterator[Rejection]:
+    allocatable = node.status.allocatable
+    yield from _short("pods", 1, usage.pods, allocatable)
+    extended = sorted(pod.requests.keys() - set(_BUILT_IN))
+    for name in (*_BUILT_IN, *extended):
         asked = pod.requests.get(name, 0)
         unknown = is_scalar_resource(name) and name not in allocatable
         if asked and not unknown:  # what the node does not know of is somebody else's to give
-            used = sum(other.requests.get(name, 0) for other in others)
-            yield from _short(name, asked, used, allocatable)
+            yield from _short(name, asked, usage.amounts.get(name, 0), allocatable)
 
 
-def _short(name: str, asked: int, used: int, allocatable: dict[str, int]) -> Iterator[Rejection]:
-    capacity = allocatable.get(name, 0)
+def _short(
+    name: str, asked: int, used: int, allocatable: Mapping[str, Amount]
+) -> Iterator[Rejection]:
+    capacity = units(name, allocatable.get(name, 0))
     if asked > capacity - used:
         numbers = f"requested: {asked}, used: {used}, capacity: {capacity}"
         message = f"Node didn't have enough resource: {name}, {numbers}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from policy_sched.client.embedded import pod_status
 from policy_sched.client.embedded.deletion import ENDED, DeleteOptions
 from policy_sched.client.embedded.history import DELETED, Change
-from policy_sched.client.embedded.kubelet_admission import rejection
+from policy_sched.client.embedded.kubelet_admission import Usage, rejection
 from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored
@@ -56,10 +56,23 @@ class _Guest:
 
 @dataclass(slots=True)
 class _Place:
-    """A node, None while it is not there, and its guests by uid."""
+    """A node, None while it is not there, its guests by uid, and what those take that it let in."""
 
     node: Node | None = None
     guests: dict[str, _Guest] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+
+    def take(self, guest: _Guest) -> None:
+        """Let a guest in, if it is not."""
+        if not guest.taken:
+            guest.taken = True
+            self.usage.add(guest.info)
+
+    def release(self, guest: _Guest) -> None:
+        """A guest takes nothing any more."""
+        if guest.taken:
+            guest.taken = False
+            self.usage.remove(guest.info)
 
 
 _Then = Callable[["Kubelets", _Guest, Stored], None]
@@ -112,7 +125,7 @@ class Kubelets:
         place.node = None if change.type == DELETED else typed
         if place.node is None:
             for uid, guest in place.guests.items():
-                guest.taken = False
+                place.release(guest)
                 self._wait(uid)
             if not place.guests:
                 del self._places[name]
@@ -144,6 +157,7 @@ class Kubelets:
         guest = self._guests.pop(uid, None)
         if guest is not None:
             place = self._places[guest.node]
+            place.release(guest)
             del place.guests[uid]
             if place.node is None and not place.guests:
                 del self._places[guest.node]
@@ -162,9 +176,9 @@ class Kubelets:
             return
         phase, now = pod.status.phase, self._store.now()
         if phase in ENDED:
-            guest.taken = False
+            place.release(guest)
         elif phase == "Running":
-            guest.taken = True
+            place.take(guest)
             if guest.started is None:
                 guest.started = nanoseconds(pod.status.start_time) or now
         if stored.deleting:
@@ -176,11 +190,10 @@ class Kubelets:
             if duration is not None and guest.started is not None:
                 self._then(guest, Kubelets._succeed, guest.started + duration)
         elif not guest.taken:
-            others = (other.info for other in place.guests.values() if other.taken)
-            if rejection(guest.info, place.node, others) is not None:
+            if rejection(guest.info, place.node, place.usage) is not None:
                 self._then(guest, Kubelets._reject, now)
             else:
-                guest.taken = True
+                place.take(guest)
                 self._then(guest, Kubelets._start, now + self.times.start)
 
     def _plan_leaving(self, guest: _Guest, stored: Stored) -> None:
@@ -219,10 +232,9 @@ class Kubelets:
         self._write(stored, data, pod_status.succeeded(data, self._store.now()))
 
     def _reject(self, guest: _Guest, stored: Stored) -> None:
-        node = self._places[guest.node].node
-        others = self._places[guest.node].guests.values()
-        assert node is not None
-        why = rejection(guest.info, node, (other.info for other in others if other.taken))
+        place = self._places[guest.node]
+        assert place.node is not None
+        why = rejection(guest.info, place.node, place.usage)
         if why is None:
             self._plan(guest, stored)
             return
@@ -230,7 +242,7 @@ class Kubelets:
         self._write(stored, data, pod_status.rejected(data, why.reason, why.message, now))
 
     def _leave(self, guest: _Guest, stored: Stored) -> None:
-        guest.taken = False
+        self._places[guest.node].release(guest)
         self._store.delete(guest.key, DeleteOptions(grace_seconds=0, uid=stored.uid))
 
     def _write(self, stored: Stored, data: Plain, status: Plain) -> None:

@@ -59,7 +59,7 @@ from policy_sched.model.expansion import Plain, suffix
 from policy_sched.model.kinds import Kind
 from policy_sched.model.priority import PriorityClass
 
-HISTORY: Final = 100_000
+HISTORY: Final = 20_000
 """Changes that are remembered for watches, unless another number is asked for."""
 STATUS: Final = "status"
 _UIDS: Final = uuid.UUID("6f1d3a2e-5b1c-5d0e-9a51-0b7d0c9c1d11")

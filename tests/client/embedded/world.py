@@ -7,7 +7,7 @@ from typing import Any
 from policy_sched.client.embedded.client import EmbeddedClient
 from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.deletion import ENDED
-from policy_sched.client.embedded.kubelet_admission import rejection
+from policy_sched.client.embedded.kubelet_admission import Usage, rejection
 from policy_sched.client.embedded.kubelets import KubeletTimes
 from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.embedded.store import Key
@@ -110,7 +110,7 @@ class World:
             ]
             assert isinstance(found.typed, Node)
             info = PodInfo.of(waiting)
-            if rejection(info, found.typed, guests) is None:
+            if rejection(info, found.typed, Usage(guests)) is None:
                 self.client.bind(info, found.name, lambda error: None)
                 return True
         return False
