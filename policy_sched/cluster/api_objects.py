@@ -2,7 +2,8 @@
 
 Theory of operation: plugins look objects up when they decide, so there is no copy to keep in
 step. A change raises ``version`` and is noted in the journal as one that every row shares: no
-answer that was kept before it is used again.
+answer that was kept before it is used again. Disruption budgets change with every eviction and
+say nothing of where a pod may run: they are not in the journal.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar, cast
 
 from policy_sched.cluster.journal import STRUCTURE, Journal
+from policy_sched.model.disruption import PodDisruptionBudget
 from policy_sched.model.kinds import CLUSTER_SCOPED
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.namespace import Namespace
@@ -21,6 +23,8 @@ T = TypeVar("T", bound=ApiObject)
 
 #: Kinds that the cache holds; they are passed over here.
 _CACHED: Final = (Node, Pod, Namespace)
+#: Kinds that no filter or score may read.
+_OF_NO_ROW: Final = (PodDisruptionBudget,)
 
 
 class ApiObjects:
@@ -62,7 +66,7 @@ class ApiObjects:
     def _changed(self, kind: type[ApiObject]) -> None:
         self._lists.pop(kind, None)
         self.version += 1
-        if self._journal is not None:
+        if self._journal is not None and kind not in _OF_NO_ROW:
             self._journal.append(0, STRUCTURE)
 
 

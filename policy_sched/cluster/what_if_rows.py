@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.column import Column
 from policy_sched.model.pod_info import PodInfo
+
+#: From this share of all rows on it is cheaper to write all of them.
+DENSE: Final = 0.1
 
 Places: TypeAlias = NDArray[np.intp] | None
 """Places in the list of rows, shape (k,), or None for all of them."""
@@ -48,7 +51,7 @@ class WhatIfRows:
         self._place_of: dict[int, int] = {}
 
     def __enter__(self) -> Self:
-        kept = [column for column, _, _ in self._columns]
+        kept = [column for column, _ in self._columns]
         if self._port_steps:
             kept.append(self._nodes.usage.used_ports)
         self._saved = [(column, column.values[self.rows]) for column in kept]
@@ -68,8 +71,8 @@ class WhatIfRows:
 
     def remove_all(self) -> None:
         """Take every pod of the block off its node."""
-        for column, amounts, sign in self._columns:
-            column.values[self._where] -= sign * amounts.sum(axis=0)
+        for column, amounts in self._columns:
+            column.values[self._where] -= amounts.sum(axis=0)
         for step, places in self._port_steps.items():
             self._count_ports(step, places, -1)
         self._here[:] = False
@@ -84,15 +87,22 @@ class WhatIfRows:
         self._shift(step, places, -1)
 
     def _shift(self, step: int, places: Places, sign: int) -> None:
+        here = self.pods[step] >= 0 if sign > 0 else np.zeros(self.rows.size, np.bool_)
         if places is None:
-            for column, amounts, direction in self._columns:
-                column.values[self._where] += (sign * direction) * amounts[step]
-            self._here[step] = (self.pods[step] >= 0) & (sign > 0)
+            for column, amounts in self._columns:
+                column.values[self._where] += amounts[step] * sign
+            self._here[step] = here
+        elif self.whole and places.size >= DENSE * self.rows.size:
+            times = np.zeros(self.rows.size, np.int64)
+            times[places] = sign
+            for column, amounts in self._columns:
+                column.values[self._where] += amounts[step] * times
+            self._here[step, places] = here[places]
         else:
             rows = self.rows[places]
-            for column, amounts, direction in self._columns:
-                column.values[rows] += (sign * direction) * amounts[step, places]
-            self._here[step, places] = (self.pods[step, places] >= 0) & (sign > 0)
+            for column, amounts in self._columns:
+                column.values[rows] += amounts[step, places] * sign
+            self._here[step, places] = here[places]
         if step in self._port_steps:
             holders = self._port_steps[step]
             self._count_ports(
@@ -100,19 +110,19 @@ class WhatIfRows:
             )
         self._nodes.forget_totals()
 
-    def _dynamic_columns(self) -> list[tuple[Column, NDArray[np.int64], int]]:
-        """Return the columns that these pods count in, their amounts and the sign they add."""
+    def _dynamic_columns(self) -> list[tuple[Column, NDArray[np.int64]]]:
+        """Return the columns that these pods count in, and what each of them adds there."""
         usage = self._nodes.usage
-        found: list[tuple[Column, NDArray[np.int64], int]] = []
+        found: list[tuple[Column, NDArray[np.int64]]] = []
         for resource, (requested, free, _) in usage.amounts.items():
             amounts = self._amounts(("request", resource))
             if amounts is not None:
-                found += [(requested, amounts, 1), (free, amounts, -1)]
+                found += [(requested, amounts), (free, -amounts)]
         for resource, column in usage.non_zero.items():
             amounts = self._amounts(("nonZeroAdded", resource))
             if amounts is not None:
-                found.append((column, amounts, 1))
-        found.append((usage.pod_count, (self.pods >= 0).astype(np.int64), 1))
+                found.append((column, amounts))
+        found.append((usage.pod_count, (self.pods >= 0).astype(np.int64)))
         return found
 
     def _amounts(self, key: tuple[str, str]) -> NDArray[np.int64] | None:

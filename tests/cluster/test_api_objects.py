@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.journal import STRUCTURE, Journal
+from policy_sched.model.disruption import PodDisruptionBudget
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.storage import PersistentVolume
 from policy_sched.model.workloads import ReplicaSet, Service
@@ -48,3 +49,15 @@ def test_every_change_is_noted() -> None:
     assert objects.version > version
     assert changes is not None
     assert changes.kind == STRUCTURE
+
+
+def test_disruption_budgets_change_no_answer_about_nodes() -> None:
+    """Who reads budgets looks at the version; what is kept of nodes stays."""
+    journal = Journal()
+    objects = ApiObjects([], journal)
+    version, seen = objects.version, journal.version
+    budget = PodDisruptionBudget(kind="PodDisruptionBudget", metadata=ObjectMeta(name="a"))
+    objects.put(budget)
+    objects.remove(budget)
+    assert objects.version == version + 2
+    assert journal.version == seen

@@ -100,9 +100,13 @@ class Twins:
             self.nominate(name, rng.choice(kinds), f"n{rng.randrange(NODES + 1)}")
         elif chance < 0.8 and self.nominated:
             self.clear(rng.choice(list(self.nominated)))
-        elif chance < 0.97 and self.running:
+        elif chance < 0.96 and self.running:
             self.remove(rng.choice(self.running))
-        elif chance > 0.97:
+        elif chance > 0.98:
+            for scheduler in self.both:
+                budget = OracleBudget("b", len(self.running) % 3)
+                scheduler.handle.objects.put(budget_of(budget, 0))
+        elif chance > 0.96:
             self.change_node(f"n{rng.randrange(NODES)}", rng.choice(["3", "4"]))
 
     def change_node(self, name: str, cpu: str) -> None:
