@@ -28,6 +28,10 @@ Percentage: TypeAlias = int | Literal["adaptive"]
 """How many of all nodes are enough, in percent; 0 and 100: all. Adaptive: fewer where many are."""
 
 
+Implementations: TypeAlias = Mapping[str, Callable[..., object]]
+"""What one plugin implements: by hook, a function of all its arguments."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hook:
     """One plugin's implementation of one extension point."""
@@ -99,8 +103,13 @@ def plugin_manager(plugins: Mapping[str, object]) -> pluggy.PluginManager:
 
 def points_of(plugin: object) -> frozenset[str]:
     """Return the hooks that a plugin object implements, whatever a profile enables of them."""
-    manager = plugin_manager({"plugin": plugin})
-    return frozenset(point for point in POINTS if getattr(manager.hook, point).get_hookimpls())
+    return frozenset(implementations(plugin, "plugin"))
+
+
+def implementations(plugin: object, name: str) -> Implementations:
+    """Return what a plugin object implements. Raises PluginError if it does not fit the hooks."""
+    found = _read_out(plugin_manager({name: plugin}))
+    return {point: functions[name] for point, functions in found.items() if functions}
 
 
 def freeze(
@@ -112,19 +121,52 @@ def freeze(
     generation: int = 0,
     content_hash: str = "",
 ) -> Pipeline:
-    """Read a manager out into a Pipeline.
+    """Read a manager out into a Pipeline; see `freeze_implementations`."""
+    found = _read_out(manager)
+    names = {name for functions in found.values() for name in functions}
+    return freeze_implementations(
+        scheduler_name,
+        {
+            name: {point: found[point][name] for point in POINTS if name in found[point]}
+            for name in names
+        },
+        order,
+        percentage_of_nodes_to_score=percentage_of_nodes_to_score,
+        generation=generation,
+        content_hash=content_hash,
+    )
 
-    ``order``: the field of a profile's ``plugins`` (``preFilter``) to the names and weights of
-    the enabled plugins, in order. A name without an implementation of that point is an error
-    of the caller: the profile is checked before.
-    """
-    found: dict[str, dict[str, Callable[..., object]]] = {
+
+def _read_out(manager: pluggy.PluginManager) -> dict[str, dict[str, Callable[..., object]]]:
+    """Return the implementations that a manager knows: by point, then by plugin."""
+    return {
         point: {
             impl.plugin_name: _full_arguments(impl)
             for impl in getattr(manager.hook, point).get_hookimpls()
         }
         for point in POINTS
     }
+
+
+def freeze_implementations(
+    scheduler_name: str,
+    plugins: Mapping[str, Implementations],
+    order: Mapping[str, Iterable[tuple[str, int]]],
+    *,
+    percentage_of_nodes_to_score: Percentage = 0,
+    generation: int = 0,
+    content_hash: str = "",
+) -> Pipeline:
+    """Make a Pipeline of what plugins implement, by their names.
+
+    ``order``: the field of a profile's ``plugins`` (``preFilter``) to the names and weights of
+    the enabled plugins, in order. A name without an implementation of that point is an error
+    of the caller: the profile is checked before.
+    """
+    found: dict[str, dict[str, Callable[..., object]]] = {point: {} for point in POINTS}
+    for name, functions in plugins.items():
+        for point, function in functions.items():
+            found[point][name] = function
     hooks: dict[str, tuple[Hook, ...]] = {}
     for field, names in order.items():
         point = CONFIGURED[field]

@@ -52,7 +52,8 @@ def factories() -> Mapping[str, Factory]:
     return found
 
 
-def plugin_points() -> dict[str, frozenset[str]]:
+@cache
+def plugin_points() -> Mapping[str, frozenset[str]]:
     """Return the points of every Python plugin, as fields of a profile's ``plugins``."""
     fields = {hook: field for field, hook in CONFIGURED.items()}
     return {

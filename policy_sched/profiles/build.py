@@ -8,7 +8,7 @@ from functools import partial
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager
+from policy_sched.framework.pipeline import Pipeline, freeze_implementations
 from policy_sched.framework.points import CONFIGURED
 from policy_sched.language.program import CompiledPolicy
 from policy_sched.plugins.registry import factories, plugin_points
@@ -99,13 +99,13 @@ def build_pipeline(
         field: [
             (name, weight or 1)
             for name, weight in plan.points[field]
-            if name in found and hook in found[name][1]
+            if hook in found.get(name, ())
         ]
         for field, hook in CONFIGURED.items()
     }
-    return freeze(
+    return freeze_implementations(
         profile,
-        plugin_manager({name: plugin for name, (plugin, _) in found.items()}),
+        found,
         order,
         percentage_of_nodes_to_score=plan.percentage_of_nodes_to_score,
         generation=generation,

@@ -77,7 +77,7 @@ def changes_between(old: Sequence[CompiledPlan], new: Sequence[CompiledPlan]) ->
     if [n for n in before if n in after] != [n for n in after if n in before]:
         # The first profile's queue sort is everybody's.
         changed = both
-    pairs = {name: (before[name].plan, after[name].plan) for name in changed}
+    pairs = {name: (before[name], after[name]) for name in changed}
     void = {name: _void(*pair) for name, pair in pairs.items()}
     return Changes(
         added=tuple(sorted(after.keys() - before.keys())),
@@ -86,7 +86,7 @@ def changes_between(old: Sequence[CompiledPlan], new: Sequence[CompiledPlan]) ->
         policies=_policies(before.values(), after.values()),
         filters=_differing(pairs, REJECTING),
         gates=_differing(pairs, GATING),
-        queue_sort=_queue_sort(old) != _queue_sort(new),
+        queue_sort=_queue_sort(old[0], new[0]),
         void={name: names for name, names in void.items() if names is None or names},
     )
 
@@ -101,53 +101,82 @@ def restarts_between(
     )
 
 
-def _void(old: ProfilePlan, new: ProfilePlan) -> frozenset[str] | None:
-    if old.extenders != new.extenders or _of(old, ("postFilter",)) != _of(new, ("postFilter",)):
+def _void(old: CompiledPlan, new: CompiledPlan) -> frozenset[str] | None:
+    if old.plan.extenders != new.plan.extenders or _differ(old, new, ("postFilter",)):
         return None
-    after = _of(new, REJECTING)
-    return frozenset(name for name, says in _of(old, REJECTING).items() if after.get(name) != says)
+    gone = _names(old, REJECTING) - _names(new, REJECTING)
+    return gone | {n for n in _names(old, REJECTING) if n not in gone and not _same(old, new, n)}
 
 
 def _differing(
-    pairs: Mapping[str, tuple[ProfilePlan, ProfilePlan]], points: Iterable[str]
+    pairs: Mapping[str, tuple[CompiledPlan, CompiledPlan]], points: Iterable[str]
 ) -> tuple[str, ...]:
     """Return the profiles whose plugins say something else at the points."""
-    return tuple(name for name, (old, new) in pairs.items() if _of(old, points) != _of(new, points))
+    return tuple(name for name, (old, new) in pairs.items() if _differ(old, new, points))
 
 
-def _of(plan: ProfilePlan, points: Iterable[str]) -> dict[str, str]:
-    """Return the plugins at the points with a hash of what they say there, scores left out."""
-    found: dict[str, str] = {}
-    for point in points:
-        for name, _ in plan.points.get(point, ()):
-            if name not in found:
-                found[name] = content_hash(_words(plan, name))
-    return found
+def _differ(old: CompiledPlan, new: CompiledPlan, points: Iterable[str]) -> bool:
+    names = _names(old, points)
+    return names != _names(new, points) or not all(_same(old, new, name) for name in names)
 
 
-def _words(plan: ProfilePlan, name: str) -> object:
+def _names(ready: CompiledPlan, points: Iterable[str]) -> frozenset[str]:
+    """Return the plugins at the points."""
+    found = ready.plan.points
+    return frozenset(name for point in points for name, _ in found.get(point, ()))
+
+
+def _same(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
+    """Does a plugin of both say the same, scores left out?"""
+    if _is(old, new, name):
+        return True
+    return content_hash(_rejecting(old.plan, name)) == content_hash(_rejecting(new.plan, name))
+
+
+def _is(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
+    """Is the plugin one policy? One form of a policy is compiled once, and hashed once."""
+    before = old.policies.get(name)
+    return before is not None and before is new.policies.get(name)
+
+
+def _rejecting(plan: ProfilePlan, name: str) -> object:
     source = plan.policies.get(name)
     if source is None:
         return plan.args.get(name, {})
     return replace(source, score=None, queue_sort=())
 
 
-def _queue_sort(plans: Sequence[CompiledPlan]) -> str:
-    """Return a hash of what orders the queue: the first profile's plugin."""
-    plan = plans[0].plan
-    names = [name for name, _ in plan.points.get("queueSort", ())]
-    return content_hash([[name, plan.policies.get(name), plan.args.get(name)] for name in names])
+def _queue_sort(old: CompiledPlan, new: CompiledPlan) -> bool:
+    """Is the queue ordered by something else? The first profile's plugin orders it."""
+    names, after = _names(old, ("queueSort",)), _names(new, ("queueSort",))
+    if names != after:
+        return True
+    hashes = (
+        [content_hash([one.plan.policies.get(n), one.plan.args.get(n)]) for one in (old, new)]
+        for n in names
+        if not _is(old, new, n)
+    )
+    return any(before != now for before, now in hashes)
 
 
 def _policies(old: Iterable[CompiledPlan], new: Iterable[CompiledPlan]) -> tuple[str, ...]:
+    """Return the names of the policies that came, went or say something else."""
     before, after = _sources(old), _sources(new)
-    names = sorted({name for name, _ in before ^ after})
-    return tuple(names)
+    left, right = (
+        {
+            (name, content_hash(found[name, form]))
+            for name, form in found
+            if (name, form) not in other
+        }
+        for found, other in ((before, after), (after, before))
+    )
+    return tuple(sorted({name for name, _ in left ^ right}))
 
 
-def _sources(plans: Iterable[CompiledPlan]) -> set[tuple[str, str]]:
-    found: dict[int, tuple[PolicySource, str]] = {}
-    for ready in plans:
-        for name, source in ready.plan.policies.items():
-            found[id(source)] = (source, name)
-    return {(name, content_hash(source)) for source, name in found.values()}
+def _sources(plans: Iterable[CompiledPlan]) -> dict[tuple[str, int], PolicySource]:
+    """Return the policies of all profiles, by name and compiled form."""
+    return {
+        (name, id(policy)): ready.plan.policies[name]
+        for ready in plans
+        for name, policy in ready.policies.items()
+    }

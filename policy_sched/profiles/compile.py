@@ -20,6 +20,7 @@ from policy_sched.language.sources import PolicySource
 #: Forms that are kept; far more than the policies of a process.
 LIMIT: Final = 512
 
+_COMPARED: Final[dict[type, tuple[str, ...]]] = {}
 _KEPT: OrderedDict[str, CompiledPolicy] = OrderedDict()
 
 
@@ -59,10 +60,11 @@ def content_hash(value: object) -> str:
 
 
 def _canonical(value: object) -> str:
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = (
-            f"{f.name}={_canonical(getattr(value, f.name))}" for f in fields(value) if f.compare
-        )
+    if isinstance(value, str | int | float | None):
+        return f"{type(value).__name__}:{value!r}"
+    compared = _compared(type(value))
+    if compared:
+        parts = [f"{name}={_canonical(getattr(value, name))}" for name in compared]
         return f"{type(value).__name__}({','.join(parts)})"
     if isinstance(value, dict):
         return "{" + ",".join(f"{k!r}:{_canonical(v)}" for k, v in value.items()) + "}"
@@ -71,3 +73,12 @@ def _canonical(value: object) -> str:
     if isinstance(value, set | frozenset):
         return "{" + ",".join(sorted(_canonical(item) for item in value)) + "}"
     return f"{type(value).__name__}:{value!r}"
+
+
+def _compared(kind: type) -> tuple[str, ...]:
+    """Return the fields by which objects of a dataclass are compared; none of other types."""
+    known = _COMPARED.get(kind)
+    if known is None:
+        found = fields(kind) if is_dataclass(kind) else ()
+        known = _COMPARED[kind] = tuple(field.name for field in found if field.compare)
+    return known

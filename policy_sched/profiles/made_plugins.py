@@ -9,33 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from policy_sched.framework.pipeline import points_of
+from policy_sched.framework.pipeline import Implementations, implementations
 
 Key: TypeAlias = tuple[str, str, object]
 """Profile, plugin, and what it says: a compiled policy, or a hash of arguments."""
 
 
 class MadePlugins:
-    """Plugin objects with their hooks' names, by what they were made of.
+    """What plugins implement, by what they were made of.
 
     A build begins, takes plugins by `get` and whole profiles by `keep`; once its result is in
     force, `settle` drops what the build did not ask for.
     """
 
     def __init__(self) -> None:
-        self._made: dict[Key, tuple[object, frozenset[str]]] = {}
+        self._made: dict[Key, Implementations] = {}
         self._used: set[Key] = set()
 
     def begin(self) -> None:
         """Forget what an earlier build has asked for."""
         self._used.clear()
 
-    def get(self, key: Key, make: Callable[[], object]) -> tuple[object, frozenset[str]]:
-        """Return the plugin of that key and the points that it implements; made if need be."""
+    def get(self, key: Key, make: Callable[[], object]) -> Implementations:
+        """Return what the plugin of that key implements; the plugin is made if need be.
+
+        Raises PolicyError or PluginError if it refuses its arguments or does not fit the hooks.
+        """
         found = self._made.get(key)
         if found is None:
-            plugin = make()
-            found = self._made[key] = (plugin, points_of(plugin))
+            found = self._made[key] = implementations(make(), key[1])
         self._used.add(key)
         return found
 
