@@ -103,7 +103,7 @@ def _sections() -> Iterator[str]:
 
 def _section_row(section: Section) -> tuple[str, str, str]:
     seen = sorted(section.visible - {"params", "variables"})
-    return _code(section.name), section.expected, " ".join(map(_code, seen))
+    return _code(section.name), section.expected, " ".join(map(_code, seen)) or "nothing else"
 
 
 def _variables() -> Iterator[str]:

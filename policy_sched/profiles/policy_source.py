@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -24,7 +23,6 @@ from policy_sched.language.sources import (
     VariableSource,
 )
 from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
-from policy_sched.profiles.model_types import DURATION_PATTERN
 from policy_sched.profiles.models_life_cycle import (
     BindRule,
     EventRule,
@@ -42,6 +40,7 @@ from policy_sched.profiles.models_preemption import Preemption, SortKey
 from policy_sched.profiles.params import merge_params
 from policy_sched.profiles.problems import Path, Problem, path_text
 from policy_sched.profiles.resources import default_policies
+from policy_sched.profiles.rule_texts import bare_duration
 from policy_sched.source import Marked
 
 #: The shipped policy that says what a preemption section leaves open.
@@ -228,8 +227,8 @@ def _default_preemption() -> _Texts:
 
 def as_duration(text: Text) -> Text:
     """Return a bare duration such as ``90s`` as the rule that it stands for; a rule as it is."""
-    bare = text.text.strip()
-    if not re.fullmatch(DURATION_PATTERN, bare):
+    bare = bare_duration(text.text)
+    if not bare:
         return text
     before = 'duration("'
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from yaml.nodes import ScalarNode
 
 from policy_sched.language.comments import comments
+from policy_sched.profiles.model_types import DURATION_PATTERN
 from policy_sched.profiles.problems import Path, Problem
 from policy_sched.source import Marked
 
@@ -30,6 +32,13 @@ _RULE_KEYS: Final = frozenset(
         "every",
     }
 )
+_DURATION_KEYS: Final = frozenset({"timeout", "every"})
+
+
+def bare_duration(text: str) -> str:
+    """Return the duration that a text such as ``90s`` is instead of a rule; "" if it is a rule."""
+    bare = text.strip()
+    return bare if re.fullmatch(DURATION_PATTERN, bare) else ""
 
 
 def with_rule_texts(value: Any, marked: Marked, rules: list[Path], path: Path = ()) -> Any:
@@ -51,6 +60,8 @@ def with_rule_texts(value: Any, marked: Marked, rules: list[Path], path: Path = 
 def _entry(key: str, item: Any, marked: Marked, rules: list[Path], path: Path) -> Any:
     """Return the text of a rule; anything else as it is, looked through."""
     rule = key in _RULE_KEYS or (key == "resolvable" and not isinstance(item, bool))
+    if key in _DURATION_KEYS and isinstance(item, str) and bare_duration(item):
+        return item
     if not rule or isinstance(item, dict | list):
         return with_rule_texts(item, marked, rules, path)
     rules.append(path)

@@ -64,6 +64,8 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
     yield from _message(expected, got, rules)
     yield from _answers("postFilter", expected.post_filter, got.post_filter, complete)
     yield from _evictions(expected, got, complete)
+    yield from _answers("reserve", expected.reserve, got.reserve, complete)
+    yield from _answers("permit", expected.permit, got.permit, complete)
 
 
 def _answers(

@@ -10,7 +10,7 @@ from policy_sched.simulate.short_forms import full_name
 
 KEYS: Final = (
     "pod", "preEnqueue", "preFilter", "rejected", "feasible", "scores", "best", "chosen",
-    "message", "postFilter", "preemption",
+    "message", "postFilter", "preemption", "reserve", "permit",
 )  # fmt: skip
 CODES: Final = (
     "Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending",
@@ -55,6 +55,8 @@ def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
         message=text("message"),
         post_filter=answer("postFilter"),
         preemption=_evictions(reader, stated, path),
+        reserve=answer("reserve"),
+        permit=answer("permit"),
     )
 
 

@@ -37,7 +37,10 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One step. ``placed`` False says that the pod fits nowhere; ``chosen`` names a node."""
+    """One step. ``placed`` False says that the pod fits nowhere; ``chosen`` names a node.
+
+    ``reserve`` and ``permit`` are answered about the node on which the pod is assumed.
+    """
 
     pod: str
     pre_enqueue: Answer | None = None
@@ -51,3 +54,5 @@ class Outcome:
     message: str | None = None
     post_filter: Answer | None = None
     preemption: tuple[Eviction, ...] | None = None
+    reserve: Answer | None = None
+    permit: Answer | None = None

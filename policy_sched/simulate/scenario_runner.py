@@ -2,16 +2,20 @@
 
 The decision is looked at whole, before it is enacted: every status and every score. Then the pod
 is assumed and reserved on the node that is expected, so that the steps which follow see the
-cluster that they were written for.
+cluster that they were written for. Permit plugins are asked too, and again at every later step
+about the pods that wait; time stands still, so nobody is late.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluation import Evaluation
-from policy_sched.framework.status import Status
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.status import Code, Status
+from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
@@ -34,13 +38,15 @@ def run_scenario(scenario: Scenario) -> list[StepResult]:
     rules = Rules(complete=scenario.complete)
     results = []
     for pod in scenario.pending:
+        scheduler.handle.groups.seen(PodInfo.of(pod))
+    for pod in scenario.pending:
         observed = Observation(scheduler, pod)
         expected = scenario.expect.get(observed.outcome.pod)
+        observed.assume(expected)
         if expected is not None:
             differences = compare(expected, observed.outcome, rules)
             name = observed.outcome.pod
             results.append(StepResult(scenario.file, scenario.name, name, differences))
-        observed.assume(expected)
         observed.nominate(expected)
     return results
 
@@ -69,7 +75,31 @@ class Observation:
         self._scheduler.cache.assume(self._info, node)
         self._scheduler.handle.nominator.clear(self._info.uid)
         runner = self._scheduler.profiles[self._info.scheduler_name].runner
-        runner.first_rejection("reserve", self._state, self._info, node)
+        status = runner.first_rejection("reserve", self._state, self._info, node)
+        if not status.ok:
+            self.outcome = replace(self.outcome, reserve=_answer(status))
+        elif runner.pipeline.at("permit"):
+            status = self._permit(runner, node)
+        if not (status.ok or status.code is Code.WAIT):
+            runner.everyone("unreserve", self._state, self._info, node)
+            self._scheduler.cache.forget(self._info.uid)
+
+    def _permit(self, runner: Runner, node: str) -> Status:
+        """Ask for permission; a pod that waits is among the handle's waiting pods."""
+        handle = self._scheduler.handle
+        status, waits = runner.permit(self._state, self._info, node)
+        if waits:
+            times = {plugin: result.timeout for plugin, result in waits.items()}
+            again = {plugin: ask for plugin, r in waits.items() if (ask := r.again) is not None}
+            handle.waiting_pods.add(WaitingPod(self._info, node, times, handle.now(), again))
+            plugin, first = next(iter(waits.items()))
+            status = first.status.by(plugin)
+        self.outcome = replace(self.outcome, permit=_answer(status))
+        handle.waiting_pods.ask_again()
+        for waiting in handle.waiting_pods:
+            if waiting.answered:
+                handle.waiting_pods.remove(waiting.pod.uid)
+        return status
 
     def nominate(self, expected: Outcome | None) -> None:
         """Nominate the pod to the only node that is expected, else to the one we found.
