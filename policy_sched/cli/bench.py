@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.render import OK
-from policy_sched.simulate import benchmark, dry_run_benchmark
+from policy_sched.simulate import benchmark, dry_run_benchmark, reload_benchmark
 from policy_sched.simulate.workloads import DRY_RUN, WORKLOADS
 
 Name = Literal[
@@ -32,6 +32,7 @@ Name = Literal[
     "PreemptionAsync",
     "Unschedulable",
     "PreemptionDryRun",
+    "Reload",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
@@ -52,7 +53,8 @@ def bench(
         A workload of scheduler_perf; NodeAffinity and MixedBase are short for
         SchedulingNodeAffinity and MixedSchedulingBasePod. SchedulingDistinct is SchedulingBasic
         with pods of which no two are alike. PreemptionDryRun measures the search for pods to
-        evict, in milliseconds.
+        evict, in milliseconds. Reload runs SchedulingDistinct while policies change and break, a
+        reload for every 20 pods: with 500 pods coming each second, and with all there at once.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -64,6 +66,11 @@ def bench(
         dry_runs = dry_run_benchmark.run_dry_runs(nodes or DRY_RUN.nodes, pods or DRY_RUN.pods)
         found = dry_run_benchmark.document(dry_runs)
         lines = dry_run_benchmark.text_lines(dry_runs)
+    elif name == reload_benchmark.NAME:
+        reloads = reload_benchmark.run_reloads(
+            nodes or reload_benchmark.NODES, pods or reload_benchmark.PODS
+        )
+        found, lines = reload_benchmark.document(reloads), reload_benchmark.text_lines(reloads)
     else:
         workload = WORKLOADS[name]
         result = benchmark.run_benchmark(workload, nodes or workload.nodes, pods or workload.pods)

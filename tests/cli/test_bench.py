@@ -9,6 +9,7 @@ import pytest
 
 from policy_sched.cli.bench import Name
 from policy_sched.cli.main import run
+from policy_sched.simulate import reload_benchmark
 from policy_sched.simulate.workloads import DRY_RUN, UNSCHEDULABLE, WORKLOADS
 
 EVICTED = {"PreemptionBasic": 90, "PreemptionAsync": 3}
@@ -86,4 +87,4 @@ def test_text_says_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_every_workload_can_be_named() -> None:
     """The names that the command line takes are those of the workloads."""
-    assert set(Name.__args__) == {*WORKLOADS, DRY_RUN.name}
+    assert set(Name.__args__) == {*WORKLOADS, DRY_RUN.name, reload_benchmark.NAME}
