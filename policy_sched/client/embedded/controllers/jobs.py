@@ -16,6 +16,7 @@ from policy_sched.client.embedded.controllers.owned_pods import (
     OwnedPods,
     Standing,
     controller_of,
+    moved,
     owner_key,
     pod_of,
     standing,
@@ -55,7 +56,8 @@ class Jobs:
                 self._not_before.pop(new.uid, None)
         elif new.resource.key == POD:
             owner = controller_of(new)
-            if owner is not None and (owner.api_version, owner.kind) == JOB:
+            moves = moved(change) is not None
+            if moves and owner is not None and (owner.api_version, owner.kind) == JOB:
                 key = owner_key(new, owner)
                 self._agenda.add(key)
                 over = standing(pod_of(new)) >= Standing.LEAVING
@@ -163,10 +165,12 @@ class Jobs:
         """Delete the pods that still run."""
         if not active:
             return False
-        for pod in self._owned.of(stored.uid):
-            if standing(pod_of(pod)) <= Standing.READY:
-                self._dismiss(pod)
+        for pod in self._running(stored.uid):
+            self._dismiss(pod)
         return True
+
+    def _running(self, uid: str) -> list[Stored]:
+        return [p for p in self._owned.of(uid) if standing(pod_of(p)) <= Standing.READY]
 
     def _dismiss(self, pod: Stored) -> None:
         """Delete a pod that is not wanted any more; it counts for nothing."""
@@ -181,9 +185,8 @@ class Jobs:
         if deadline is not None:
             self._agenda.at(key, deadline)
         wanted = job_numbers.wanted(spec, status.get("succeeded", 0))
-        running = [p for p in self._owned.of(uid) if standing(pod_of(p)) <= Standing.READY]
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
-            for one in sorted(running, key=lambda one: -one.version)[: active - wanted]:
+            for one in sorted(self._running(uid), key=lambda one: -one.version)[: active - wanted]:
                 self._dismiss(one)
             return True
         missing = wanted - active
@@ -195,7 +198,7 @@ class Jobs:
             return False
         indexes: Sequence[int | None] = [None] * missing
         if job_numbers.indexed(spec):
-            taken = [job_numbers.index_of(pod_of(pod)) for pod in running]
+            taken = [job_numbers.index_of(pod_of(pod)) for pod in self._running(uid)]
             taken += job_numbers.indexes_of(status.get("completedIndexes", ""))
             indexes = job_numbers.open_indexes(spec, taken, missing)
         for index in indexes:

@@ -34,6 +34,15 @@ def standing(pod: Pod) -> Standing:
     return Standing.READY if ready else Standing.PENDING
 
 
+def moved(change: Change) -> tuple[Standing | None, Standing | None] | None:
+    """Return how a pod stood before and stands now, None if that is the same; None: not there."""
+    before = standing(pod_of(change.old)) if change.old is not None else None
+    after = standing(pod_of(change.new)) if change.type != DELETED else None
+    if before == after and change.old is not None and change.old.deleting == change.new.deleting:
+        return None
+    return before, after
+
+
 def controller_of(stored: Stored) -> OwnerReference | None:
     """Return the owner that controls an object."""
     for reference in stored.typed.metadata.owner_references:

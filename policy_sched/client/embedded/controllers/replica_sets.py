@@ -9,6 +9,7 @@ from policy_sched.client.embedded.controllers.owned_pods import (
     OwnedPods,
     Standing,
     controller_of,
+    moved,
     owner_key,
     pod_of,
     standing,
@@ -49,12 +50,12 @@ class ReplicaSets:
         if new.resource.key in _KINDS:
             self._agenda.add(Key(new.resource.key, *new.place))
         elif new.resource.key == POD:
-            owner = controller_of(new)
-            if owner is None or (owner.api_version, owner.kind) not in _KINDS:
+            owner, move = controller_of(new), moved(change)
+            if owner is None or move is None or (owner.api_version, owner.kind) not in _KINDS:
                 return
             key = owner_key(new, owner)
-            ended = standing(pod_of(new)) >= Standing.SUCCEEDED
-            if ended and change.type == UPDATED:
+            ended = (Standing.SUCCEEDED, Standing.FAILED)
+            if move[1] in ended and change.type == UPDATED:
                 self._not_before[key] = self._store.now() + REPLACE_ENDED
             self._agenda.add(key)
 

@@ -8,12 +8,14 @@ when their pods go.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from policy_sched.client.embedded.controllers.agenda import Agenda
 from policy_sched.client.embedded.controllers.owned_pods import (
     OwnedPods,
     Standing,
     controller_of,
+    moved,
     owner_key,
     pod_of,
     standing,
@@ -26,6 +28,8 @@ from policy_sched.client.embedded.stored import Stored
 from policy_sched.model import expansion
 from policy_sched.model.expansion import REVISION_HASH, Plain
 
+_ACTIVE: Final = frozenset({Standing.PENDING, Standing.READY})
+
 
 class StatefulSets:
     """Makes, orders and renews the pods of stateful sets."""
@@ -36,6 +40,8 @@ class StatefulSets:
         self._store = store
         self._owned = owned
         self._agenda = Agenda()
+        self._readiness: dict[Key, None] = {}
+        self._updated: dict[str, int] = {}
 
     def seen(self, change: Change) -> None:
         """Take note of a set that changed, or of one of its pods."""
@@ -43,9 +49,14 @@ class StatefulSets:
         if new.resource.key == STATEFUL_SET:
             self._agenda.add(Key(STATEFUL_SET, *new.place))
         elif new.resource.key == POD:
-            owner = controller_of(new)
-            if owner is not None and (owner.api_version, owner.kind) == STATEFUL_SET:
-                self._agenda.add(owner_key(new, owner))
+            owner, move = controller_of(new), moved(change)
+            if owner is None or move is None or (owner.api_version, owner.kind) != STATEFUL_SET:
+                return
+            key = owner_key(new, owner)
+            if _ACTIVE.issuperset(move):
+                self._readiness[key] = None
+            else:
+                self._agenda.add(key)
 
     def next_wakeup(self) -> int | None:
         """Return when a set is to be looked at again."""
@@ -54,11 +65,33 @@ class StatefulSets:
     def act(self) -> bool:
         """Look at the sets that something happened to."""
         acted = False
-        for key in self._agenda.take(self._store.now()):
+        keys = dict.fromkeys(self._agenda.take(self._store.now()))
+        ready, self._readiness = self._readiness, {}
+        for key in {**keys, **ready}:
             stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is not None and not stored.deleting:
+            if stored is None:
+                continue
+            data = stored.data
+            up_to_date = self._updated.get(stored.uid) == expansion.replicas_of(data)
+            if key not in keys and up_to_date and not _in_order(data):
+                acted = self._report(stored, data) or acted
+            elif not stored.deleting:
                 acted = self._look(key, stored) or acted
         return acted
+
+    def _report(self, stored: Stored, data: Plain) -> bool:
+        """Write the status, from counts and from what the last look found."""
+        uid, updated = stored.uid, self._updated.get(stored.uid, 0)
+        count, ready = len(self._owned.of(uid)), self._owned.count(uid, Standing.READY)
+        status = {
+            "replicas": count,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "currentReplicas": count if updated == count else count - updated,
+            "updatedReplicas": updated,
+            "updateRevision": expansion.revision(stored.name, expansion.template_of(data)),
+        }
+        return report(self._store, stored, status)
 
     def _look(self, key: Key, stored: Stored) -> bool:
         data = stored.data
@@ -72,7 +105,9 @@ class StatefulSets:
         if not acted:
             acted = self._cut(data, pods, names) or self._renew(data, pods, names)
         revision = expansion.revision(stored.name, expansion.template_of(data))
-        return report(self._store, stored, _status(list(pods.values()), revision)) or acted
+        updated = sum(pod.labels.get(REVISION_HASH) == revision for pod in pods.values())
+        self._updated[stored.uid] = updated
+        return self._report(stored, data) or acted
 
     def _fill(self, key: Key, data: Plain, pods: dict[str, Stored], names: dict[str, int]) -> bool:
         """Make the pods that are missing, and end those that failed; in order, if so it is."""
@@ -142,16 +177,3 @@ def _in_order(data: Plain) -> bool:
 def _ordinal(pod: Stored) -> int:
     number = pod.name.rpartition("-")[2]
     return int(number) if number.isdecimal() else -1
-
-
-def _status(pods: Sequence[Stored], revision: str) -> Plain:
-    ready = sum(standing(pod_of(pod)) == Standing.READY for pod in pods)
-    updated = sum(pod.labels.get(REVISION_HASH) == revision for pod in pods)
-    return {
-        "replicas": len(pods),
-        "readyReplicas": ready,
-        "availableReplicas": ready,
-        "currentReplicas": len(pods) if updated == len(pods) else len(pods) - updated,
-        "updatedReplicas": updated,
-        "updateRevision": revision,
-    }
