@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.client.embedded.client import EmbeddedClient
 from policy_sched.client.embedded.resources import POD
 from policy_sched.errors import PolicyError
 from policy_sched.model.pod import Pod
@@ -15,7 +16,7 @@ from policy_sched.profiles.store import Result
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.instance import Instance, Sources
 from policy_sched.testing import FakeClock
-from tests.profiles.policy_texts import config, keeping, write
+from tests.profiles.policy_texts import HEAD, config, keeping, write
 
 NODES = "".join(
     f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\n"
@@ -260,3 +261,32 @@ def test_the_state_on_request(world: World) -> None:
         'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1.0'
     )
     assert attempts in record["metrics"]
+
+
+def test_the_end_waits_for_bindings_that_were_sent(world: World) -> None:
+    """A pod whose binding takes a second is bound before the instance has ended."""
+    instance = world.start()
+    client = instance.scheduler.handle.client
+    assert isinstance(client, EmbeddedClient)
+    client.latency = 1_000_000_000
+    world.apply(p=pod("p"))
+    assert (instance.scheduler.in_flight, world.node_of("p")) == (1, "")
+    instance.stop()
+    assert not instance.stopped
+    while not instance.stopped:
+        world.sleep()
+    assert world.node_of("p") == "a"
+
+
+def test_the_end_undoes_what_waits_for_permission(world: World) -> None:
+    """The pod holds no node any more, and it is nowhere half bound."""
+    waiting = "  permit:\n    allow: 'false'\n    message: not yet\n    timeout: 10m\n"
+    write(world.folder / "policies" / "wait.yaml", HEAD.replace("NAME", "Wait") + waiting)
+    instance = world.start()
+    world.apply(p=pod("p"))
+    assert instance.scheduler.in_flight == 1
+    instance.stop()
+    assert instance.stopped
+    assert world.node_of("p") == ""
+    assert instance.scheduler.cache.nodes.pod_total == 0
+    assert sum(instance.queue_lengths().values()) == 1
