@@ -151,7 +151,7 @@ class _BoundChoice:
             codes = np.full(shape, strings.code(value)) if isinstance(value, str) else value
             return _ranked([strings.text(code) for code in codes.reshape(-1).tolist()], shape)
         array = np.asarray(value)
-        return array if array.shape == shape else np.broadcast_to(array, shape)
+        return array if array.shape == shape else np.full(shape, array)
 
     def ordered(self, values: Keys) -> Keys:
         """Return values as keys of which the least comes first."""

@@ -25,7 +25,7 @@ from policy_sched.framework.results import PostFilterResult
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.trial import Trial
 from policy_sched.language.cycle import Cycle
-from policy_sched.language.program import BoundPolicy, RuleError
+from policy_sched.language.program import BoundPolicy, CompiledPolicy, RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import rules_of
@@ -33,6 +33,7 @@ from policy_sched.preemption.search import Eviction, PreemptionSearch, Shortlist
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
+RULED_OUT: Final = "not eligible due to a rule of {}."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 #: Condition of a pod that was told to go, and its reason where a scheduler did so.
@@ -43,22 +44,23 @@ BY_SCHEDULER: Final = "PreemptionByScheduler"
 class Preemption:
     """Answers PostFilter with a node and its victims, or says why nothing can be done.
 
-    ``params``: the policy's; minCandidateNodesPercentage and minCandidateNodesAbsolute say how
-    many candidates are enough, as the arguments of kube-scheduler's plugin do.
+    The policy's params minCandidateNodesPercentage and minCandidateNodesAbsolute say how many
+    candidates are enough, as the arguments of kube-scheduler's plugin do.
     """
 
     def __init__(
-        self, policy: BoundPolicy, params: Mapping[str, object], handle: Handle, profile: str
+        self, policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
     ) -> None:
-        assert policy.preemption is not None, "only policies with the section become this plugin"
-        self._policy = policy
+        assert bound.preemption is not None, "only policies with the section become this plugin"
+        self._name = policy.name
+        self._policy = bound
         self._cycle = Cycle(profile=profile, preempting=True)
         self._handle = handle
         self._nominations = Nominations(handle.cache, handle.nominator)
-        self._rules = rules_of(policy.preemption, handle.pods, handle.now)
+        self._rules = rules_of(bound.preemption, handle.pods, handle.now)
         shortlist = Shortlist(
-            _number(params, "minCandidateNodesPercentage", 10),
-            _number(params, "minCandidateNodesAbsolute", 100),
+            _number(policy.params, "minCandidateNodesPercentage", 10),
+            _number(policy.params, "minCandidateNodesAbsolute", 100),
         )
         self._search = PreemptionSearch(
             handle.cache, handle.objects, self._rules, shortlist, handle.extenders
@@ -114,7 +116,7 @@ class Preemption:
     def _refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Return why the pod may not evict others; empty if it may."""
         if not self._rules.eligible(pod):
-            return NEVER
+            return NEVER if pod.preemption_policy == "Never" else RULED_OUT.format(self._name)
         row = self._nominations.row_of(pod)
         if row is None:
             return ""

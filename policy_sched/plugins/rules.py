@@ -67,7 +67,7 @@ def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
         if policy.has_normalize:
             hooks["normalize_score"] = rules.normalize_score
     if bound.preemption is not None:
-        preemption = Preemption(bound, policy.params, handle, profile)
+        preemption = Preemption(policy, bound, handle, profile)
         hooks["post_filter"] = preemption.post_filter
     hooks |= life_cycle_hooks(policy, bound, handle, profile)
     return SimpleNamespace(**hooks)
