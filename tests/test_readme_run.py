@@ -1,0 +1,69 @@
+"""The README on ``policy-sched run``: the command is run, and its policy broken, as it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.test_readme import BLOCKS, ROOT, files
+
+COMMANDS = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
+RECORDS = [text for language, text in BLOCKS if language == "json"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The README's example files."""
+    folder = tmp_path / "example"
+    folder.mkdir()
+    for name, text in files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_run_says_what_the_readme_shows(folder: Path) -> None:
+    """Every record that is shown comes, in this order; the policy is broken after the second."""
+    (command,) = [line for line in COMMANDS if line.startswith("policy-sched run ")]
+    shown = [json.loads(line) for text in RECORDS for line in text.splitlines()]
+    words = shlex.split(command.replace("example/policy", f"{folder}/policy"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "policy_sched", *words[1:]],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    try:
+        assert process.stdout is not None
+        for number, wanted in enumerate(shown):
+            for line in process.stdout:
+                record = json.loads(line.replace(f"{folder}/", "example/"))
+                if wanted.items() <= record.items():
+                    break
+            else:
+                pytest.fail(f"{wanted} does not come")
+            if number == 1:
+                text = (folder / "policy.yaml").read_text(encoding="utf-8")
+                broken = text.replace("percent(node.requested", "percent(node.requestd")
+                (folder / "new.tmp").write_text(broken, encoding="utf-8")
+                (folder / "new.tmp").rename(folder / "policy.yaml")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_readme_names_every_flag_of_run() -> None:
+    """The table of commands lists what the command takes."""
+    row = re.search(r"\| `policy-sched run (.*?)` \|", (ROOT / "README.md").read_text("utf-8"))
+    assert row is not None
+    flags = set(re.findall(r"--(\w+)", row[1]))
+    assert flags == {"config", "policies", "cluster", "data", "seed"}
