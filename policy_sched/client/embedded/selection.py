@@ -31,7 +31,8 @@ def label_match(text: str) -> Match:
 def _label_parts(text: str) -> Iterator[tuple[str, str, tuple[str, ...], tuple[str, ...]]]:
     for part in (found[0].strip() for found in _PART.finditer(text)):
         if found := _SET.match(part):
-            values = tuple(value.strip() for value in found[3].split(","))
+            given = found[3].split(",") if found[3].strip() else []
+            values = tuple(value.strip() for value in given)
             yield found[1], "In" if found[2] == "in" else "NotIn", values, LABEL_OPERATORS
         elif found := _EQUAL.match(part):
             yield found[1], "NotIn" if found[2] == "!=" else "In", (found[3],), LABEL_OPERATORS

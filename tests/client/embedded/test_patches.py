@@ -1,0 +1,130 @@
+"""Patches: JSON merge patch, strategic merge patch, JSON patch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.embedded.patches import json_patch, merge, strategic
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_the_examples_of_rfc_7386(target: Any, patch: Any, result: Any) -> None:
+    """Appendix A of the RFC; the target stays as it is."""
+    before = repr(target)
+    assert merge(target, patch) == result
+    assert repr(target) == before
+
+
+@given(PLAIN, PLAIN)
+def test_a_merge_patch_may_be_applied_twice(target: Any, patch: Any) -> None:
+    """The second time changes nothing."""
+    once = merge(target, patch)
+    assert merge(once, patch) == once
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        (
+            {"conditions": [{"type": "A", "status": "True"}, {"type": "B"}]},
+            {"conditions": [{"type": "A", "status": "False"}, {"type": "C"}]},
+            {"conditions": [{"type": "A", "status": "False"}, {"type": "B"}, {"type": "C"}]},
+        ),
+        (
+            {"containers": [{"name": "a"}, {"name": "b"}]},
+            {"containers": [{"$patch": "delete", "name": "a"}]},
+            {"containers": [{"name": "b"}]},
+        ),
+        (
+            {"containers": [{"name": "a"}]},
+            {"containers": [{"$patch": "replace"}, {"name": "c"}]},
+            {"containers": [{"name": "c"}]},
+        ),
+        ({"tolerations": [{"key": "a"}]}, {"tolerations": []}, {"tolerations": []}),
+        ({"finalizers": ["a"]}, {"finalizers": ["b"]}, {"finalizers": ["a", "b"]}),
+        (
+            {"finalizers": ["a", "b"]},
+            {"$deleteFromPrimitiveList/finalizers": ["a"], "$setElementOrder/finalizers": ["b"]},
+            {"finalizers": ["b"]},
+        ),
+        (
+            {"labels": {"a": "1"}},
+            {"labels": {"$patch": "replace", "b": "2"}},
+            {"labels": {"b": "2"}},
+        ),
+        ({"labels": {"a": "1"}}, {"labels": {"$patch": "delete"}}, {"labels": {}}),
+    ],
+)
+def test_strategic_merges_know_the_keys_of_lists(target: Any, patch: Any, result: Any) -> None:
+    """Items are told apart by their merge key; directives replace and delete."""
+    assert strategic(target, patch) == result
+
+
+def test_items_without_their_key_are_refused() -> None:
+    """As the API server refuses them."""
+    with pytest.raises(ApiError, match="declared merge key: name"):
+        strategic({}, {"containers": [{"image": "x"}]})
+
+
+def test_json_patches_do_one_thing_after_the_other() -> None:
+    """Add, remove, replace, move, copy, test; paths are escaped, "-" is the end of a list."""
+    target = {"a": {"x/y": 1}, "l": [1, 2]}
+    operations = [
+        {"op": "test", "path": "/a/x~1y", "value": 1},
+        {"op": "add", "path": "/l/-", "value": 3},
+        {"op": "add", "path": "/l/0", "value": 0},
+        {"op": "remove", "path": "/l/1"},
+        {"op": "replace", "path": "/a/x~1y", "value": 5},
+        {"op": "copy", "from": "/a", "path": "/b"},
+        {"op": "move", "from": "/a", "path": "/c"},
+    ]
+    assert json_patch(target, operations) == {
+        "l": [0, 2, 3],
+        "b": {"x/y": 5},
+        "c": {"x/y": 5},
+    }
+    assert target == {"a": {"x/y": 1}, "l": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/a", "value": 2},
+        {"op": "remove", "path": "/none"},
+        {"op": "replace", "path": "/l/7", "value": 1},
+        {"op": "add", "path": "a", "value": 1},
+        {"op": "spin", "path": "/a"},
+    ],
+)
+def test_json_patches_that_do_not_apply_are_refused(operation: dict[str, Any]) -> None:
+    """Whole: nothing of them is done."""
+    target = {"a": 1, "l": [1]}
+    with pytest.raises(ApiError) as caught:
+        json_patch(target, [{"op": "add", "path": "/b", "value": 1}, operation])
+    assert caught.value.code == 422
+    assert target == {"a": 1, "l": [1]}
