@@ -38,6 +38,10 @@ VERBS = {
         "policy_sched.cli.fmt:fmt",
         "Put policy files into their one form.",
     ),
+    "explain": (
+        "policy_sched.cli.explain:explain",
+        "Tell why a pod goes where it goes, or nowhere, and what would change that.",
+    ),
     "bench": (
         "policy_sched.cli.bench:bench",
         "Measure decisions per second on a generated cluster.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -36,6 +36,9 @@ class Verdict:
     describe: Describe
     error: str | None = None
     """Set where the filter broke (and no node of its answer counts): the attempt ends."""
+    parts: Callable[[], Sequence[tuple[str, Codes | None]]] | None = None
+    """The answers that this one is made of, by name and each over all asked rows, for whoever
+    wants to know what each of them does alone; None if it is one."""
 
     @staticmethod
     def of(codes: Codes, *statuses: Status) -> Verdict:

@@ -172,6 +172,21 @@ class BoundPolicy:
             self._abort(pod, cycle, np.arange(n) if rows is None else rows, codes)
         return codes
 
+    def by_rule(
+        self, pod: PodInfo, cycle: Cycle, rows: Rows = None
+    ) -> list[tuple[str, Codes | None]]:
+        """Return each filter rule's name and its own codes over the rows, as if it were alone."""
+        bound = self._filter
+        if bound is None:
+            return []
+        n = self._table.n if rows is None else len(rows)
+        out = bound.vector(pod, cycle, rows, n)
+        found = []
+        for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
+            errors = None if root.error is None else out[root.error]
+            found.append((rule.name, judge(None, out[root.value], errors, rule, i, n)))
+        return found
+
     def _filter_few(
         self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp]
     ) -> Codes | None:

@@ -86,6 +86,7 @@ class _Rules:
         self._name = policy.name
         self._still = Cycle(profile=profile)
         self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
+        self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
 
     @hookimpl
@@ -141,7 +142,8 @@ class _Rules:
             explained = self._bound.explain(pod, cycle, where, found)
             return [Status(_code(one.resolvable), one.reasons) for one in explained]
 
-        return Verdict(codes, describe)
+        parts = (lambda: self._bound.by_rule(pod, cycle, rows)) if self._several else None
+        return Verdict(codes, describe, parts=parts)
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:

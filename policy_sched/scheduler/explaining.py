@@ -1,0 +1,142 @@
+"""Why a pod goes where it goes, or nowhere: its decision taken apart, and what would change it.
+
+Theory of operation. The pod is decided as ever; then its filters are asked once more one by one,
+each over all nodes, which tells what each removes alone and what is left after it. What would
+change the decision is found by deciding again without one rule or one score.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.framework.evaluation import Evaluation
+from policy_sched.framework.results import Codes
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt
+from policy_sched.scheduler.counterfactuals import alternatives
+from policy_sched.scheduler.explanation import (
+    Explanation,
+    FilterStep,
+    NodeScore,
+)
+from policy_sched.scheduler.filter_parts import Part, filter_parts
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.scheduling_cycle import decide
+
+#: Who takes away rows that every filter plugin would leave.
+PROMISES: Final = "nominated pods and extenders"
+Mask = NDArray[np.bool_]
+
+
+def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5) -> Explanation:
+    """Return why `pod` goes where it goes on the cluster as it is; nothing is changed.
+
+    ``top``: how many of the best nodes have their scores told.
+    """
+    name = pod.scheduler_name
+    profile = scheduler.profiles.get(name)
+    if profile is None:
+        return Explanation(pod.key, name, message=f'no profile has schedulerName "{name}"')
+    gate = profile.runner.first_rejection("pre_enqueue", pod)
+    if not gate.ok:
+        return Explanation(pod.key, name, message=gate.message(), gated_by=gate.plugin)
+    attempt = Attempt(QueuedPod(pod), profile)
+    table = scheduler.handle.nodes
+    # Ties are told, not broken.
+    decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
+    found = Explanation(
+        pod.key,
+        name,
+        content_hash=profile.pipeline.content_hash,
+        nodes=table.live_count,
+        message="" if isinstance(decision, Bind) else decision.message,
+    )
+    if not isinstance(decision, Bind) and decision.diagnosis is None:
+        return found
+    _tell_victims(found, decision)
+    evaluation = (
+        decision.evaluation if isinstance(decision, Bind) else profile.evaluator.evaluate(pod)
+    )
+    if evaluation.rejection is not None:
+        found.rejected_by = evaluation.rejection.plugin
+        return found
+    parts = filter_parts(profile.runner, table, pod)
+    _tell_filters(found, table, evaluation, parts)
+    _tell_scores(found, table, evaluation, top)
+    found.alternatives = alternatives(profile, table, pod, evaluation, parts)
+    return found
+
+
+def _tell_victims(found: Explanation, decision: Decision) -> None:
+    if isinstance(decision, Preempt):
+        found.nominated_node = decision.node
+        found.victims = [victim.key for victim in decision.victims]
+
+
+def _tell_filters(
+    found: Explanation, table: NodeTable, evaluation: Evaluation, parts: Sequence[Part]
+) -> None:
+    """Tell of each filter how many nodes it removes, by itself and after those before it."""
+    live = table.live.values[: table.n].copy()
+    left = live.copy()
+    feasible = np.zeros(table.n, np.bool_)
+    feasible[evaluation.filtering.feasible_rows()] = True
+    for part in parts:
+        rejected = live & part.rejected(table.n)
+        removed = left & rejected
+        left &= ~removed
+        step = FilterStep(
+            part.plugin,
+            part.name,
+            int(np.count_nonzero(removed)),
+            int(np.count_nonzero(rejected)),
+            int(np.count_nonzero(left)),
+            _reasons(part, removed),
+        )
+        found.filters.append(step)
+    late = left & ~feasible
+    if late.any():
+        count = int(np.count_nonzero(late))
+        left_over = int(np.count_nonzero(left & feasible))
+        found.filters.append(FilterStep(PROMISES, PROMISES, count, count, left_over, {}))
+    statuses = evaluation.filtering.statuses()
+    found.rejections = {
+        table.names[row]: (status.plugin, list(status.reasons)) for row, status in statuses.items()
+    }
+    found.feasible = int(np.count_nonzero(feasible))
+
+
+def _reasons(part: Part, removed: Mask) -> dict[str, int]:
+    """Return how often a filter gives each reason, the most frequent first."""
+    rows = np.flatnonzero(removed)
+    counts: Counter[str] = Counter()
+    if rows.size and part.describe is not None and part.codes is not None:
+        codes: Codes = part.codes[rows]
+        for status in part.describe(rows, codes):
+            counts.update(status.reasons)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _tell_scores(found: Explanation, table: NodeTable, evaluation: Evaluation, top: int) -> None:
+    """Tell the totals of the best nodes, and each plugin's share of them."""
+    if evaluation.scoring is None:
+        return
+    names = table.names
+    total = evaluation.scoring.total
+    rows = evaluation.filtering.feasible_rows()
+    order = sorted(rows.tolist(), key=lambda row: (-int(total[row]), names[row]))
+    best = evaluation.best().tolist()
+    found.best = sorted(names[row] for row in best)
+    shown = np.array(order[:top], np.intp)
+    shares = evaluation.scoring.weighted(shown)
+    for i, row in enumerate(shown.tolist()):
+        parts = {plugin: values[i] for plugin, values in shares.items()}
+        found.scores.append(NodeScore(names[row], int(total[row]), parts))

@@ -1,0 +1,73 @@
+"""What is told of a pod's decision; plain values, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class FilterStep:
+    """One filter: a plugin, or a rule of a policy.
+
+    ``removed``: nodes that it rejected of those that were left before it; ``alone``: of all;
+    ``left``: what was left after it. ``reasons``: how many of the removed nodes have each.
+    """
+
+    plugin: str
+    name: str
+    removed: int
+    alone: int
+    left: int
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScore:
+    """A node's total, and what each plugin adds to it: its normalised score times its weight."""
+
+    node: str
+    total: int
+    plugins: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Something without which the decision would be another one.
+
+    ``kind``: ``filter`` or ``score`` (``name`` is a plugin or a rule), or ``resource`` (``name``
+    is a resource, and ``amount`` how much less the pod must ask for). ``fits``: on how many nodes
+    the pod would fit then; ``best``: the nodes with the highest total among them.
+    """
+
+    kind: str
+    name: str
+    fits: int
+    best: tuple[str, ...]
+    amount: str = ""
+
+
+@dataclass(slots=True)
+class Explanation:
+    """Why a pod goes where it goes, or nowhere.
+
+    ``best``: the nodes with the highest total, each as likely as the others; empty if the pod
+    fits nowhere, and ``message`` is then kube-scheduler's. ``rejections``: by node the plugin
+    that rejected it first, and its reasons.
+    """
+
+    pod: str
+    profile: str
+    content_hash: str = ""
+    nodes: int = 0
+    message: str = ""
+    gated_by: str = ""
+    rejected_by: str = ""
+    filters: list[FilterStep] = field(default_factory=list)
+    feasible: int = 0
+    rejections: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    scores: list[NodeScore] = field(default_factory=list)
+    best: list[str] = field(default_factory=list)
+    nominated_node: str = ""
+    victims: list[str] = field(default_factory=list)
+    alternatives: list[Alternative] = field(default_factory=list)

@@ -1,0 +1,102 @@
+"""The verb `explain`: what is told of pods of the shipped cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+
+POLICIES = Path(__file__).parents[2] / "policies"
+CLUSTER = str(POLICIES / "example-cluster" / "manifests")
+PREFIX = "kube-scheduler-simulator.sigs.k8s.io/"
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return what explain prints; it must succeed."""
+    assert run(["explain", *arguments, "--cluster", CLUSTER]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_pod_that_fits_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each filter's part in it, and what would help."""
+    assert (
+        told(capsys, "shop/report")
+        == """\
+shop/report fits on none of 6 nodes
+  0/6 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s), \
+3 node(s) didn't match Pod's node affinity/selector. preemption: 0/6 nodes are available: \
+6 Preemption is not helpful for scheduling.
+
+FILTER                  REMOVES  ALONE  LEFT  REASONS
+TaintToleration               2      2     4  2 node(s) had untolerated taint(s)
+NodeAffinity.filter[1]        3      5     1  3 node(s) didn't match Pod's node affinity/selector
+NodeResourcesFit              1      3     0  1 Insufficient cpu
+3 other filters would let every node pass
+
+What would change that:
+  without NodeAffinity.filter[1] it would fit on 2 nodes: the best of them gpu-2
+  without NodeResourcesFit it would fit on 1 node: general-1
+  with 6500m less cpu it would fit on 1 node: general-1
+"""
+    )
+
+
+def test_a_pod_that_lands(capsys: pytest.CaptureFixture[str]) -> None:
+    """The score table, what decided, and what would have decided otherwise."""
+    policy = str(POLICIES / "gpu-bin-packing")
+    assert (
+        told(capsys, "shop/database-0", "--policies", policy)
+        == """\
+shop/database-0 goes to general-2: the best of 2 feasible, 6 nodes in all
+
+FILTER                  REMOVES  ALONE  LEFT  REASONS
+TaintToleration               2      2     4  2 node(s) had untolerated taint(s)
+NodeAffinity.filter[1]        2      3     2  2 node(s) didn't match Pod's node affinity/selector
+5 other filters would let every node pass
+
+SCORE                         general-2  gpu-2
+NodeResourcesFit                     37     96
+ImageLocality                         4      0
+GpuBinPacking                       100      0
+the same for each: 2 plugins        375    375
+total                               516    471
+
+general-2 beats gpu-2 by 45: GpuBinPacking +100, NodeResourcesFit -59, ImageLocality +4
+
+What would change that:
+  without TaintToleration, spot-1 would win
+  without NodeAffinity.filter[1], general-1 would win
+  without the score of GpuBinPacking, gpu-2 would win
+"""
+    )
+
+
+def test_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same facts under stable names."""
+    found = json.loads(told(capsys, "shop/database-0", "-o", "json"))
+    assert {"pod", "profile", "contentHash", "filters", "scores", "best"} <= set(found)
+    assert found["filters"][0].keys() == {"plugin", "name", "removed", "alone", "left", "reasons"}
+    assert found["rejections"]["spot-1"] == [
+        "TaintToleration",
+        ["node(s) had untolerated taint(s)"],
+    ]
+
+
+def test_annotations_are_those_of_the_simulator(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON in JSON: by node and plugin."""
+    found = json.loads(told(capsys, "shop/database-0", "-o", "annotations"))
+    assert all(key.startswith(PREFIX) for key in found)
+    filters = json.loads(found[f"{PREFIX}filter-result"])
+    assert filters["spot-1"]["TaintToleration"] == "node(s) had untolerated taint(s)"
+    assert filters["spot-1"]["NodeUnschedulable"] == "passed"
+    assert found[f"{PREFIX}selected-node"] in json.loads(found[f"{PREFIX}finalscore-result"])
+
+
+def test_a_pod_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """The namespace is easily forgotten."""
+    assert run(["explain", "web-1", "--cluster", CLUSTER]) == 2
+    message = 'policy-sched: there is no pod "default/web-1"; did you mean shop/web-1?\n'
+    assert capsys.readouterr().err == message
