@@ -94,6 +94,9 @@ CODES: Final[dict[str, str]] = {
     "PS706": "apiVersion",
     "PS707": "value not allowed",
     "PS708": "duplicate",
+    "PS711": "plugins that cannot be made of policies that compile",
+    "PS712": "file that never changes where it is mounted",
+    "PS713": "object that the cluster refuses",
 }
 #: Codes that are not errors.
 WARNINGS: Final[dict[str, Severity]] = {
@@ -112,6 +115,7 @@ WARNINGS: Final[dict[str, Severity]] = {
             "PS412",
             "PS413",
             "PS420",
+            "PS712",
         ),
         Severity.WARNING,
     ),
