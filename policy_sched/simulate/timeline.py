@@ -201,15 +201,16 @@ class _Timeline:
         for pod, node in self._client.bound:
             self._starts(pod, node)
         self._client.bound.clear()
-        decision = outcome.decision
-        if isinstance(decision, Preempt):
-            victims = tuple(sorted(victim.key for victim in decision.victims))
+        decision, leaving = outcome.decision, self._client.leaving
+        if isinstance(decision, Preempt) and leaving:
+            # Victims that were leaving already are not told again.
+            victims = tuple(sorted(victim.key for victim in leaving))
             self._evictions.append(
                 Eviction(self._clock.ns, outcome.pod.key, decision.node, victims)
             )
-        for victim in self._client.leaving:
+        for victim in leaving:
             self._leaves(victim)
-        self._client.leaving.clear()
+        leaving.clear()
 
     def _starts(self, pod: PodInfo, node: str) -> None:
         """A pod was bound: the watch shows it, and it runs."""

@@ -4,8 +4,9 @@ OpenB (Alibaba, 2023): a node has cpu, memory and GPUs, and room for 1001 pods. 
 thousandths, as pods may ask for a part of one; that the parts of a pod lie on one device is not
 played. A pod of OpenB ran from its scheduled time to its deletion; one that never was scheduled
 would have run from its creation on.
-Philly (Microsoft, 2017): a job has workers of up to eight GPUs each, which belong to one pod group;
-its virtual cluster is the namespace. What it needs of cpu and memory is not in the trace.
+Philly (Microsoft, 2017): a job has workers of up to eight GPUs each; several belong to one pod
+group that needs all of them, which is for policies to respect. A virtual cluster is a namespace.
+What a job needs of cpu and memory is not in the trace.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from policy_sched.model.duration import DURATION_ANNOTATION
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import PodGroup
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The time at which a trace begins; traces count seconds."""
@@ -123,6 +125,8 @@ def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     job = f"job-{number:06d}"
     workers = -(-gpus // WORKER_GPUS)
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "controller": True}
+    if workers > 1:
+        yield _gang(job, cluster, workers)
     for worker in range(workers):
         share = gpus // workers + (worker < gpus % workers)
         pod = pod_of(f"{job}-{worker}", cluster, {GPU: str(share)}, submitted, duration)
@@ -131,6 +135,16 @@ def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
         if workers > 1:
             pod["spec"]["schedulingGroup"] = {"podGroupName": job}
         yield msgspec.convert(pod, Pod)
+
+
+def _gang(name: str, namespace: str, workers: int) -> PodGroup:
+    """Return the pod group of workers that cannot do without each other."""
+    metadata = {"name": name, "namespace": namespace}
+    policy = {"gang": {"minCount": workers}}
+    group = {"metadata": metadata, "spec": {"schedulingPolicy": policy}}
+    return msgspec.convert(
+        {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", **group}, PodGroup
+    )
 
 
 def pod_of(

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policy_sched.model.duration import DURATION_ANNOTATION
 from policy_sched.model.meta import ApiObject, OwnerReference
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.scheduler.wiring import EPOCH, read
+from policy_sched.simulate.generated_nodes import generated_nodes
 from policy_sched.simulate.story import Life, Story
 from policy_sched.simulate.story_report import as_json, as_jsonl
 from policy_sched.simulate.timeline import play
+from policy_sched.simulate.traces import load_traces
 from policy_sched.simulate.virtual_cluster import datetime_of
 from policy_sched.testing import make_node, make_pod
 
+POLICIES = Path(__file__).parents[2] / "policies"
 SECOND = 1_000_000_000
+DEFAULT = read(None, ())
 BROKEN_FOR_A_WHILE = """\
 apiVersion: policysched.dev/v1alpha1
 kind: Policy
@@ -52,7 +60,7 @@ def node(name: str = "n1", at: float | None = None) -> Node:
 
 def played(objects: Sequence[ApiObject], policies: Sequence[str] = ()) -> Story:
     """Play a cluster."""
-    plans, _ = read(None, policies)
+    plans, _ = read(None, policies) if policies else DEFAULT
     return play(objects, plans)
 
 
@@ -131,6 +139,62 @@ def test_what_a_controller_made_comes_again(kind: str) -> None:
     assert (again.created - EPOCH) / SECOND == created
     assert bound_at(story, "low-again-1") == 180
     assert again.ended == EPOCH + 260 * SECOND
+
+
+@pytest.mark.parametrize(("runs", "together"), [(100, 100), (200, 200)])
+def test_a_gang_is_bound_together(runs: int, together: int, tmp_path: Path) -> None:
+    """One worker holds a node for two minutes at most, and both go when there is room for both."""
+    jobs = tmp_path / "jobs.csv"
+    rows = ("submit_s,duration_s,num_gpus,vc", f"0,{runs},8,vc", "1,60,16,vc")
+    jobs.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    objects = [*generated_nodes(["2*nvidia.com/gpu=8"]), *load_traces([str(jobs)]).objects]
+    story = played(objects, [str(POLICIES / "gang")])
+    assert bound_at(story, "job-000000-0") == 0
+    assert [bound_at(story, f"job-000001-{i}") for i in range(2)] == [together, together]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 60), st.integers(1, 40), st.integers(0, 3), st.sampled_from(("", "Job"))
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(1, 3),
+)
+@settings(max_examples=40, deadline=None)
+def test_every_pod_gets_its_time(
+    arrivals: list[tuple[int, int, int, str]], node_count: int
+) -> None:
+    """No node is overfull at any time; who is bound runs as long as it should, or is evicted."""
+    nodes = [node(f"n{i}") for i in range(node_count)]
+    pods = [
+        pod(f"p{i}", at, f"{runs}s", priority=priority, owner=owner)
+        for i, (at, runs, priority, owner) in enumerate(arrivals)
+    ]
+    story = played([*nodes, *pods])
+    assert max(story.used["cpu"].values) <= node_count * 1000
+    by_node: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for name, life in lives_of(story).items():
+        assert life.bound is not None, "in the end there is room for each"
+        assert life.ended is not None
+        runs = arrivals[int(name.partition("-")[0][1:])][1]
+        whole = life.bound + runs * SECOND
+        assert life.ended < whole + 1 if life.evicted else life.ended == whole
+        by_node[life.node].append((life.bound, life.ended))
+    for spans in by_node.values():
+        for (_, ended), (bound, _) in pairwise(sorted(spans)):
+            assert ended <= bound
+    evicted = sum(life.evicted for life in story.lives)
+    assert evicted == sum(len(eviction.victims) for eviction in story.evictions)
+    again = sum(life.evicted for life in story.lives if owner_of(life, arrivals))
+    assert len(story.lives) == len(arrivals) + again
+
+
+def owner_of(life: Life, arrivals: list[tuple[int, int, int, str]]) -> str:
+    """Return the kind of a generated pod's owner, by its name."""
+    return arrivals[int(life.pod.partition("/p")[2].partition("-")[0])][3]
 
 
 def test_a_node_that_comes_later_is_used_then() -> None:

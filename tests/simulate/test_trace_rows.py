@@ -7,6 +7,7 @@ import pytest
 from policy_sched.model.duration import DURATION_ANNOTATION
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import required_matches
 from policy_sched.simulate.trace_rows import (
@@ -70,7 +71,10 @@ def test_a_pod_of_openb_may_need_certain_models() -> None:
 )
 def test_a_job_of_philly_has_workers_of_up_to_eight_gpus(gpus: int, workers: list[int]) -> None:
     """Evenly, of one owner; several of them are one pod group in the virtual cluster."""
-    pods = [one for one in philly_job(3, ["5", "64", str(gpus), "vc"]) if isinstance(one, Pod)]
+    objects = list(philly_job(3, ["5", "64", str(gpus), "vc"]))
+    pods = [one for one in objects if isinstance(one, Pod)]
+    groups = [one.min_count for one in objects if isinstance(one, PodGroup)]
+    assert groups == ([len(workers)] if len(workers) > 1 else [])
     infos = [PodInfo.of(pod) for pod in pods]
     assert [info.requests[GPU] for info in infos] == workers
     assert {info.namespace for info in infos} == {"vc"}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import PodGroup
 from policy_sched.simulate.traces import TABLES, is_trace, load_traces
 
 NODES, PODS, JOBS = TABLES
@@ -29,10 +30,11 @@ def test_tables_are_known_by_their_header(tmp_path: Path) -> None:
         ]
     )
     assert found.diagnostics == []
-    assert [type(one) for one in found.objects] == [Node, Pod, Pod, Pod]
+    assert [type(one) for one in found.objects] == [Node, Pod, PodGroup, Pod, Pod]
     assert [one.metadata.name for one in found.objects] == [
         "n",
         "p",
+        "job-000000",
         "job-000000-0",
         "job-000000-1",
     ]
@@ -68,7 +70,7 @@ def test_every_mistake_is_told_with_its_place(tmp_path: Path) -> None:
         "    3 | x,64,0,11cb48\n"
         "      |      ^"
     )
-    assert len(found.objects) == 2, "the good rows are read"
+    assert len(found.objects) == 3, "the good rows are read"
 
 
 def test_unknown_and_unreadable_files_are_reported(tmp_path: Path) -> None:
