@@ -208,3 +208,21 @@ def test_events_that_are_said_again_are_counted() -> None:
     assert [one.data["note"] for one in world.store.select(EVENT)] == ["no room"]
     world.client.record_event(world.info("p"), "Normal", "Scheduled", "Binding", "x" * 2000)
     assert len(world.store.select(EVENT)[-1].data["note"]) == 1024
+
+
+def test_events_are_counted_on_after_a_restart() -> None:
+    """What is remembered of them is read from them."""
+    world = World()
+    world.cluster.apply(pod("p"))
+    said = ("Warning", "FailedScheduling", "Scheduling", "no room")
+    world.client.record_event(world.info("p"), *said)
+    again = EmbeddedCluster(world.store, world.cluster.times)
+    again.step()
+    EmbeddedClient(again).record_event(world.info("p"), *said)
+    (event,) = world.store.select(EVENT)
+    assert event.data["series"]["count"] == 2
+    world.store.delete(Key(EVENT, "default", event.name))
+    again.step()
+    EmbeddedClient(again).record_event(world.info("p"), *said)
+    (event,) = world.store.select(EVENT)
+    assert "series" not in event.data
