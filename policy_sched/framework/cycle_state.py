@@ -27,6 +27,11 @@ class CycleState:
         """Return the value that was written under ``kind``, or None."""
         return cast("T | None", self._values.get(kind))
 
+    def same(self, other: CycleState) -> bool:
+        """Tell whether the other state holds the very same values."""
+        mine, theirs = self._values, other._values
+        return mine.keys() == theirs.keys() and all(mine[k] is theirs[k] for k in mine)
+
     def clone(self) -> CycleState:
         """Return a state with the same values; writing to one does not change the other.
 

@@ -126,13 +126,20 @@ def beside(
     cache: Cache, trial: Trial, state: CycleState, pod: PodInfo, promised: Promised
 ) -> dict[int, tuple[int, Status]]:
     """Return the rows on which the pod does not fit beside others, as `Trial` says it."""
-    if not promised:
-        return {}
-    if not trial.node_by_node:
-        with WhatIfGuests(cache, promised) as what_if:
-            return trial.rejections(state, pod, what_if.rows)
     answers: dict[int, tuple[int, Status]] = {}
+    together: Promised = promised
+    if trial.node_by_node:
+        together = {
+            row: others
+            for row, others in promised.items()
+            if trial.indifferent(state, pod, row, (), others)
+        }
+    if together:
+        with WhatIfGuests(cache, together) as what_if:
+            answers |= trial.rejections(state, pod, what_if.rows)
     for row, others in promised.items():
+        if row in together:
+            continue
         twin = state.clone()
         with WhatIf(cache) as what_if_here:
             for other in others:

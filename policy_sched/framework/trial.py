@@ -7,7 +7,7 @@ cluster/what_if) and ask the plugins that the attempt asked, with those left out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import numpy as np
@@ -27,8 +27,10 @@ class Trial:
     """The filter plugins of one attempt; ``state`` is what its PreFilter plugins wrote.
 
     ``node_by_node``: a plugin reads more than the row that it answers for, so what is tried out
-    on one node must not stand while another is asked about. ``key``: the signature of the pods
-    that get these answers, None where only this one does.
+    on one node must not stand while another is asked about. ``by_state``: such plugins learn of
+    pods that come and go by AddPod and RemovePod alone; where these change nothing that a plugin
+    keeps in the state, its answer is as before, whatever else is tried out. ``key``: the signature
+    of the pods that get these answers, None where only this one does.
     """
 
     def __init__(
@@ -47,7 +49,11 @@ class Trial:
         )
         self._add = runner.active("add_pod", skipped)
         self._remove = runner.active("remove_pod", skipped)
-        self.node_by_node = any(scope > Scope.NODE for scope in scopes)
+        wide = {
+            hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
+        }
+        self.node_by_node = bool(wide)
+        self.by_state = wide <= {hook.plugin for hook in self._add}
 
     def fits(
         self,
@@ -100,6 +106,27 @@ class Trial:
         """Tell the plugins' state that `other` left the row. PluginError if one cannot."""
         for hook in self._remove:
             self._tell("remove_pod", "RemovePod", hook, state, pod, other, row)
+
+    def indifferent(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        row: int,
+        leaving: Iterable[PodInfo],
+        coming: Iterable[PodInfo],
+    ) -> bool:
+        """Tell whether filters that look beyond a node do not care if pods leave a row and come.
+
+        Such a row can be asked about together with others.
+        """
+        if not self.by_state:
+            return False
+        twin = state.clone()
+        for other in leaving:
+            self.remove_pod(twin, pod, other, row)
+        for other in coming:
+            self.add_pod(twin, pod, other, row)
+        return twin.same(state)
 
     def _ask(
         self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp] | None

@@ -106,18 +106,23 @@ def moved(
 
     ``means`` tells for which topology keys an anti-affinity term of one pod means another.
     """
+    meant = means(other, pod)
+    own = state.own
+    selected = own.affinity is not None and own.affinity.selects(other)
+    if not (meant or selected or any(match.selects(other) for match, _ in own.anti_affinity)):
+        return state
     existing, anti_affinity = dict(state.existing), dict(state.anti_affinity)
     affinity, domains = dict(state.affinity), dict(state.domains)
-    for domain in means(other, pod):
+    for domain in meant:
         domains.setdefault(domain.key, domain)
         _shift(existing, domain, place)
-    for match, key in state.own.anti_affinity:
+    for match, key in own.anti_affinity:
         if match.selects(other):
             _shift(anti_affinity, domains[key], place)
-    if state.own.affinity is not None and state.own.affinity.selects(other):
-        for key in state.own.affinity_keys:
+    if selected:
+        for key in own.affinity_keys:
             _shift(affinity, domains[key], place)
-    return Neighbours(state.own, domains, existing, anti_affinity, affinity, state.alone)
+    return Neighbours(own, domains, existing, anti_affinity, affinity, state.alone)
 
 
 Means: TypeAlias = Callable[[PodInfo, PodInfo], list[Domain]]

@@ -83,7 +83,7 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
         return state
     if state.labelled is not None and not state.labelled[row]:
         return state
-    spreads = list(state.spreads)
+    spreads, changed = list(state.spreads), False
     for index, (constraint, spread) in enumerate(zip(state.constraints, spreads, strict=True)):
         outside = spread.included is not None and not spread.included.mask[row]
         if outside or not constraint.selector.matches(other.labels):
@@ -91,6 +91,9 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
         totals = spread.totals.copy()
         totals[spread.domain.ids[row]] += by
         spreads[index] = replace(spread, totals=totals)
+        changed = True
+    if not changed:
+        return state
     tables = _tables(state.constraints, spreads, pod)
     return HardSpread(state.constraints, tuple(spreads), state.labelled, tables)
 

@@ -24,7 +24,7 @@ from policy_sched.framework.rejections import NOTHING, Rejections, StatusTable
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.all_nodes import search_all, why_not
-from policy_sched.preemption.attempt import PreemptionAttempt, Victims
+from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
 from policy_sched.preemption.budgets import Budgets
 from policy_sched.preemption.one_node import search_each
 from policy_sched.preemption.rules import Candidates, PreemptionRules
@@ -137,22 +137,27 @@ class DryRun:
 
     def _run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
         victims = self._search.victims(attempt.pod, rows)
-        found = np.full(self._found.size, HOPELESS, np.int8)[rows]
         if victims.rows.size < rows.size:
             self._reasons[rows] = self._no_victims
             self._reasons[victims.rows] = NOTHING
-        if victims.rows.size:
-            each = attempt.trial.node_by_node
-            tried = (search_each if each else search_all)(attempt, victims)
-            some = tried.gone.any(axis=0)
-            self._keep(victims, tried.gone)
-            here = np.searchsorted(rows, victims.rows)
-            found[here[tried.fits & some]] = CANDIDATE
-            for row in victims.rows[tried.fits & ~some].tolist():
-                self._reasons[row] = self._table.number(self._contradiction(row))
-            for row, status in tried.statuses.items():
-                self._reasons[row] = self._table.number(status)
-        self._found[rows] = found
+        self._found[rows] = HOPELESS
+        together = _together(attempt, victims)
+        for search, places in (
+            (search_all, np.flatnonzero(together)),
+            (search_each, np.flatnonzero(~together)),
+        ):
+            if places.size:
+                some = victims if places.size == victims.rows.size else victims.at(places)
+                self._take(some, search(attempt, some))
+
+    def _take(self, victims: Victims, tried: Tried) -> None:
+        some = tried.gone.any(axis=0)
+        self._keep(victims, tried.gone)
+        self._found[victims.rows[tried.fits & some]] = CANDIDATE
+        for row in victims.rows[tried.fits & ~some].tolist():
+            self._reasons[row] = self._table.number(self._contradiction(row))
+        for row, status in tried.statuses.items():
+            self._reasons[row] = self._table.number(status)
 
     def _keep(self, victims: Victims, gone: NDArray[np.bool_]) -> None:
         depth = gone.shape[0]
@@ -183,6 +188,27 @@ class DryRun:
         numbers = np.zeros(self._found.size, np.intp)
         numbers[rows] = self._reasons[rows]
         return Rejections(numbers, self._table)
+
+
+def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]:
+    """Return which nodes can be asked about together: no filter looks from one to another."""
+    trial = attempt.trial
+    if not trial.node_by_node:
+        return np.ones(victims.rows.size, np.bool_)
+    infos = attempt.cache.pods.infos
+    rows = victims.rows.tolist()
+    promised = attempt.nominations.rivals_on(attempt.pod, rows)
+    found = np.zeros(victims.rows.size, np.bool_)
+    for place, (row, column) in enumerate(zip(rows, victims.block.T.tolist(), strict=True)):
+        leaving = (infos[i] for i in column if i >= 0)
+        found[place] = trial.indifferent(
+            attempt.state,
+            attempt.pod,
+            row,
+            (pod for pod in leaving if pod is not None),
+            promised.get(row, ()),
+        )
+    return found
 
 
 class DryRuns:

@@ -55,7 +55,7 @@ def all_rows(scheduler: Scheduler) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
 
 
 def node_by_node(attempt: PreemptionAttempt) -> PreemptionAttempt:
-    attempt.trial.node_by_node = True
+    attempt.trial.node_by_node, attempt.trial.by_state = True, False
     return attempt
 
 

@@ -53,6 +53,8 @@ class OnePodClaims:
         if volumes is None or volumes.namespace != self.namespace:
             return self
         count = sum(use.name in self.names for use in volumes.claims if not use.ephemeral)
+        if not count:
+            return self
         return OnePodClaims(self.namespace, self.names, self.uses + sign * count)
 
 

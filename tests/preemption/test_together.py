@@ -1,0 +1,105 @@
+"""Nodes that are asked about together say what each says by itself, where filters look around."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.framework.nominations import Nominations, beside
+from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.preemption.attempt import PreemptionAttempt
+from policy_sched.preemption.search import PreemptionSearch, Shortlist
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.wiring import assemble
+from policy_sched.testing import make_node, make_pod
+from tests.preemption.clusters import plans, shipped_rules
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+ALL = Shortlist(100, 100)
+
+
+def selector(app: str) -> dict[str, object]:
+    return {"matchLabels": {"app": app}}
+
+
+def pod_of(rng: Random, name: str, priority: int, node: str = "") -> PodInfo:
+    """Return a pod that may look at the pods around it."""
+    spec: dict[str, object] = {}
+    if rng.random() < 0.4:
+        kind = rng.choice(["podAffinity", "podAntiAffinity"])
+        term = {
+            "labelSelector": selector(rng.choice("abc")),
+            "topologyKey": rng.choice([HOST, ZONE]),
+        }
+        spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if rng.random() < 0.4:
+        spec["topology_spread_constraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": rng.choice([HOST, ZONE]),
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": selector(rng.choice("abc")),
+            }
+        ]
+    pod = make_pod(
+        name,
+        cpu=rng.choice(["500m", "1", "2"]),
+        labels={"app": rng.choice("abc")},
+        priority=priority,
+        node_name=node,
+        **spec,
+    )
+    return PodInfo.of(pod)
+
+
+def world(rng: Random) -> Scheduler:
+    """Return nodes of two zones, running pods, and pods that are nominated."""
+    scheduler = assemble(plans(), cached=False)
+    for i in range(4):
+        labels = {HOST: f"n{i}", ZONE: f"z{i % 2}"}
+        scheduler.cache.add_node(make_node(f"n{i}", cpu="3", labels=labels))
+        for k in range(rng.randrange(4)):
+            scheduler.cache.add_pod(pod_of(rng, f"p{i}-{k}", rng.choice([0, 0, 20]), f"n{i}"))
+        if rng.random() < 0.4:
+            nominated = pod_of(rng, f"nominated-{i}", rng.choice([5, 20]))
+            scheduler.handle.nominator.nominate(nominated, f"n{i}")
+    return scheduler
+
+
+def said(scheduler: Scheduler, attempt: PreemptionAttempt) -> dict[int, object]:
+    """Return by row the victims, or why there are none."""
+    rules = shipped_rules(scheduler)
+    search = PreemptionSearch(scheduler.cache, scheduler.handle.objects, rules, ALL)
+    rows = list(range(scheduler.cache.nodes.n))
+    found = search.dry_run(attempt, scheduler.cache.nodes.live.values[: len(rows)].nonzero()[0])
+    answers: dict[int, object] = dict(found.rejections)
+    for place, row in enumerate(found.candidates.rows.tolist()):
+        answers[row] = sorted(i for i in found.candidates.victims[:, place].tolist() if i >= 0)
+    return answers
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_together_is_as_one_after_the_other(seed: int) -> None:
+    """Victims, reasons, and room beside nominated pods do not depend on how nodes are asked."""
+    rng = Random(seed)
+    scheduler = world(rng)
+    pod = pod_of(rng, "new", 10)
+    evaluation = scheduler.profiles["default-scheduler"].evaluator.evaluate(pod)
+    if evaluation.rejection is not None:
+        return
+    trial, nominations = (
+        evaluation.filtering.trial(),
+        Nominations(scheduler.cache, scheduler.handle.nominator),
+    )
+    attempt = PreemptionAttempt(pod, evaluation.state, trial, scheduler.cache, nominations)
+    promised = nominations.rivals_on(pod, range(4))
+    answers: list[tuple[dict[int, object], dict[int, tuple[int, Status]]]] = []
+    for by_state in (trial.by_state, False):
+        trial.by_state = by_state
+        room = beside(scheduler.cache, trial, evaluation.state, pod, promised)
+        answers.append((said(scheduler, attempt), room))
+    assert answers[0] == answers[1]
