@@ -222,7 +222,7 @@ def _loop(op: Op, loop: Loop) -> Step:
     rest = list(op.args[1 + loop.errors :])
     mask = rest.pop(0) if loop.masked else None
     stages = op.args[1 : 1 + loop.errors]
-    reduce = _REDUCTIONS[loop.kind]
+    reduce = _checked_sum if loop.kind == "sum_int" and loop.site else _REDUCTIONS[loop.kind]
 
     def step(values: Values, scene: Scene) -> Any:
         there = scene.victims >= 0
@@ -241,6 +241,10 @@ def _count(kept: Any, _value: Any) -> tuple[Any, Any]:
 
 
 def _sum(kept: Any, value: Any) -> tuple[Any, Any]:
+    return np.where(kept, value, 0).sum(axis=0), 0
+
+
+def _checked_sum(kept: Any, value: Any) -> tuple[Any, Any]:
     terms = np.where(kept, value, 0)
     unsure = np.abs(terms.astype(np.float64)).sum(axis=0) >= _SURE_SUM
     return terms.sum(axis=0), unsure
