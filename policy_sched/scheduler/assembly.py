@@ -30,7 +30,7 @@ class Assembled:
     """The profiles of a set of plans, by schedulerName, and what they share."""
 
     profiles: dict[str, Profile]
-    extenders: dict[ExtenderSettings, Extender]
+    extenders: dict[ExtenderSettings, HttpExtender]
 
 
 class Assembly:
@@ -65,7 +65,13 @@ class Assembly:
         return Assembled(profiles, extenders)
 
     def settle(self, built: Assembled) -> None:
-        """What was built is in force; what only older profiles used is let go of."""
+        """What was built is in force; what only older profiles used is let go of.
+
+        An attempt that is under way may ask an older extender yet, which connects again then.
+        """
+        for settings, extender in self._current.extenders.items():
+            if settings not in built.extenders:
+                extender.close()
         self._current = built
         self._extenders[:] = built.extenders.values()
         self._made.settle()

@@ -20,7 +20,7 @@ from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.resources import resource
 from policy_sched.client.embedded.store import Key
 from policy_sched.errors import ClusterError, Diagnostic, Severity
-from policy_sched.model.manifests import SUFFIXES, load
+from policy_sched.model.manifests import SUFFIXES, UNREADABLE, load
 from policy_sched.model.objects import list_items
 from policy_sched.profiles.fingerprint import fingerprint
 from policy_sched.source import SourceFile, parse_documents
@@ -29,6 +29,9 @@ FROM_FILE: Final = "policysched.dev/from-file"
 """Annotation: the file that an object came from, and goes with."""
 REFUSED: Final = "PS713"
 """Code of an object that the cluster refuses."""
+TRIES: Final = 3
+"""How often files that change while they are read are read again."""
+_RESTLESS: Final = "the files change while they are read"
 _FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node")
 """Kinds that others need; they are applied first, in this order."""
 
@@ -87,11 +90,26 @@ class ManifestFiles:
 
     def read(self) -> Contents:
         """Return what the files hold now; touches no cluster, so it may run in a thread."""
+        before = fingerprint(self.paths, manifests_below)
+        for _ in range(TRIES):
+            found = self._read()
+            after = fingerprint(self.paths, manifests_below)
+            if found is not None and after == before:
+                return found
+            before = after
+        problems = (Diagnostic(path, 1, 1, UNREADABLE, _RESTLESS) for path in self.paths[:1])
+        return Contents({}, tuple(problems))
+
+    def _read(self) -> Contents | None:
+        """Read all files once; None if one changed between two looks at it."""
         files = [str(file) for path in self.paths for file in manifests_below(Path(path))]
         problems = tuple(load(files, defaults=False).diagnostics)
         if any(d.severity is Severity.ERROR for d in problems):
             return Contents({}, problems)
-        found = [given for file in files for given in _objects(file)]
+        try:
+            found = [given for file in files for given in _objects(file)]
+        except (OSError, LookupError, ValueError, ClusterError):
+            return None  # what was in order a moment ago is not any more
         found.sort(key=lambda given: _rank(given.key.kind[1]))
         return Contents({given.key: given for given in found}, problems)
 
