@@ -42,6 +42,10 @@ VERBS = {
         "policy_sched.cli.explain:explain",
         "Tell why a pod goes where it goes, or nowhere, and what would change that.",
     ),
+    "diff": (
+        "policy_sched.cli.diff:diff",
+        "Tell what differs between two policy sets, and which pods would go elsewhere.",
+    ),
     "bench": (
         "policy_sched.cli.bench:bench",
         "Measure decisions per second on a generated cluster.",

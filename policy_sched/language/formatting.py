@@ -69,11 +69,21 @@ def flat_expression(text: str) -> str | None:
     return _Printer(text, tree).flat(tree, _COND)
 
 
+def plain_expression(text: str) -> str | None:
+    """Return the expression on one line, without comments and needless parentheses.
+
+    Texts that differ only in form have the same. None if it does not parse.
+    """
+    tree, _ = parse(text)
+    return None if tree is None else _Printer(text, tree, plain=True).flat(tree, _COND)
+
+
 class _Printer:
     """Prints one tree; ``before`` and ``behind`` hold the comments of slots, by node identity."""
 
-    def __init__(self, text: str, root: Node) -> None:
+    def __init__(self, text: str, root: Node, *, plain: bool = False) -> None:
         self.text = text
+        self._plain = plain
         places = CommentPlaces(text, root)
         self.before, self.behind = places.before, places.behind
 
@@ -138,7 +148,8 @@ class _Printer:
 
     def _least(self, chain: AndExpr | OrExpr, arg: Node) -> int:
         """Return how tightly an operand of ``&&`` or ``||`` must bind to need no parentheses."""
-        if isinstance(chain, OrExpr) and isinstance(arg, AndExpr) and self._in_parentheses(arg):
+        grouped = isinstance(chain, OrExpr) and isinstance(arg, AndExpr)
+        if grouped and not self._plain and self._in_parentheses(arg):
             return _RELATION
         return _AND if isinstance(chain, AndExpr) else _OR
 

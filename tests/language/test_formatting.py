@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy_sched.language.comments import comments
-from policy_sched.language.formatting import WIDTH, flat_expression, format_expression
+from policy_sched.language.formatting import (
+    WIDTH,
+    flat_expression,
+    format_expression,
+    plain_expression,
+)
 from policy_sched.language.parser import parse
 from policy_sched.language.syntax import AndExpr, Literal, Node, OrExpr, Unary, children
 
@@ -206,8 +211,20 @@ def test_comments_go_with_what_they_stand_at() -> None:
     assert promise(text) == ("// only GPUs\na &&  // first\n// both\nb &&\n// last\nc // end")
 
 
+@given(texts(blanks), texts(blanks_or_comments))
+def test_the_plain_form_is_the_meaning(one: str, other: str) -> None:
+    """Equal for texts that mean the same, and only for them."""
+    trees = [parse(text)[0] for text in (one, other)]
+    assert trees[0] is not None
+    assert trees[1] is not None
+    shown = [plain_expression(text) for text in (one, other)]
+    assert (shown[0] == shown[1]) == (meaning(trees[0]) == meaning(trees[1]))
+    assert plain_expression(format_expression(other) or "") == shown[1]
+
+
 def test_a_text_that_does_not_parse_is_left_alone() -> None:
     """There is nothing to print then."""
     assert format_expression("a &&") is None
     assert flat_expression("a &&") is None
+    assert plain_expression("a &&") is None
     assert flat_expression("a // why") is None

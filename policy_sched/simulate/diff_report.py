@@ -1,0 +1,91 @@
+"""Shows what differs between two policy sets, and what that does to placements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from policy_sched.profiles.policy_diff import Difference
+from policy_sched.simulate.placement_diff import Move, PlacementDiff, Side
+
+#: Moved pods that the text names at most.
+NAMED: Final = 20
+
+
+def text_lines(found: Sequence[Difference], placements: PlacementDiff | None) -> Iterator[str]:
+    """Yield the differences for people."""
+    if not found:
+        yield "The policy sets say the same."
+    for one in found:
+        yield one.where
+        if one.old:
+            yield from (f"  - {line}" for line in one.old.split("\n"))
+        if one.new:
+            yield from (f"  + {line}" for line in one.new.split("\n"))
+    if placements is not None:
+        yield ""
+        yield from _placements(placements)
+
+
+def _placements(found: PlacementDiff) -> Iterator[str]:
+    counts = found.counts
+    yield (
+        f"{found.pods} pods on {found.nodes} nodes: {counts['moved']} move, "
+        f"{counts['unschedulable']} become unschedulable, {counts['schedulable']} schedulable"
+    )
+    # What got worse comes first.
+    ordered = sorted(found.moves, key=lambda move: (move.new is not None, move.old is not None))
+    for move in ordered[:NAMED]:
+        yield f"  {move.pod}: {move.old or '-'} -> {_where(move)}"
+    if len(ordered) > NAMED:
+        yield f"  and {len(ordered) - NAMED} more"
+    yield ""
+    rows = [("", "OLD", "NEW"), *_sides(found.old, found.new)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, old, new in rows:
+        yield f"{name:<{widths[0]}}  {old:>{widths[1]}}  {new:>{widths[2]}}".rstrip()
+
+
+def _where(move: Move) -> str:
+    return move.new if move.new is not None else f"- ({move.message})"
+
+
+def _sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
+    yield "pods placed", str(old.placed), str(new.placed)
+    yield "nodes in use", str(old.nodes_in_use), str(new.nodes_in_use)
+    yield "preemptions", str(old.preemptions), str(new.preemptions)
+    yield "mean score of the chosen nodes", f"{old.score:.1f}", f"{new.score:.1f}"
+    for one, other in zip(old.spread, new.spread, strict=True):
+        yield f"{one.resource} requested", f"{one.mean:.1f} %", f"{other.mean:.1f} %"
+        deviation = f"{one.resource} deviation between nodes"
+        yield deviation, f"{one.deviation:.1f}", f"{other.deviation:.1f}"
+
+
+def as_json(found: Sequence[Difference], placements: PlacementDiff | None) -> str:
+    """Return one JSON document; the same bytes for the same input."""
+    document: dict[str, object] = {"differences": [asdict(one) for one in found]}
+    if placements is not None:
+        document["placements"] = {
+            "pods": placements.pods,
+            "nodes": placements.nodes,
+            **{kind: placements.counts[kind] for kind in ("moved", "unschedulable", "schedulable")},
+            "moves": [asdict(move) for move in placements.moves],
+            "old": _side(placements.old),
+            "new": _side(placements.new),
+        }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _side(side: Side) -> dict[str, object]:
+    return {
+        "placed": side.placed,
+        "nodesInUse": side.nodes_in_use,
+        "preemptions": side.preemptions,
+        "score": round(side.score, 3),
+        "utilisation": {
+            one.resource: {"mean": round(one.mean, 3), "deviation": round(one.deviation, 3)}
+            for one in side.spread
+        },
+    }

@@ -1,0 +1,57 @@
+"""The verb `diff`: what is printed, and what fails a build."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+
+POLICIES = Path(__file__).parents[2] / "policies"
+CLUSTER = str(POLICIES / "example-cluster" / "manifests")
+REFUSES = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Refuses}
+spec:
+  filter:
+  - {expression: 'pod.name != "web-1"', message: not here}
+"""
+
+
+def test_placements_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the policies say first, then who goes elsewhere, then the cluster as a whole."""
+    old, new = str(POLICIES / "default"), str(POLICIES / "gpu-bin-packing")
+    assert run(["diff", old, new, "--cluster", CLUSTER, "--fail-on", "regression"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("profile default-scheduler: filter GpuBinPacking\n  + enabled\n")
+    assert "8 pods on 6 nodes: 6 move, 0 become unschedulable, 1 schedulable\n" in shown
+    assert "\n  research/train-large: - -> gpu-2\n  shop/web-1: gpu-2 -> general-1\n" in shown
+    assert "\npods placed                                  6       7\n" in shown
+    assert "\nnvidia.com/gpu requested                43.8 %  93.8 %\n" in shown
+
+
+def test_a_regression_fails_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pod that loses its node is one; the machine format has the counts."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(REFUSES, encoding="utf-8")
+    arguments = ["diff", str(POLICIES / "default"), str(policy), "--cluster", CLUSTER]
+    assert run(arguments) == 0
+    assert "web-1: gpu-2 -> - (0/6 nodes are available: " in capsys.readouterr().out
+    assert run([*arguments, "--fail-on", "regression", "-o", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["placements"]["unschedulable"] == 1
+    assert found["differences"][0]["where"] == "profile default-scheduler: filter Refuses"
+
+
+def test_without_a_cluster_only_the_policies_are_compared(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Equal sets say so."""
+    default = str(POLICIES / "default")
+    assert run(["diff", default, default]) == 0
+    assert capsys.readouterr().out == "The policy sets say the same.\n"
