@@ -49,6 +49,8 @@ class NodeTable:
         """Rises with every change of a node, whichever column it is in, and of row structure."""
         self.hypothesis: Callable[[int], Mapping[str, PodInfo]] | None = None
         """What ``pods_on`` answers while something is tried out; see WhatIfRows."""
+        self.supposing = 0
+        """In how many ways something is tried out that the journal does not tell; see WhatIf."""
         self._pods: list[dict[str, PodInfo]] = []
         self._rows = Rows()
         self._columns: dict[Key, Column] = {}

@@ -21,7 +21,7 @@ Reader: TypeAlias = Callable[[PodInfo], int]
 
 NO_NODE: Final = -1
 
-_TEXT_ATTRIBUTES: Final = {
+TEXT_ATTRIBUTES: Final = {
     "name": "name",
     "namespace": "namespace",
     "uid": "uid",
@@ -151,7 +151,7 @@ def reader(key: Key, strings: Strings) -> Reader:
     code = strings.code
     name, argument = key[0], key[-1]
     if name in POD_TEXTS:
-        text: Callable[[PodInfo], str] = attrgetter(_TEXT_ATTRIBUTES[name])
+        text: Callable[[PodInfo], str] = attrgetter(TEXT_ATTRIBUTES[name])
         return lambda info: code(text(info))
     if name in _FLAGS:
         return _FLAGS[name]

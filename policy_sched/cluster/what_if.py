@@ -29,6 +29,7 @@ class WhatIf:
         self._guests: dict[str, int] = {}
 
     def __enter__(self) -> Self:
+        self._cache.nodes.supposing += 1
         return self
 
     def __exit__(
@@ -38,6 +39,7 @@ class WhatIf:
         trace: TracebackType | None,
     ) -> None:
         self.undo()
+        self._cache.nodes.supposing -= 1
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """Take a pod off a row: one that runs there, or one that was added here before."""

@@ -51,7 +51,7 @@ class BoundPolicy:
     def __init__(self, sections: Sections, table: NodeTable, pods: PodTable | None = None) -> None:
         self._sections = sections
         self._table = table
-        runtime = Runtime(table)
+        runtime = Runtime(table, pods)
 
         def bound(unit: Unit | None) -> BoundUnit | None:
             return None if unit is None else BoundUnit(unit, runtime)

@@ -16,6 +16,7 @@ from policy_sched.language.emit_loops import loop_text
 from policy_sched.language.ir import MIXED, Call, Loop, Op
 from policy_sched.language.placement import Placement, Scope, Shapes
 from policy_sched.language.slots import Slots
+from policy_sched.language.tallying import Counted
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z|[0-9]+\Z")
 _SMALL = frozenset({"pod", "ctx", "cluster", "row", "none", "score", "scores"})
@@ -94,7 +95,7 @@ class Emitter:
         return f"{self.prefix}{op.serial}"
 
     def _is_statement(self, op: Op) -> bool:
-        if op.rep[0] == "t" or isinstance(op.data, Loop):
+        if op.rep[0] == "t" or isinstance(op.data, Loop) or op.kind == "tally":
             return True
         return self.placement.over_rows(op) and op in self.placement.regions
 
@@ -102,6 +103,8 @@ class Emitter:
         name = self._name(op)
         if op in self.placement.regions:
             self._write_region(op, name, home)
+        elif isinstance(op.data, Counted):
+            self._write_tally(op, op.data, name, home)
         elif isinstance(op.data, Loop):
             loop_text(self, op, op.data, name, home)
         else:
@@ -152,6 +155,21 @@ class Emitter:
             inside.lines.append(f"{name} = {texts[0]}")
             home.lines += [f"{name} = {decided}", f"{word} {test}:", inside]
         return name
+
+    def _write_tally(self, op: Op, counted: Counted, name: str, home: Scope) -> None:
+        shapes = self.placement.shapes
+        names = {a: f"a{a.serial}" for a in op.args} | {counted.param: f"p{counted.param.serial}"}
+        inner = Emitter(
+            Placement([counted.test], False, names, shapes), self.slots, names, (shapes, f"{name}_")
+        )
+        result = inner.root(counted.test)
+        body = Scope()
+        body.lines = [*inner.lines(), f"return {result}"]
+        arguments = [names[counted.param], *(names[a] for a in op.args)]
+        home.lines += [f"def {name}f({', '.join(arguments)}):", body]
+        values = "".join(f"{self.text(a, home)}, " for a in op.args)
+        condition = self.slots.constant(counted.condition)
+        home.lines.append(f"{name} = rt.tallies.of({condition}, {name}f, ({values}))")
 
     def _write_region(self, op: Op, name: str, home: Scope) -> None:
         region = self.placement.regions[op]

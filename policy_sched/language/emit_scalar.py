@@ -35,6 +35,7 @@ SCALAR: Final[dict[str, str]] = {
     "pods_at": "rt.pods_at({0})",
     "domain_index": "rt.domains({0})",
     "domain_at": "{0}.at({1})",
+    "tally_total": "{0}.domain_total({1}, {2}.row)",
     "find": "find({0})",
     "text": "texts[{0}]",
     "taints": "taint_members({0})",

@@ -11,6 +11,8 @@ from typing import Final
 
 VECTOR: Final[dict[str, str]] = {
     "row": "rt.row_numbers(rows)",
+    "tally_rows": "{0}.rows(rows)",
+    "tally_domain": "{0}.domain_rows({1}, rows)",
     "score": "ctx.score",
     "column": "{d}.values[rows]",
     "column_of": "column(({d}, {0})).values[rows]",

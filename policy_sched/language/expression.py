@@ -40,8 +40,7 @@ class Expression:
 
     def bind(self, nodes: NodeTable, pods: PodTable | None = None) -> BoundExpression:
         """Return the expression over one table."""
-        del pods
-        runtime = Runtime(nodes)
+        runtime = Runtime(nodes, pods)
         return BoundExpression(self, self.program.bind(runtime), nodes)
 
 

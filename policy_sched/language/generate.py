@@ -26,10 +26,13 @@ from policy_sched.language.rearranging import POD_LIMIT, Rearranged
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.slots import FACTORY_ARGUMENTS, Slots
 from policy_sched.language.standing import Standing, Standings, find_standing
+from policy_sched.language.tallying import Tallied
 
 RowFunction = Callable[..., tuple[Any, ...]]
 #: Representation and limit of each kept column of a group.
 Columns = tuple[tuple[str, float | None], ...]
+
+_OVER_ROWS: Final = "pod, ctx, rows, n"
 
 _NAMES: Final[dict[str, object]] = {
     **runtime_scalar.NAMES,
@@ -111,34 +114,38 @@ class _Writer:
         self.lines: list[str] = []
         self.names: list[str] = []
 
-    def function(self, name: str, arguments: str, roots: Sequence[Op], *, rows: bool) -> None:
-        """Write the function that returns ``roots``."""
-        self._write(
-            name,
-            arguments,
-            Emitter(Placement(roots, rows, (), self.shapes), self.slots, {}),
-            roots,
-            (),
-        )
+    def function(
+        self, name: str, arguments: str, roots: Sequence[Op], *, rows: bool, first: str = ""
+    ) -> None:
+        """Write the function that returns ``roots``, with a line before all others."""
+        emitter = Emitter(Placement(roots, rows, (), self.shapes), self.slots, {})
+        self._write(name, arguments, emitter, roots, first)
+        self.names.append(name)
+
+    def beside(self, name: str, arguments: str, roots: Sequence[Op]) -> None:
+        """Write a function of all rows that only other functions call."""
+        emitter = Emitter(Placement(roots, True, (), self.shapes), self.slots, {})
+        self._write(name, arguments, emitter, roots, "")
 
     def whole(self, roots: Sequence[Op], kept: Sequence[Op], guards: Sequence[Op]) -> None:
         """Write the function that takes ``kept`` as arguments, and hands over if a guard fails."""
         names = {op: f"d{op.serial}" for op in kept}
-        placement = Placement([*roots, *guards], True, names, self.shapes)
-        arguments = ", ".join(["pod, ctx, rows, n", *names.values()])
-        self._write("whole", arguments, Emitter(placement, self.slots, names), roots, guards)
+        emitter = Emitter(Placement([*roots, *guards], True, names, self.shapes), self.slots, names)
+        for op in guards:
+            test = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
+            emitter.guard(op, test, "return vector(pod, ctx, rows, n)")
+        arguments = ", ".join([_OVER_ROWS, *names.values()])
+        self._write("whole", arguments, emitter, roots, "")
+        self.names.append("whole")
 
     def _write(
-        self, name: str, arguments: str, emitter: Emitter, roots: Sequence[Op], guards: Sequence[Op]
+        self, name: str, arguments: str, emitter: Emitter, roots: Sequence[Op], first: str
     ) -> None:
-        for op in guards:
-            emitter.guard(
-                op, f"-{POD_LIMIT} < {{}} < {POD_LIMIT}", "return vector(pod, ctx, rows, n)"
-            )
         values = [emitter.root(op) for op in roots]
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
+        if first:
+            body.insert(0, first)
         self.lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
-        self.names.append(name)
 
     def program(self, roots: Sequence[Op], static: Columns, moving: Columns) -> Program:
         """Return the program of what was written."""
@@ -154,7 +161,14 @@ def generate(roots: Sequence[Op], build: Builder | None = None) -> Program:
     """Return the program that computes ``roots``; with a builder, one that keeps columns."""
     writer = _Writer()
     writer.function("scalar", "pod, ctx, row", roots, rows=False)
-    writer.function("vector", "pod, ctx, rows, n", roots, rows=True)
+    first = ""
+    if build is not None:
+        tallied = Tallied(roots, build)
+        if tallied.found:
+            writer.beside("plain", _OVER_ROWS, roots)
+            first = f"if rt.supposing: return plain({_OVER_ROWS})"
+            roots = tallied.roots
+    writer.function("vector", _OVER_ROWS, roots, rows=True, first=first)
     if build is None:
         return writer.program(roots, (), ())
     standings = Standings()

@@ -125,7 +125,7 @@ class KeptColumns:
         None where they are of no use: something is tried out, or a column left its limit.
         """
         table = self._table
-        if table.hypothesis is not None:
+        if table.supposing or table.hypothesis is not None:
             return None
         journal = table.journal
         if self._moves:

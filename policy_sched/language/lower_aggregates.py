@@ -41,6 +41,9 @@ def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
     if isinstance(value, NodeMap) and value.family == "image":
         raise Refusal("PS510", "node.images.size() is not supported yet", span)
     found = low.val(value)
+    if found.op.kind == "pods_at":
+        op = low.node_op("column", rep="i", data=("podCount",))
+        return Val(op, found.err, INT, Interval(0, MAX_LENGTH))
     interval = Interval(0, MAX_API_LIST if found.op.kind == "field_of_pod" else MAX_LENGTH)
     if found.op.kind == "field_of_pod" and found.op.data in _COUNTED:
         # Pods whose lists differ are alike to a rule that reads only how long they are.

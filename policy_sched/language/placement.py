@@ -137,7 +137,7 @@ class Region:
     row: bool
 
 
-def _descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
+def descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
     """Walk ops by descending serial; what is appended to the list that comes along is next."""
     heap: list[tuple[int, int, Op]] = []
     seen: set[Op] = set()
@@ -159,7 +159,7 @@ def find_region(root: Op, shapes: Shapes) -> Region:
     inner: set[int] = set()
     by_row: list[Op] = []
     fixed: list[Op] = []
-    for op, more in _descending([root]):
+    for op, more in descending([root]):
         local = any(p.serial in inner for p in op.params)
         if op is not root and not local:
             if op.kind == "const":
@@ -194,7 +194,7 @@ class Placement:
         first = list(roots)
         for op in first:
             self._use(op, self.body)
-        for op, more in _descending(first):
+        for op, more in descending(first):
             if op in known or op.kind in ("const", "param"):
                 continue
             self.scope[op] = scope = _hoisted(self.scope[op], op)

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from policy_sched.cluster.column import Column
 from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.runtime_domains import Amounts, Domains
+from policy_sched.language.tallies import Tallies
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
@@ -49,8 +51,10 @@ class Runtime:
     Distinct values of a static column are kept until the column's version changes.
     """
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, pods: PodTable | None = None) -> None:
         self.table = table
+        self.tallies = Tallies(table, pods)
+        self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
         self._distinct: dict[Column, tuple[int, int, Any, Any]] = {}
         self._ends: dict[Column, tuple[int, int, tuple[int, int]]] = {}
 
@@ -85,8 +89,18 @@ class Runtime:
         return list(self.table.pods_on(row).values())
 
     def domains(self, key: str) -> Domains:
-        """Return the domains of a label."""
-        return Domains(self.table, key)
+        """Return the domains of a label, the same ones until nodes change."""
+        table = self.table
+        version = table.n, table.live.version, table.column(("label", key)).version
+        known = self._domains.get(key)
+        if known is None or known[0] != version:
+            known = self._domains[key] = version, Domains(table, key)
+        return known[1]
+
+    @property
+    def supposing(self) -> bool:
+        """Whether something is tried out on the tables that the journal does not tell."""
+        return self.table.supposing > 0 or self.table.hypothesis is not None
 
     def image_nodes(self, name: str) -> int:
         """Return how many nodes have an image."""

@@ -35,6 +35,11 @@ class Domain:
         self._rows = rows
 
     @property
+    def row(self) -> int:
+        """One of its rows, if it has any."""
+        return int(self._rows[0])
+
+    @property
     def node_count(self) -> int:
         """How many nodes it has."""
         return len(self._rows)

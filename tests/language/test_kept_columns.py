@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.what_if_rows import WhatIfRows
-from policy_sched.language.cycle import Cycle
 from policy_sched.language.kept_columns import FEW_CHANGES
-from policy_sched.language.program import BoundExpression
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
-from .harness import agree, cache_of, checked, compiled, evaluate
+from .changing import NOW, assert_fresh, bound_to, change
+from .harness import agree, cache_of, evaluate
 from .oracle_world import World
-from .strategies import PARAMS, nodes, pods, rules, worlds
+from .strategies import PARAMS, rules, worlds
 
 #: Rules of which parts are kept: static and moving masks, shares, doubles, errors, strings.
 KEPT: Final = (
@@ -35,51 +34,6 @@ KEPT: Final = (
     "!node.taints.all(t, pod.tolerates(t)) || node.podCount % 2 == 0",
     "[1, 2, 3].exists(n, n == node.podCount * 2 + pod.priority)",
 )
-NOW: Final = Cycle(now=1_709_208_000_000_000_000)
-
-
-def assert_fresh(bound: BoundExpression, cache: Cache, pod: PodInfo) -> None:
-    """Compare a full pass over kept columns with a pass over row numbers and with single rows."""
-    table = bound.table
-    kept = list(zip(*bound.vector(pod, NOW), strict=True))
-    plain = list(zip(*bound.vector(pod, NOW, np.arange(table.n)), strict=True))
-    for row in sorted(table.row_of.values()):
-        (value, error), (expected, problem) = kept[row], plain[row]
-        assert error == problem, row
-        assert error or repr(value) == repr(expected), row
-        one, alone = bound.scalar(pod, NOW, row)
-        assert error == alone, row
-        assert error or repr(value) == repr(one), row
-
-
-def change(data: st.DataObject, cache: Cache, step: int) -> None:
-    """Let something happen to the cluster."""
-    names = sorted(cache.nodes.row_of)
-    running = [p for name in names for p in cache.nodes.pods_on(cache.nodes.row_of[name]).values()]
-    what = data.draw(st.sampled_from(["assume", "remove", "update", "add node", "remove node"]))
-    if what == "add node":
-        cache.add_node(data.draw(nodes(f"new{step}")))
-    elif what == "remove" and running:
-        cache.remove_pod(data.draw(st.sampled_from(running)))
-    elif names:
-        name = data.draw(st.sampled_from(names))
-        if what == "update":
-            cache.update_node(data.draw(nodes(name)))
-        elif what == "remove node":
-            node = cache.nodes.nodes[cache.nodes.row_of[name]]
-            assert node is not None
-            cache.remove_node(node)
-        elif what == "assume":
-            cache.assume(PodInfo.of(data.draw(pods(f"pod{step}"))), name)
-
-
-def bound_to(text: str, cache: Cache, section: str) -> BoundExpression:
-    """Bind a text that must compile."""
-    tree, problems = checked(text, section, PARAMS)
-    assert tree is not None, problems
-    expression = compiled(tree, PARAMS)
-    assert expression is not None, text
-    return expression.bind(cache.nodes)
 
 
 @pytest.mark.parametrize("text", KEPT)

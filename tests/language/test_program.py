@@ -146,7 +146,7 @@ class TestReads:
         [
             ("node.unschedulable", Scope.STATIC, {"unschedulable"}),
             ('node.free["cpu"].units() > 0', Scope.NODE, {"free"}),
-            ("node.pods.size() > 0", Scope.NODE, {"pods"}),
+            ("node.pods.size() > 0", Scope.NODE, {"podCount"}),
             ('domain("rack").podCount > 0', Scope.CLUSTER, {"domain", "labels"}),
             ("now > node.creationTime", Scope.VOLATILE, {"creationTime"}),
         ],

@@ -1,0 +1,62 @@
+"""A cluster to which things happen, and whether all ways to evaluate a rule keep up with it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from hypothesis import strategies as st
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.program import BoundExpression
+from policy_sched.model.pod_info import PodInfo
+
+from .harness import checked, compiled
+from .strategies import PARAMS, nodes, pods
+
+NOW: Final = Cycle(now=1_709_208_000_000_000_000)
+
+
+def assert_fresh(bound: BoundExpression, cache: Cache, pod: PodInfo) -> None:
+    """Compare a full pass over kept columns with a pass over row numbers and with single rows."""
+    table = bound.table
+    kept = list(zip(*bound.vector(pod, NOW), strict=True))
+    plain = list(zip(*bound.vector(pod, NOW, np.arange(table.n)), strict=True))
+    for row in sorted(table.row_of.values()):
+        (value, error), (expected, problem) = kept[row], plain[row]
+        assert error == problem, row
+        assert error or repr(value) == repr(expected), row
+        one, alone = bound.scalar(pod, NOW, row)
+        assert error == alone, row
+        assert error or repr(value) == repr(one), row
+
+
+def change(data: st.DataObject, cache: Cache, step: int) -> None:
+    """Let something happen to the cluster."""
+    names = sorted(cache.nodes.row_of)
+    running = [p for name in names for p in cache.nodes.pods_on(cache.nodes.row_of[name]).values()]
+    what = data.draw(st.sampled_from(["assume", "remove", "update", "add node", "remove node"]))
+    if what == "add node":
+        cache.add_node(data.draw(nodes(f"new{step}")))
+    elif what == "remove" and running:
+        cache.remove_pod(data.draw(st.sampled_from(running)))
+    elif names:
+        name = data.draw(st.sampled_from(names))
+        if what == "update":
+            cache.update_node(data.draw(nodes(name)))
+        elif what == "remove node":
+            node = cache.nodes.nodes[cache.nodes.row_of[name]]
+            assert node is not None
+            cache.remove_node(node)
+        elif what == "assume":
+            cache.assume(PodInfo.of(data.draw(pods(f"pod{step}"))), name)
+
+
+def bound_to(text: str, cache: Cache, section: str, *, with_pods: bool = True) -> BoundExpression:
+    """Bind a text that must compile."""
+    tree, problems = checked(text, section, PARAMS)
+    assert tree is not None, problems
+    expression = compiled(tree, PARAMS)
+    assert expression is not None, text
+    return expression.bind(cache.nodes, cache.pods if with_pods else None)
