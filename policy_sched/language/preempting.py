@@ -148,7 +148,7 @@ class _BoundChoice:
     def _numbers(self, value: Any, shape: tuple[int, ...]) -> Keys:
         if self._rep == "s":
             strings = self._pods.strings
-            codes = np.full(shape, strings.code(value)) if isinstance(value, str) else value
+            codes = np.broadcast_to(strings.code(value) if isinstance(value, str) else value, shape)
             return _ranked([strings.text(code) for code in codes.reshape(-1).tolist()], shape)
         array = np.asarray(value)
         return array if array.shape == shape else np.full(shape, array)

@@ -63,7 +63,7 @@ class BoundPlan:
     def __init__(self, plan: Plan, nodes: NodeTable, pods: PodTable, runtime: Runtime) -> None:
         self._plan = plan
         self._fixed = plan.fixed.bind(runtime).scalar if plan.given else None
-        tables = _Tables(nodes, pods)
+        tables = _Tables(nodes, pods, frozenset(plan.steps))
         self._steps = [(op, tables.step(op)) for op in plan.steps]
         self._constants = {
             arg: arg.data for op in plan.steps for arg in op.args if arg.kind == "const"
@@ -89,8 +89,9 @@ class BoundPlan:
 class _Tables:
     """Makes the steps of plans over a cluster's tables."""
 
-    def __init__(self, nodes: NodeTable, pods: PodTable) -> None:
+    def __init__(self, nodes: NodeTable, pods: PodTable, steps: frozenset[Op]) -> None:
         self._nodes, self._pods, self._strings = nodes, pods, pods.strings
+        self._steps = steps
 
     def step(self, op: Op) -> Step:
         """Return what computes an op from what was computed before."""
@@ -178,11 +179,11 @@ class _Tables:
     def _distinct(self, op: Op, call: Call) -> Step:
         """Return the step that calls a kernel once for each distinct text."""
         args, strings, dtype = op.args, self._strings, _DTYPES[op.rep]
+        place = next(i for i, arg in enumerate(args) if arg in self._steps)
 
         def step(values: Values, _scene: Scene) -> Any:
             given = [values[arg] for arg in args]
-            place = next(i for i, one in enumerate(given) if isinstance(one, np.ndarray))
-            codes = given[place]
+            codes = np.asarray(given[place])
             seen = np.zeros(len(strings), np.bool_)
             seen[codes] = True
             table: npt.NDArray[Any] = np.zeros(seen.size, dtype)
@@ -190,7 +191,7 @@ class _Tables:
                 given[place] = strings.text(number)
                 result: Any = call.function(*given)
                 table[number] = strings.code(result) if isinstance(result, str) else result
-            return table[codes]
+            return table[codes]  # one code, where a choice that is the same for all made it one
 
         return step
 

@@ -336,3 +336,15 @@ class TestSpecial:
         bound = self.bound(self.cluster(), victimOrder=[{"expression": "params.number"}])
         (keys,) = bound.victim_order(None, np.arange(3))
         assert keys.tolist() == [40, 40, 40]
+
+    def test_a_choice_that_is_the_same_for_all(self) -> None:
+        """A text that one test of the pod chooses for all victims is looked up like any other."""
+        cache = self.cluster()
+        text = '(pod.priority > 5 ? "a-b" : victim.labels["x"] + "-").replace("-", "")'
+        found = sections(victimOrder=[{"expression": text}])
+        assert found is not None
+        for bound in ways(found[1], cache):
+            for priority, order in ((0, [0, 1, 2]), (10, [0, 0, 0])):
+                pod = PodInfo.of(make_pod(priority=priority))
+                (keys,) = bound.victim_order(pod, np.arange(3))
+                assert keys.tolist() == order
