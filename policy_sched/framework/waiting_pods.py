@@ -7,7 +7,7 @@ scheduler knowing of it. Times are nanoseconds since 1970, time-outs are seconds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -27,7 +27,8 @@ class WaitingPod:
     """One pod that Permit plugins told to wait; the plugins hold this object.
 
     ``waits``: the plugins with their time-outs. ``again``: functions that plugins would answer
-    with if they were asked again: Success allows, a rejection rejects, Wait waits on.
+    with if they were asked again: Success allows, a rejection rejects, Wait waits on. ``reasons``:
+    what the plugins said when they told the pod to wait.
     """
 
     polled = False
@@ -39,10 +40,12 @@ class WaitingPod:
         waits: Mapping[str, float],
         now: int,
         again: Mapping[str, Callable[[], Status]] | None = None,
+        reasons: Sequence[str] = (),
     ) -> None:
         self.pod = pod
         self.node = node
         self.started = now
+        self.reasons = tuple(reasons)
         self.again = {} if again is None else dict(again)
         self.wake: Callable[[], None] | None = None
         self._deadlines = {

@@ -58,7 +58,8 @@ def reserve_and_permit(
             if status.code is Code.WAIT:
                 timeouts = {plugin: result.timeout for plugin, result in waits.items()}
                 again = {p: r.again for p, r in waits.items() if r.again is not None}
-                waiting = WaitingPod(pod, node, timeouts, handle.now(), again)
+                reasons = [reason for r in waits.values() for reason in r.status.reasons]
+                waiting = WaitingPod(pod, node, timeouts, handle.now(), again, reasons)
                 handle.waiting_pods.add(waiting)
                 return SUCCESS, waiting
             status = _worded("permit", status.plugin, status)

@@ -4,7 +4,9 @@ Theory of operation. Pods enter the queue in input order and leave it as the pro
 says. Nothing but the decisions changes the cluster, so a pod that fits nowhere is not tried again.
 Where preemption makes room, the pod is nominated and its victims are told to go; they keep their
 room for now, as in a cluster, where no victim is gone before the next pod's turn.
-Pods that never enter a cycle (gated, terminating, another scheduler's) get their answer at once.
+A pod that has to wait for permission holds its node, and is bound if one that is decided later
+lets it go. Pods that never enter a cycle (gated, terminating, another scheduler's) get their
+answer at once.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.filtering import FEASIBLE
+from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Bind, Preempt
@@ -52,6 +55,10 @@ def run_cluster(
             preemptions.append(_preemption(outcome.pod, outcome.decision))
         if done % PROGRESS_EVERY == 0:
             advance(PROGRESS_EVERY)
+    for outcome in scheduler.tick():
+        placements[outcome.pod.uid] = _placed(outcome)
+    for waiting in scheduler.handle.waiting_pods:
+        placements[waiting.pod.uid] = _still_waiting(waiting)
     seconds = time.perf_counter() - started
     ordered = tuple(placements[info.uid] for info in infos)
     reasons = Counter(reason for p in ordered if p.node is None for reason in p.reasons)
@@ -91,6 +98,14 @@ def _placed(outcome: Outcome) -> Placement:
         score = None if evaluation.scoring is None else evaluation.scoring.total.item(decision.row)
         return _placement(outcome.pod, outcome.node, "", (), feasible, score)
     return _placement(outcome.pod, None, outcome.message, _reasons(outcome))
+
+
+def _still_waiting(waiting: WaitingPod) -> Placement:
+    """A pod holds a node, but nothing that would let it be bound will happen any more."""
+    by = ", ".join(waiting.pending_plugins)
+    reasons = waiting.reasons or (f"waiting for permission of {by}",)
+    message = f"held on {waiting.node} by {by}: {', '.join(reasons)}"
+    return _placement(waiting.pod, None, message, reasons)
 
 
 def _preemption(pod: PodInfo, decision: Preempt) -> Preemption:

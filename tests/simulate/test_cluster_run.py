@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from policy_sched.model.meta import ApiObject
+from collections.abc import Sequence
+from pathlib import Path
+
+from policy_sched.model.meta import ApiObject, ObjectMeta
+from policy_sched.model.pod_group import LABEL, CoschedulingGroup, CoschedulingSpec
 from policy_sched.scheduler.wiring import build
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
@@ -10,9 +14,12 @@ from policy_sched.simulate.report import Preemption, Run
 from policy_sched.testing import make_node, make_pod
 
 
-def decided(*objects: ApiObject, seed: int = 0) -> Run:
+GANG = str(Path(__file__).parents[2] / "policies" / "gang")
+
+
+def decided(*objects: ApiObject, seed: int = 0, policies: Sequence[str] = ()) -> Run:
     """Return the run over some objects."""
-    scheduler = build(objects=objects, seed=seed)
+    scheduler = build(None, policies, objects=objects, seed=seed)
     pending = load_cluster(scheduler.cache, objects)
     told: list[int] = []
     run = run_cluster(scheduler, pending, told.append)
@@ -127,3 +134,29 @@ def test_preemption_nominates_and_tells_victims_to_go() -> None:
     assert nodes_of(run) == {"default/urgent": None, "default/later": None}
     assert run.preemptions == (Preemption("default/urgent", "n1", ("default/victim",)),)
     assert {a.resource: a.requested for a in run.allocation}["cpu"] == 2000
+
+
+def gang(members: int, nodes: int) -> Run:
+    """Return the run of a gang of three whose members need a node each."""
+    meta = ObjectMeta(name="ring", namespace="default")
+    return decided(
+        CoschedulingGroup(metadata=meta, spec=CoschedulingSpec(min_member=3)),
+        *(make_node(f"n{i}") for i in range(nodes)),
+        *(make_pod(f"p{i}", cpu="3", labels={LABEL: "ring"}) for i in range(members)),
+        policies=[GANG],
+    )
+
+
+def test_pods_that_wait_are_placed_if_they_are_let_go() -> None:
+    """The last member of a gang completes it for all."""
+    assert gang(3, 3).placed == 3
+
+
+def test_pods_that_are_held_are_not_placed() -> None:
+    """What would let them go never comes; the message says what they wait for, and where."""
+    run = gang(3, 2)
+    assert run.placed == 0
+    first = run.placements[0].message
+    assert first.startswith("held on n")
+    assert first.endswith(" by Gang: waiting for 2 more of pod group ring")
+    assert run.unschedulable_by["waiting for 1 more of pod group ring"] == 1
