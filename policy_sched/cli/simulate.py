@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -59,6 +60,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     nodes: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     timeline: Annotated[bool, Parameter(negative="")] = False,
     bucket: str | None = None,
+    until: str | None = None,
 ) -> int:
     """Decide every pending pod as kube-scheduler would, over all nodes, and print the placements.
 
@@ -92,16 +94,17 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     bucket
         Length of the stretches of time that --timeline sums up, as in "1h"; some two dozen of them
         unless given.
+    until
+        How long --timeline plays, as in "36h"; until nothing happens any more unless given.
     """
     require_files([*paths, *([config] if config else []), *policies])
-    if bucket is not None and not timeline:
-        raise PolicySchedError("--bucket goes with --timeline")
+    times = _Times.of(bucket, until, timeline=timeline)
     found, problems = _objects(paths, nodes)
     plans, warnings = read(config, policies)
     write_diagnostics([*problems, *warnings], sys.stderr)
     objects = expand(found)
     if timeline:
-        return _played(objects, plans, seed, output, bucket, fail=fail_on is not None)
+        return _played(objects, plans, seed, output, times, fail=fail_on is not None)
     scheduler = assemble(plans, seed=seed, objects=objects)
     pending = load_cluster(scheduler.cache, objects)
     with _progress(len(pending)) as advance:
@@ -127,20 +130,19 @@ def _played(
     plans: Sequence[CompiledPlan],
     seed: int,
     output: Output,
-    bucket: str | None,
+    times: _Times,
     *,
     fail: bool,
 ) -> int:
     """Let virtual time run, and print what happened."""
     if output not in ("table", "json", "jsonl"):
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
-    width = None if bucket is None else _width(bucket)
     with _progress(sum(waits(one) for one in objects)) as advance:
-        story = play(objects, plans, seed=seed, advance=advance)
+        story = play(objects, plans, seed=seed, until=times.until, advance=advance)
     if output == "jsonl":
         sys.stdout.write(story_report.as_jsonl(story))
     else:
-        width = bucket_width(story) if width is None else width
+        width = bucket_width(story) if times.bucket is None else times.bucket
         if output == "json":
             sys.stdout.write(story_report.as_json(story, width))
         else:
@@ -149,14 +151,28 @@ def _played(
     return FAILED if fail and never_placed(story) else OK
 
 
-def _width(bucket: str) -> int:
-    try:
-        width = nanoseconds_of(bucket)
-    except ValueError as error:
-        raise PolicySchedError(f"--bucket: {error}") from None
-    if width == 0:
-        raise PolicySchedError("--bucket: a stretch of time cannot be empty")
-    return width
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """How a timeline is cut, and how long it is, in nanoseconds; None where that is not said."""
+
+    bucket: int | None
+    until: int | None
+
+    @classmethod
+    def of(cls, bucket: str | None, until: str | None, *, timeline: bool) -> _Times:
+        """Read the options; raise PolicySchedError if they make no sense."""
+        found = []
+        for name, text in (("--bucket", bucket), ("--until", until)):
+            if text is not None and not timeline:
+                raise PolicySchedError(f"{name} goes with --timeline")
+            try:
+                time = None if text is None else nanoseconds_of(text)
+            except ValueError as error:
+                raise PolicySchedError(f"{name}: {error}") from None
+            if time == 0:
+                raise PolicySchedError(f"{name}: a stretch of time cannot be empty")
+            found.append(time)
+        return cls(*found)
 
 
 def _write(run: Run, output: Output) -> None:

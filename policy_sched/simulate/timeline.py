@@ -43,6 +43,7 @@ from policy_sched.simulate.virtual_cluster import (
     created_form,
     leaving_form,
     next_form,
+    promised_form,
 )
 
 #: A pod that does not say how long it may take to end is given half a minute, as in Kubernetes.
@@ -64,17 +65,19 @@ def play(
     plans: Sequence[CompiledPlan],
     *,
     seed: int = 0,
+    until: int | None = None,
     advance: Callable[[int], None] = lambda _more: None,
 ) -> Story:
     """Play the objects' cluster under compiled plans.
 
-    ``seed`` breaks ties; ``advance`` is told how many more pods have arrived. Raises
-    PolicySchedError if a decision cannot be enacted.
+    ``seed`` breaks ties. ``until``: nanoseconds after the start at which the play is broken off.
+    ``advance`` is told how many more pods have arrived. Raises PolicySchedError if a decision
+    cannot be enacted.
     """
     known = list(objects)
     started = time.perf_counter()
     timeline = _Timeline(known, plans, seed, advance)
-    timeline.run()
+    timeline.run(until)
     return timeline.story(time.perf_counter() - started)
 
 
@@ -134,9 +137,12 @@ class _Timeline:
         self._number += 1
         heapq.heappush(self._heap, (max(at, self._clock.ns), kind, self._number, what))
 
-    def run(self) -> None:
-        """Play to the end."""
+    def run(self, until: int | None = None) -> None:
+        """Play to the end, or for so many nanoseconds."""
         while (at := self._next()) is not None:
+            if until is not None and at > self._start + until:
+                self._last = self._start + until
+                return
             self._clock.ns = at
             while self._heap and self._heap[0][0] <= at:
                 _, kind, _, what = heapq.heappop(self._heap)
@@ -211,6 +217,11 @@ class _Timeline:
         for victim in leaving:
             self._leaves(victim)
         leaving.clear()
+        for pod, node in self._client.promised:
+            queued = self._scheduler.queue.get(pod.uid)
+            if queued is not None:
+                pod_seen(self._scheduler, PodInfo.of(promised_form(queued.info.pod, node)))
+        self._client.promised.clear()
 
     def _starts(self, pod: PodInfo, node: str) -> None:
         """A pod was bound: the watch shows it, and it runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -11,8 +12,10 @@ from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Done
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.records import Condition
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
 @dataclass(slots=True)
@@ -28,15 +31,35 @@ class VirtualClock:
 
 @dataclass(slots=True)
 class VirtualClient(MemoryClient):
-    """Remembers whom it bound and whom it told to leave, until somebody takes note of it."""
+    """Remembers what it did to pods until somebody shows it to the scheduler, as a watch would.
+
+    ``bound``: pods and their nodes; ``leaving``: who was told to leave; ``promised``: pods and the
+    nodes that they are nominated to from now on, empty for none.
+    """
 
     bound: list[tuple[PodInfo, str]] = field(default_factory=list)
     leaving: list[PodInfo] = field(default_factory=list)
+    promised: list[tuple[PodInfo, str]] = field(default_factory=list)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod at once."""
         MemoryClient.bind(self, pod, node, done)
         self.bound.append((pod, node))
+
+    def set_unschedulable(
+        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
+    ) -> None:
+        """Nobody reads the condition; a nomination is written to the pod."""
+        del reason, message
+        if nominated is not None and nominated != pod.nominated_node_name:
+            self.promised.append((pod, nominated))
+
+    def clear_nomination(self, pod: PodInfo) -> None:
+        """Take the nomination back."""
+        self.promised.append((pod, ""))
+
+    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
+        """Nobody reads the message; who was told to leave has the condition."""
 
     def delete_pod(self, pod: PodInfo) -> None:
         """Tell the pod to leave."""
@@ -66,9 +89,16 @@ def bound_form(pod: Pod, node: str, time: int) -> Pod:
     return replace(pod, spec=replace(pod.spec, node_name=node), status=status)
 
 
+def promised_form(pod: Pod, node: str) -> Pod:
+    """Return a pod as it is nominated to a node, or to none."""
+    return replace(pod, status=replace(pod.status, nominated_node_name=node))
+
+
 def leaving_form(pod: Pod, time: int) -> Pod:
-    """Return a pod as it is once it has been told to leave."""
-    return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=datetime_of(time)))
+    """Return a pod as it is once it has been told to leave by a scheduler."""
+    status = replace(pod.status, conditions=(*pod.status.conditions, _DISRUPTED))
+    metadata = replace(pod.metadata, deletion_timestamp=datetime_of(time))
+    return replace(pod, metadata=metadata, status=status)
 
 
 def next_form(pod: Pod, name: str, time: int) -> Pod:

@@ -229,6 +229,14 @@ def test_a_timeline_is_the_same_bytes_every_time(
     assert document["waiting"]["all"]["max"] == 88.0
 
 
+def test_a_timeline_may_be_broken_off(timed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What has not happened by then does not happen."""
+    assert run(["simulate", "--timeline", timed, "--until", "1m", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["summary"]["makespan"] == 60.0
+    assert (document["summary"]["placed"], document["summary"]["ended"]) == (1, 0)
+
+
 def test_a_timeline_is_a_table_for_people(timed: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Summary, waiting times, stretches of time."""
     assert run(["simulate", "--timeline", timed]) == 0
@@ -242,6 +250,7 @@ def test_a_timeline_is_a_table_for_people(timed: str, capsys: pytest.CaptureFixt
     ("arguments", "message"),
     [
         (["--bucket", "1h"], "--bucket goes with --timeline"),
+        (["--until", "1h"], "--until goes with --timeline"),
         (["--timeline", "--bucket", "soon"], "'soon' is not a duration"),
         (["--timeline", "--bucket", "0"], "a stretch of time cannot be empty"),
         (["--timeline", "-o", "yaml"], "--timeline prints table, json or jsonl, not yaml"),

@@ -129,6 +129,19 @@ def test_a_preempting_pod_waits_for_the_grace_period() -> None:
     assert list(lives) == ["low", "high"], "nobody's pod is lost"
 
 
+def test_who_has_made_room_does_not_make_more() -> None:
+    """While its victim leaves, a pod that is tried again evicts nobody else."""
+    low = {"termination_grace_period_seconds": 100}
+    tainted = make_node("tainted", cpu="1", labels={"for": "short"}, taints=["a=b:NoSchedule"])
+    toleration = {"key": "a", "operator": "Exists"}
+    short = pod("short", 0, "70s", tolerations=[toleration], node_selector={"for": "short"})
+    pods = [pod("a", 0, **low), pod("b", 0, **low), pod("high", 60, "100s", priority=10)]
+    story = played([node("n1"), node("n2"), tainted, *pods, short])
+    assert [len(eviction.victims) for eviction in story.evictions] == [1]
+    assert bound_at(story, "high") == 160
+    assert lives_of(story)["high"].attempts == 3, "it was tried when the short pod ended"
+
+
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 def test_what_a_controller_made_comes_again(kind: str) -> None:
     """Under another name, and it runs from the beginning."""

@@ -10,6 +10,7 @@ from policy_sched.simulate.virtual_cluster import (
     created_form,
     leaving_form,
     next_form,
+    promised_form,
 )
 from policy_sched.testing import make_pod
 
@@ -31,10 +32,22 @@ def test_the_client_remembers_whom_it_bound_and_told_to_leave() -> None:
     client.bind(pod, "n", answers.append)
     client.delete_pod(pod)
     client.record_event(pod, "Normal", "Scheduled", "Binding", "note")
+    client.set_disruption_target(pod, "text")
     assert answers == [None]
     assert client.bound == [(pod, "n")]
     assert client.leaving == [pod]
     assert client.events == []
+
+
+def test_the_client_remembers_nominations_that_change() -> None:
+    """Set, left alone, and taken back; a condition without a nomination is nobody's business."""
+    client, pod = VirtualClient(), PodInfo.of(make_pod("p"))
+    client.set_unschedulable(pod, "Unschedulable", "text", "n")
+    client.set_unschedulable(pod, "Unschedulable", "text", None)
+    client.set_unschedulable(pod, "Unschedulable", "text", "")
+    client.clear_nomination(pod)
+    assert client.promised == [(pod, "n"), (pod, "")]
+    assert PodInfo.of(promised_form(pod.pod, "n")).nominated_node_name == "n"
 
 
 def test_a_pod_takes_forms_as_its_life_goes_on() -> None:
@@ -47,6 +60,7 @@ def test_a_pod_takes_forms_as_its_life_goes_on() -> None:
     assert (PodInfo.of(bound).node_name, PodInfo.of(bound).start_time) == ("n", TIME)
     leaving = leaving_form(bound, TIME)
     assert PodInfo.of(leaving).terminating
+    assert [condition.type for condition in leaving.status.conditions] == ["DisruptionTarget"]
     again = PodInfo.of(next_form(leaving, "p-again-1", TIME))
     assert (again.name, again.node_name, again.terminating) == ("p-again-1", "", False)
     assert (again.uid, again.requests) == ("default/p-again-1", {"cpu": 1000})
