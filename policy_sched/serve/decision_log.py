@@ -61,8 +61,12 @@ class DecisionLog:
             facts.pop("severity")
             self.say(level, facts.pop("message"), **facts)
 
-    def decided(self, outcome: Outcome, nodes: int) -> None:
-        """Write and remember what became of a pod; there are so many ``nodes`` to choose from."""
+    def decided(self, outcome: Outcome, nodes: int = 0) -> None:
+        """Write and remember what became of a pod.
+
+        ``nodes``: how many there were to choose from; 0 if the node was chosen before, and what
+        was found then may have changed since.
+        """
         level, message, why, facts = _told(outcome, nodes)
         made_by = {"generation": outcome.generation, "contentHash": outcome.content_hash}
         self.say(level, message, pod=outcome.pod.key, **facts, **made_by)
@@ -73,11 +77,12 @@ class DecisionLog:
 def _told(outcome: Outcome, nodes: int) -> tuple[str, str, str, Record]:
     """Return level, message, the reason for people, and the facts of an outcome."""
     decision, node = outcome.decision, outcome.node
-    if outcome.waiting:
-        why = f"waits for permission: {outcome.status.message()}".removesuffix(": ")
-        return INFO, "Pod waits for permission", why, {"node": node}
-    if node:
-        facts = {"node": node, **(_choice(decision, nodes) if isinstance(decision, Bind) else {})}
+    if outcome.waiting or node:
+        chosen = _choice(decision, nodes) if nodes and isinstance(decision, Bind) else {}
+        facts = {"node": node, **chosen}
+        if outcome.waiting:
+            why = f"waits before it is bound; {_why(facts)}"
+            return INFO, "Pod waits before it is bound", why, facts
         return INFO, "Successfully bound pod to node", _why(facts), facts
     if isinstance(decision, Preempt):
         victims = sorted(victim.key for victim in decision.victims)
@@ -106,7 +111,7 @@ def _choice(decision: Bind, nodes: int) -> Record:
 
 def _why(facts: Record) -> str:
     if "feasibleNodes" not in facts:
-        return "permitted"
+        return "bound after a wait"
     found = f"{facts['feasibleNodes']} of {facts['evaluatedNodes']} nodes fit"
     if "score" not in facts:
         return found

@@ -81,7 +81,7 @@ class Instance:
         decided = 0
         while True:
             for late in self.scheduler.tick():
-                self._decided(late)
+                self._decided(late, late=True)
             if self.stopping or decided == PODS_PER_STEP:
                 break
             outcome = self.scheduler.schedule_one()
@@ -159,7 +159,7 @@ class Instance:
         self.stopping = True
         self.log.say(INFO, "Stopping", inFlight=self.scheduler.in_flight)
         for outcome in self.scheduler.abandon(CLOSING):
-            self._decided(outcome)
+            self._decided(outcome, late=True)
 
     @property
     def stopped(self) -> bool:
@@ -178,9 +178,9 @@ class Instance:
 
     # Inside.
 
-    def _decided(self, outcome: Outcome) -> None:
+    def _decided(self, outcome: Outcome, *, late: bool = False) -> None:
         self.metrics.decided(outcome)
-        self.log.decided(outcome, self.scheduler.cache.nodes.live_count)
+        self.log.decided(outcome, 0 if late else self.scheduler.cache.nodes.live_count)
 
     def _in_force(self) -> dict[str, object]:
         status = self.reloader.status

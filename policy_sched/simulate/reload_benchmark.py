@@ -96,9 +96,7 @@ class _Load:
         self.scheduler, assembly = assemble_with_assembly(store.current.plans)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.forms = {1: 0}
-        decode = msgspec.json.Decoder(Node).decode
-        for i in range(nodes):
-            self.scheduler.cache.add_node(decode(node_json(_WORKLOAD, i)))
+        _add_nodes(self.scheduler, nodes)
         self.bound: list[PodInfo] = []
 
     def edit(self) -> None:
@@ -239,19 +237,26 @@ class _Run:
 
 
 def reload_directory(nodes: int) -> float:
-    """Return how many ms it takes until a directory of 50 policies, all changed, is in force."""
+    """Return how many ms it takes until a directory of 50 policies, all changed, is in force.
+
+    The fastest of three times: what else runs on the machine only adds.
+    """
     with TemporaryDirectory() as name:
         folder = Path(name)
-        _directory(folder, "a")
+        _directory(folder, "first")
         store = PolicyStore(PolicyFiles(None, (str(folder),)), time.time_ns)
         scheduler, assembly = assemble_with_assembly(store.current.plans)
         _add_nodes(scheduler, nodes)
         reloader = Reloader(scheduler, assembly, store)
-        _directory(folder, "b")
-        before = time.perf_counter()
-        reload = reloader.reload()
-        took = time.perf_counter() - before
-        assert len(reload.changes.policies) == POLICIES
+        return min(_timed(reloader, folder, str(number)) for number in range(3))
+
+
+def _timed(reloader: Reloader, folder: Path, label: str) -> float:
+    _directory(folder, label)
+    before = time.perf_counter()
+    reload = reloader.reload()
+    took = time.perf_counter() - before
+    assert len(reload.changes.policies) == POLICIES
     return took * 1e3
 
 
