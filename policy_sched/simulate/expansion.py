@@ -90,7 +90,13 @@ class _Expansion:
                 self._scale(one)
 
     def made(self, one: Workload) -> Iterator[ApiObject]:
-        """Yield what a workload's controller creates."""
+        """Yield what a workload's controller creates; it is created when the workload is."""
+        created = one.metadata.creation_timestamp
+        for new in self._made(one):
+            new.metadata.creation_timestamp = created
+            yield new
+
+    def _made(self, one: Workload) -> Iterator[ApiObject]:
         if isinstance(one, Deployment):
             new = self._new_sets.get(_key(one))
             if new is not None:

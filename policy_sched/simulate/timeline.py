@@ -8,8 +8,9 @@ binding and starting take no time. Of what happens at one instant ends come firs
 pods in their order, so that the same input is played in the same way.
 
 What a controller made comes again, under another name, when it is evicted, and runs from the
-beginning; a pod of nobody is lost. The play ends when nothing more is known to happen and every
-pod that still waits has had another attempt.
+beginning; a pod of nobody is lost. Otherwise controllers do nothing over time: a job's pods are
+those that run at first, and daemons are for the nodes that are given. The play ends when nothing
+more is known to happen and every pod that still waits has had another attempt.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -118,6 +119,18 @@ def test_the_same_manifests_give_the_same_pods() -> None:
     """Names are drawn from what they stand for."""
     first, second = (expand(given("workloads.yaml")) for _ in range(2))
     assert first == second
+
+
+def test_pods_are_created_with_their_workload() -> None:
+    """Virtual time lets them arrive then; a workload without a time has pods without one."""
+    template = {"spec": CONTAINERS}
+    for kind in ("Deployment", "StatefulSet"):
+        old = decoded("apps/v1", kind, "old", replicas=2, template=template)
+        old.metadata.creation_timestamp = datetime(2026, 3, 1, tzinfo=UTC)
+        young = decoded("apps/v1", kind, "young", replicas=2, template=template)
+        pods = [one for one in expand([old, young]) if isinstance(one, Pod)]
+        times = [pod.metadata.creation_timestamp for pod in pods]
+        assert times == [old.metadata.creation_timestamp] * 2 + [None] * 2
 
 
 def test_what_is_given_stays_in_its_order() -> None:
