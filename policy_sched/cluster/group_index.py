@@ -21,6 +21,7 @@ class GroupIndex:
     def __init__(self) -> None:
         self.version = 0
         self._groups: dict[GroupKey, dict[str, PodInfo]] = {}
+        self._versions: dict[GroupKey, int] = {}
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -33,11 +34,16 @@ class GroupIndex:
         """Return the pods of a group by UID."""
         return self._groups.get(key, _NOBODY)
 
+    def version_of(self, key: GroupKey) -> int:
+        """Return a number that is another after every change of a group; 0 without pods."""
+        return self._versions.get(key, 0)
+
     def add(self, pod: PodInfo) -> None:
         """Take a pod in, or replace it by its newer form of the same group."""
         if pod.pod_group:
-            self._groups.setdefault((pod.namespace, pod.pod_group), {})[pod.uid] = pod
-            self.version += 1
+            key = (pod.namespace, pod.pod_group)
+            self._groups.setdefault(key, {})[pod.uid] = pod
+            self.version = self._versions[key] = self.version + 1
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod out; one that is not known is no error."""
@@ -46,9 +52,10 @@ class GroupIndex:
         key = (pod.namespace, pod.pod_group)
         group = self._groups.get(key)
         if group is not None and group.pop(pod.uid, None) is not None:
-            self.version += 1
+            self.version = self._versions[key] = self.version + 1
             if not group:
                 del self._groups[key]
+                del self._versions[key]
 
 
 def group_differences(index: GroupIndex, pods: Iterable[PodInfo]) -> list[str]:

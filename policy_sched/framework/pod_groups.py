@@ -85,7 +85,10 @@ class PodGroups:
         number of 0.
         """
         waiting = len(self._waiting.of_group(key))
-        state = (self._cache.groups.version, self._pending.version, self._objects.version)
+        placed_version, pending_version = (
+            index.version_of(key) for index in (self._cache.groups, self._pending)
+        )
+        state = (placed_version, pending_version, self._objects.version)
         known = self._known.get(key)
         if known is None or known[0] != state:
             placed = self._cache.groups.pods(key)

@@ -10,7 +10,7 @@ pays no backoff. A table is never changed; after a reload the queue gets another
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -76,11 +76,12 @@ class HintTable:
             self._of_interest[event] = known
         return known
 
-    def every(self, profile: str, plugins: Collection[str]) -> int:
-        """Return after how many ns a pod that these plugins reject is tried again; 0: never."""
-        times = self._every.get(profile)
+    def every(self, queued: QueuedPod) -> int:
+        """Return after how many ns a rejected pod is tried again by the time; 0: never."""
+        times = self._every.get(queued.info.scheduler_name)
         if not times:
             return 0
+        plugins = queued.rejected_by | queued.pending
         return min((times[plugin] for plugin in plugins if plugin in times), default=0)
 
     def concerns(self, rejection: Rejection, event: ClusterEvent) -> bool:

@@ -205,6 +205,11 @@ class SchedulingQueue(Contents):
         pods = self._pool.of_groups(lambda rejection: hints.concerns(rejection, event))
         self._move(pods, event, old, new, but)
 
+    def move_among(self, uids: Iterable[str], event: ClusterEvent, new: object) -> None:
+        """Do as `move` for something that concerns none but these pods."""
+        known = (self._pods[uid] for uid in uids if uid in self._pods)
+        self._move([queued for queued in known if queued.place in _POOL], event, None, new)
+
     def flush_backoff(self) -> None:
         """Make all pods ready whose backoff is over."""
         for queued in self._backoff.pop_complete(self._clock()):
@@ -352,17 +357,15 @@ class SchedulingQueue(Contents):
 
     def _set_timer(self, queued: QueuedPod) -> None:
         """A pod of the pool is due by the time if a plugin that rejected it wants that."""
-        rejectors = queued.rejected_by | queued.pending
-        every = self.hints.every(queued.info.scheduler_name, rejectors)
+        every = self.hints.every(queued)
         if every:
             self._timers.set(queued, self._clock() + every)
 
     def _tried_by_time(self, queued: QueuedPod) -> None:
-        label = REQUEUE_EVERY.label
         if queued.place is Place.GATED:
-            self._to_active(queued, label)
+            self._to_active(queued, REQUEUE_EVERY.label)
         else:
-            self._requeue(queued, Strategy.AFTER_BACKOFF, label)
+            self._requeue(queued, Strategy.AFTER_BACKOFF, REQUEUE_EVERY.label)
 
     def _take_out(self, queued: QueuedPod) -> None:
         match queued.place:

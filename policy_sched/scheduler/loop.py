@@ -19,6 +19,7 @@ from policy_sched.framework.pipeline import Pipeline
 from policy_sched.framework.results import PodsToActivate
 from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
 from policy_sched.model.events import ASSIGNED_POD_DELETE, UNSCHEDULED_POD_ADD
+from policy_sched.model.pod_group import GroupKey
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, Place
 from policy_sched.queue.scheduling_queue import SchedulingQueue
@@ -79,6 +80,7 @@ class Scheduler:
         self.profiles = profiles
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.version)
+        self._arrived: dict[GroupKey, PodInfo] = {}
 
     # News of pods.
 
@@ -128,12 +130,21 @@ class Scheduler:
         new = self.queue.get(pod.uid) is None and not self.cache.is_assumed(pod.uid)
         self.handle.groups.seen(pod)
         if new:
-            self.queue.move(UNSCHEDULED_POD_ADD, None, pod, but=pod.uid)
+            self._arrived[pod.namespace, pod.pod_group] = pod
+
+    def _tell_siblings(self) -> None:
+        """Pods came since the last time: once for each group, however many they were."""
+        siblings = self.handle.groups.siblings
+        for pod in self._arrived.values():
+            self.queue.move_among(siblings(pod), UNSCHEDULED_POD_ADD, pod)
+        self._arrived.clear()
 
     # One pod.
 
     def schedule_one(self) -> Outcome | None:
         """Decide and enact the next pod; None if none is ready."""
+        if self._arrived:
+            self._tell_siblings()
         queued = self.queue.pop()
         if queued is None:
             return None
@@ -198,6 +209,8 @@ class Scheduler:
     def tick(self) -> list[Outcome]:
         """Do what is due now; return what became of pods that had to wait."""
         now = self.handle.now()
+        if self._arrived:
+            self._tell_siblings()
         self.queue.flush()
         if self.cache.time_to_live:
             for pod in self.cache.expire(now):
@@ -214,7 +227,7 @@ class Scheduler:
 
     def next_wakeup(self) -> int | None:
         """Return when `tick` has something to do, in nanoseconds since 1970; None: never."""
-        if self._bindings.has_answer():
+        if self._arrived or self._bindings.has_answer():
             return self.handle.now()
         expiry = self.cache.next_expiry() if self.cache.time_to_live else None
         times = (self.queue.next_flush(), self._bindings.next_time(), expiry)
@@ -222,7 +235,7 @@ class Scheduler:
 
     def idle(self) -> bool:
         """Tell whether neither `schedule_one` nor `tick` has anything to do now."""
-        if not self.queue.idle():
+        if self._arrived or not self.queue.idle():
             return False
         wakeup = self.next_wakeup()
         return wakeup is None or wakeup > self.handle.now()

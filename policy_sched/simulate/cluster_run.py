@@ -84,6 +84,7 @@ def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
 
 def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
     """Decide every pod that is ready, once; pods that come back are not tried again."""
+    scheduler.tick()
     for _ in scheduler.queue.active():
         outcome = scheduler.schedule_one()
         if outcome is not None:

@@ -242,6 +242,7 @@ def test_a_gate_reads_the_group(tmp_path: Path) -> None:
     run.scheduler.add_pod(PodInfo.of(make_pod("a", labels=labels)))
     assert run.place("a") is Place.GATED
     run.scheduler.add_pod(PodInfo.of(make_pod("b", labels=labels)))
+    run.scheduler.tick()
     assert run.place("a") is Place.ACTIVE
 
 

@@ -67,8 +67,9 @@ class Run:
         event_handlers.node_seen(self.scheduler, make_node(name))
 
     def add(self, *pods: PodInfo) -> None:
-        """Pods come that have no node."""
+        """Pods come that have no node, one after the other."""
         for pod in pods:
+            self.clock.ns += 1
             event_handlers.pod_seen(self.scheduler, pod)
 
     def go(self) -> None:
