@@ -104,13 +104,22 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     write_diagnostics([*problems, *warnings], sys.stderr)
     objects = expand(found)
     if timeline:
-        return _played(objects, plans, seed, output, times, fail=fail_on is not None)
+        everywhere = _played(objects, plans, seed, output, times)
+    else:
+        everywhere = _decided(objects, plans, seed, output)
+    return FAILED if fail_on and not everywhere else OK
+
+
+def _decided(
+    objects: Sequence[ApiObject], plans: Sequence[CompiledPlan], seed: int, output: Output
+) -> bool:
+    """Decide all pods once, print the placements, and tell whether every pod has a node."""
     scheduler = assemble(plans, seed=seed, objects=objects)
     pending = load_cluster(scheduler.cache, objects)
     with _progress(len(pending)) as advance:
         run = run_cluster(scheduler, pending, advance)
     _write(run, output)
-    return FAILED if fail_on and run.placed < len(run.placements) else OK
+    return run.placed == len(run.placements)
 
 
 def _objects(
@@ -131,10 +140,8 @@ def _played(
     seed: int,
     output: Output,
     times: _Times,
-    *,
-    fail: bool,
-) -> int:
-    """Let virtual time run, and print what happened."""
+) -> bool:
+    """Let virtual time run, print what happened, and tell whether every pod had a node."""
     if output not in ("table", "json", "jsonl"):
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
     with _progress(sum(waits(one) for one in objects)) as advance:
@@ -148,7 +155,7 @@ def _played(
         else:
             sys.stdout.writelines(f"{line}\n" for line in story_report.table_lines(story, width))
     print(story_report.speed_line(story), file=sys.stderr)
-    return FAILED if fail and never_placed(story) else OK
+    return not never_placed(story)
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,6 +229,16 @@ def test_a_timeline_is_the_same_bytes_every_time(
     assert document["waiting"]["all"]["max"] == 88.0
 
 
+def test_a_timeline_fails_on_request(
+    cluster: str, timed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1 with --fail-on unschedulable if a pod never had a node."""
+    wanted = ["--timeline", "--fail-on", "unschedulable"]
+    assert run(["simulate", timed, *wanted]) == 0
+    assert run(["simulate", cluster, *wanted]) == 1
+    assert "Never placed:\n  default/does-not  0/1 nodes" in capsys.readouterr().out
+
+
 def test_a_timeline_may_be_broken_off(timed: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What has not happened by then does not happen."""
     assert run(["simulate", "--timeline", timed, "--until", "1m", "-o", "json"]) == 0
