@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -99,14 +100,11 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     """
     require_files([*paths, *([config] if config else []), *policies])
     times = _Times.of(bucket, until, timeline=timeline)
-    found, problems = _objects(paths, nodes)
+    objects, problems = _objects(paths, nodes)
     plans, warnings = read(config, policies)
     write_diagnostics([*problems, *warnings], sys.stderr)
-    objects = expand(found)
-    if timeline:
-        everywhere = _played(objects, plans, seed, output, times)
-    else:
-        everywhere = _decided(objects, plans, seed, output)
+    act = partial(_played, times) if timeline else _decided
+    everywhere = act(objects, plans, seed, output)
     return FAILED if fail_on and not everywhere else OK
 
 
@@ -125,21 +123,22 @@ def _decided(
 def _objects(
     paths: Sequence[str], nodes: Sequence[str]
 ) -> tuple[list[ApiObject], list[Diagnostic]]:
-    """Return what manifests and traces describe, with warnings; raise PolicyError on errors."""
+    """Return what manifests and traces stand for, and warnings; raise PolicyError on errors."""
     traces = load_traces(path for path in paths if is_trace(path))
     manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
     problems = [*manifests.diagnostics, *traces.diagnostics]
     if exit_code(problems) != OK:
         raise PolicyError(problems)
-    return [*generated_nodes(nodes), *manifests.objects, *traces.objects], problems
+    found = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
+    return expand(found), problems
 
 
 def _played(
+    times: _Times,
     objects: Sequence[ApiObject],
     plans: Sequence[CompiledPlan],
     seed: int,
     output: Output,
-    times: _Times,
 ) -> bool:
     """Let virtual time run, print what happened, and tell whether every pod had a node."""
     if output not in ("table", "json", "jsonl"):
