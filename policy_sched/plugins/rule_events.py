@@ -3,7 +3,9 @@
 Theory of operation. Every field that a rule can read is changed by events that are known, so an
 author registers nothing. Where a node's verdict depends on nothing beyond that node, the hint is
 the policy itself: it is asked again about the one node on which something changed. Otherwise
-every such event is worth an attempt. Rules that gate a pod read the pod and what it belongs to.
+every such event is worth an attempt. A pod that may evict others is tried again by any change of
+what runs on a node: where it still does not fit, evicting fewer than before may be enough now.
+Rules that gate a pod read the pod and what it belongs to.
 """
 
 from __future__ import annotations
@@ -89,19 +91,21 @@ _OF_A_GROUP: Final = (
 
 Helps = Callable[[PodInfo, str], bool]
 """Tell whether a policy has nothing against a pod on the node of that name, as it is now."""
+MayEvict = Callable[[PodInfo], bool]
+"""Tell whether there are pods that a pod could evict."""
 OwnHint = Callable[[str, str], Hint]
 """From the kind of an object and what was done to it to the policy's own hint about that."""
 
 
 def events_of(
-    policy: CompiledPolicy, helps: Helps, own_hint: OwnHint
+    policy: CompiledPolicy, helps: Helps, own_hint: OwnHint, may_evict: MayEvict
 ) -> tuple[ClusterEventWithHint, ...]:
     """Return the events that may help a pod which the policy rejected or gated.
 
     A policy with a hint of its own is asked about every event there is.
     """
     life = policy.life
-    found = _hinted(own_hint) if life.hint is not None else _events(policy, helps)
+    found = _hinted(own_hint) if life.hint is not None else _events(policy, helps, may_evict)
     timer = (ClusterEventWithHint(TIMER, every=life.every),) if life.every else ()
     return (*found, *timer)
 
@@ -118,7 +122,9 @@ def _hinted(own_hint: OwnHint) -> Iterator[ClusterEventWithHint]:
             yield ClusterEventWithHint(ClusterEvent(resource, action), hint)
 
 
-def _events(policy: CompiledPolicy, helps: Helps) -> Iterator[ClusterEventWithHint]:
+def _events(
+    policy: CompiledPolicy, helps: Helps, may_evict: MayEvict
+) -> Iterator[ClusterEventWithHint]:
     veto = policy.veto_reads
     reads = policy.rejecting_reads | veto
     if policy.has_filter or policy.has_pre_filter or veto.node:
@@ -128,7 +134,7 @@ def _events(policy: CompiledPolicy, helps: Helps) -> Iterator[ClusterEventWithHi
         for field in reads.node:
             change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
             pods |= _POD_CHANGES.get(field, ActionType(0))
-        hint = _asks_again(helps) if alone else None
+        hint = _asks_again(helps, may_evict if pods else _nobody) if alone else None
         yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint)
         if pods:
             yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), hint)
@@ -146,10 +152,17 @@ def _events(policy: CompiledPolicy, helps: Helps) -> Iterator[ClusterEventWithHi
         yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
 
 
-def _asks_again(helps: Helps) -> Hint:
+def _nobody(_pod: PodInfo) -> bool:
+    """Evictions change nothing that the policy reads."""
+    return False
+
+
+def _asks_again(helps: Helps, may_evict: MayEvict) -> Hint:
     """Return the hint that asks the policy about the node on which something changed."""
 
     def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        if may_evict(pod):
+            return QueueingHint.QUEUE
         changed = old if new is None else new
         if isinstance(changed, Node):
             node = changed.metadata.name

@@ -37,6 +37,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.plugins.default_preemption import Preemption
+from policy_sched.plugins.lowest_priority import LowestPriority
 from policy_sched.plugins.rule_events import events_of
 from policy_sched.plugins.rule_life_cycle import life_cycle_hooks
 
@@ -99,7 +100,7 @@ class _Rules:
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Derive the events, and whether they help, from what the rules read."""
-        return events_of(self._policy, self._helps, self._own_hint)
+        return events_of(self._policy, self._helps, self._own_hint, LowestPriority(self._handle))
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:

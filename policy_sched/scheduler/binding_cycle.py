@@ -74,17 +74,18 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
     pod, state = attempt.queued.info, attempt.state
     runner = attempt.profile.runner
     try:
-        working, expected = _at_work(attempt, node)
-        if expected or waiting is not None:
-            _promise(attempt, node, handle)
-        if waiting is not None:
-            try:
+        try:
+            working, expected = _at_work(attempt, node)
+            if expected or waiting is not None:
+                _promise(attempt, node, handle)
+            if waiting is not None:
                 while (status := waiting.answer(handle.now())) is None:
                     yield waiting
-            finally:
+                if not status.ok:
+                    return status
+        finally:
+            if waiting is not None:
                 handle.waiting_pods.remove(pod.uid)
-            if not status.ok:
-                return status
         attempt.permitted = True
         for hook in working:
             answer = cast("Status | Unfinished", runner.call("pre_bind", hook, state, pod, node))

@@ -388,9 +388,10 @@ class TestPreBind:
             def pre_bind(self) -> Status:
                 return SUCCESS
 
-        scheduler = scheduler_of(Flight())
-        assert run(scheduler).message == 'running PreBindPreFlight plugin "x0": no'
-        assert_nothing_left(scheduler)
+        for others in ((), (Recorder("a", [], permit=HOLD),)):
+            scheduler = scheduler_of(Flight(), *others)
+            assert run(scheduler).message == 'running PreBindPreFlight plugin "x0": no'
+            assert_nothing_left(scheduler)
 
 
 class TestSlowCluster:

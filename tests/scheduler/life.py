@@ -1,0 +1,428 @@
+"""A whole life under one clock: cluster, client, scheduler, watch; and plugins that misbehave.
+
+Nothing goes by itself: whoever drives it says when the cluster acts, when the scheduler is told of
+changes, and when time passes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from policy_sched.client.embedded.client import EmbeddedClient
+from policy_sched.client.embedded.cluster import EmbeddedCluster
+from policy_sched.client.embedded.kubelets import KubeletTimes
+from policy_sched.client.embedded.resources import NODE, POD
+from policy_sched.client.embedded.store import Key
+from policy_sched.client.protocol import Done
+from policy_sched.errors import ClusterError
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.evaluation import Evaluator
+from policy_sched.framework.extender import Extender
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.nominations import Nominations
+from policy_sched.framework.results import (
+    PASSES,
+    PermitResult,
+    PodsToActivate,
+    PostFilterResult,
+    PreFilterResult,
+    Rows,
+    Scores,
+    Verdict,
+)
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+from policy_sched.framework.unfinished import Unfinished
+from policy_sched.model.events import (
+    POLICY_RELOAD,
+    UPDATE,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+)
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.policy_files import Compilation, PolicyFiles
+from policy_sched.profiles.store import PolicyStore, Result
+from policy_sched.queue.backoff import SECOND, Timing
+from policy_sched.scheduler.assembly import Assembly
+from policy_sched.scheduler.attempt import Profile
+from policy_sched.scheduler.loop import Outcome
+from policy_sched.scheduler.queueing import queue_gate, queue_hints
+from policy_sched.scheduler.reload import Reloader
+from policy_sched.scheduler.wiring import EPOCH, assemble_with_assembly
+from policy_sched.serve.feed import Feed
+from policy_sched.testing import FakeClock
+from tests.profiles.policy_texts import gating, keeping, write
+from tests.scheduler.world import with_plugins
+
+NO = Status(Code.UNSCHEDULABLE, ("chaos says no",))
+CALM = ClusterEvent(EventResource.CSI_DRIVER, UPDATE)
+"""Nobody but the plugins of chaos waits for it."""
+POINTS = ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve")
+LOOKING = ("pre_filter", "filter", "post_filter", "score")
+CALLS = (
+    "bind",
+    "nominate",
+    "set_unschedulable",
+    "clear_nomination",
+    "set_disruption_target",
+    "delete_pod",
+    "record_event",
+)
+LOST = "lost answer"
+"""A fault of a binding that takes place, and is said to have failed."""
+
+
+class Chaos:
+    """Takes part in everything after the decision; ``faults`` are what goes wrong next, by point.
+
+    ``held``: UIDs of pods that hold something here.
+    """
+
+    def __init__(self) -> None:
+        self.faults: dict[str, str] = {}
+        self.held: set[str] = set()
+        self.bound: list[str] = []
+        self.work: list[Unfinished] = []
+        self.called: str = ""
+
+    def _next(self, point: str) -> str:
+        fault = self.faults.pop(point, "")
+        if fault == "raise":
+            raise RuntimeError(f"chaos at {point}")
+        return fault
+
+    def _status(self, point: str) -> Status:
+        return {"reject": NO, "error": Status(Code.ERROR, ("chaos",))}.get(
+            self._next(point), SUCCESS
+        )
+
+    def _begun(self, point: str) -> Status | Unfinished:
+        if self.faults.get(point) == "slow":
+            del self.faults[point]
+            self.work.append(Unfinished())
+            return self.work[-1]
+        return self._status(point)
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(CALM),)
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PodInfo) -> Status:
+        assert pod.uid not in self.held, "nothing is reserved twice"
+        self.held.add(pod.uid)
+        if self.called:
+            state.write(PodsToActivate([self.called]))
+        return self._status("reserve")
+
+    @hookimpl
+    def unreserve(self, pod: PodInfo) -> None:
+        self.held.discard(pod.uid)
+        self._next("unreserve")
+
+    @hookimpl
+    def permit(self) -> PermitResult:
+        if self.faults.get("permit") == "slow":
+            del self.faults["permit"]
+            return PermitResult(WAIT, 30.0)
+        return PermitResult(self._status("permit"))
+
+    @hookimpl
+    def pre_bind_pre_flight(self) -> Status:
+        return self._status("pre_bind_pre_flight")
+
+    @hookimpl
+    def pre_bind(self) -> Status | Unfinished:
+        return self._begun("pre_bind")
+
+    @hookimpl
+    def bind(self) -> Status:
+        """Leave it to the next plugin, or fail: success without a binding would be a lie."""
+        status = self._status("bind")
+        return SKIP if status.ok else status
+
+    @hookimpl
+    def post_bind(self, pod: PodInfo) -> None:
+        self.bound.append(pod.uid)
+        self.held.discard(pod.uid)
+        self._next("post_bind")
+
+    def calm(self) -> None:
+        """Nothing goes wrong any more, and what has begun ends."""
+        self.faults.clear()
+        self.called = ""
+        while self.work:
+            self.work.pop().finish(SUCCESS)
+
+
+class Looking(Chaos):
+    """Takes part in the decision too, so that no evaluation is kept; ``rows``: of the table."""
+
+    rows = 0
+
+    @hookimpl
+    def pre_filter(self) -> PreFilterResult:
+        return PreFilterResult(self._status("pre_filter"))
+
+    @hookimpl
+    def filter(self, rows: Rows) -> Verdict:
+        fault = self._next("filter")
+        return replace(PASSES, error="chaos") if fault in {"reject", "error"} else PASSES
+
+    @hookimpl
+    def post_filter(self) -> PostFilterResult:
+        fault = self._next("post_filter")
+        code = Code.ERROR if fault == "error" else Code.UNSCHEDULABLE
+        return PostFilterResult(Status(code, ()))
+
+    @hookimpl
+    def score(self, rows: Rows) -> Scores:
+        worst = 101 if self._next("score") in {"reject", "error"} else 0
+        return np.full(self.rows if rows is None else rows.size, worst)
+
+
+class ChaoticAssembly(Assembly):
+    """Puts the plugin into every profile, whatever the policies say."""
+
+    def __init__(self, handle: Handle, chaos: Chaos) -> None:
+        super().__init__(handle, [])
+        self._chaos = chaos
+
+    def _profile(
+        self, ready: CompiledPlan, extenders: tuple[Extender, ...], generation: int
+    ) -> Profile:
+        made = super()._profile(ready, extenders, generation)
+        if any(hook.plugin == "Chaos" for hook in made.pipeline.at("reserve")):
+            return made
+        pipeline = with_plugins(made.pipeline, {"Chaos": self._chaos})
+        bind = pipeline.hooks["bind"]
+        last_first = (*bind[-1:], *bind[:-1])
+        pipeline = replace(pipeline, hooks={**pipeline.hooks, "bind": last_first})
+        runner = Runner(pipeline)
+        handle = self._handle
+        nominations = Nominations(handle.cache, handle.nominator)
+        evaluator = Evaluator(runner, handle.nodes, nominations=nominations)
+        return replace(made, pipeline=pipeline, runner=runner, evaluator=evaluator)
+
+
+class FlakyClient(EmbeddedClient):
+    """Fails as it is told to, and can lose the answer to a binding."""
+
+    faults: dict[str, str]
+
+    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+        if self.faults.get("bind") == "raise":
+            del self.faults["bind"]
+            raise ClusterError("the connection cannot be made")
+
+        def told(error: ClusterError | None) -> None:
+            lost = error is None and self.faults.pop(LOST, "")
+            done(ClusterError("the connection was lost") if lost else error)
+
+        super().bind(pod, node, told)
+
+
+@dataclass(frozen=True, slots=True)
+class Known(PolicyFiles):
+    """Policies that were compiled before."""
+
+    found: Compilation | None = None
+
+    def compile(self) -> Compilation:
+        assert self.found is not None, "it was compiled"
+        return self.found
+
+
+@lru_cache
+def policies() -> dict[str, Known]:
+    """Return sets of policies by name, compiled."""
+    other: dict[str, Any] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "other"}],
+    }
+    texts = {
+        "keep": keeping("Keep", 'node.name != "n0"'),
+        "gate": gating("Gate", "pod.priority > 0"),
+        "broken": keeping("Keep", "node.nmae == 1"),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in texts.items():
+            write(Path(folder) / f"{name}.yaml", text)
+        files = {name: PolicyFiles(None, (f"{folder}/{name}.yaml",)) for name in texts}
+        files |= {"plain": PolicyFiles(), "gone": PolicyFiles(other)}
+        return {name: Known(found=one.compile()) for name, one in files.items()}
+
+
+class Life:
+    """Everything, and what can be said of it at any time.
+
+    ``latency``: seconds that a binding takes. ``looking``: chaos also in the decisions.
+    """
+
+    def __init__(self, *, latency: float = 0.0, looking: bool = False) -> None:
+        self.clock = FakeClock(EPOCH)
+        self.cluster = EmbeddedCluster.open(None, self.clock, kubelets=KubeletTimes())
+        self.store = self.cluster.store
+        self.calls: dict[str, str] = {}
+        self.client = FlakyClient(self.cluster, latency=round(latency * SECOND), fault=self._fault)
+        self.client.faults = self.calls
+        files = policies()["plain"]
+        assert files.found is not None
+        # Nobody is to be saved by the sweep: whoever is woken by no event is lost.
+        timing = Timing(unschedulable_timeout=10**6 * SECOND)
+        self.scheduler, _ = assemble_with_assembly(
+            files.found.plans, client=self.client, now=self.clock, timing=timing
+        )
+        self.chaos = Looking() if looking else Chaos()
+        assembly = ChaoticAssembly(self.scheduler.handle, self.chaos)
+        self.reloader = Reloader(self.scheduler, assembly, PolicyStore(files, self.clock))
+        built = assembly.build(files.found.plans)
+        assembly.settle(built)
+        self.scheduler.profiles = built.profiles
+        gate, hints = queue_gate(built.profiles), queue_hints(built.profiles)
+        self.scheduler.queue.reload(gate, hints)
+        self.feed = Feed(self.store, self.scheduler)
+        priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        self.cluster.apply({**priority, "metadata": {"name": "high"}, "value": 10})
+        self.outcomes: list[Outcome] = []
+
+    def _fault(self, call: str, _key: str) -> ClusterError | None:
+        fault = self.calls.pop(call, "")
+        return ClusterError(f"chaos at {call}") if fault else None
+
+    # What is there.
+
+    def pods(self) -> list[Pod]:
+        """Return the pods that have not ended."""
+        found = [stored.typed for stored in self.store.select(POD)]
+        alive = [pod for pod in found if isinstance(pod, Pod)]
+        return [pod for pod in alive if pod.status.phase not in {"Succeeded", "Failed"}]
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes."""
+        found = [stored.typed for stored in self.store.select(NODE)]
+        return [node for node in found if isinstance(node, Node)]
+
+    def free(self, node: Node, at_least: int = -1) -> int:
+        """Return the cpu of a node that is left beside its pods of some priority, in millis."""
+        infos = [PodInfo.of(pod) for pod in self.pods() if pod.spec.node_name == node.metadata.name]
+        used = sum(info.requests.get("cpu", 0) for info in infos if info.priority >= at_least)
+        return int(str(node.status.allocatable["cpu"])) * 1000 - used
+
+    # What is done.
+
+    def node(self, name: str, *, closed: bool = False, cpu: int = 4) -> None:
+        """Make a node what it is to be."""
+        amounts = {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}
+        ready = [{"type": "Ready", "status": "True"}]
+        status = {"allocatable": amounts, "capacity": amounts, "conditions": ready}
+        meta = {"name": name}
+        spec = {"unschedulable": closed}
+        head = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
+        self.cluster.apply({**head, "spec": spec, "status": status})
+
+    def pod(self, name: str, cpu: int, *, high: bool, gated: bool) -> None:
+        """Make a pod, or do nothing if it is there."""
+        if self.store.find(POD, "default", name) is not None:
+            return
+        container = {"name": "c", "image": "app", "resources": {"requests": {"cpu": str(cpu)}}}
+        spec: dict[str, Any] = {"containers": [container], "terminationGracePeriodSeconds": 2}
+        if high:
+            spec["priorityClassName"] = "high"
+        if gated:
+            spec["schedulingGates"] = [{"name": "wait"}]
+        head = {"apiVersion": "v1", "kind": "Pod"}
+        self.cluster.apply(
+            {**head, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+        )
+
+    def patch(self, name: str, patch: dict[str, Any]) -> None:
+        """Change a pod that is there."""
+        if self.store.find(POD, "default", name) is not None:
+            self.store.patch(Key(POD, "default", name), patch)
+
+    def reload(self, name: str) -> bool:
+        """Follow other policies, or refuse to; tell whether others are in force now."""
+        found = policies()[name].found
+        assert found is not None
+        reload = self.reloader.commit(found)
+        self.feed.adopt(reload.changes.added)
+        return reload.result is Result.LOADED
+
+    def schedule(self) -> None:
+        """Decide one pod."""
+        if isinstance(self.chaos, Looking):
+            self.chaos.rows = self.scheduler.cache.nodes.n
+        outcome = self.scheduler.schedule_one()
+        if outcome is not None:
+            self.outcomes.append(outcome)
+
+    def tick(self) -> None:
+        """Do what is due."""
+        self.outcomes += self.scheduler.tick()
+
+    def go_on(self) -> None:
+        """Let everybody do what can be done now, once."""
+        self.cluster.step()
+        self.feed.drain()
+        self.tick()
+        self.schedule()
+        self.schedule()
+        self.cluster.step()
+        self.feed.drain()
+
+    def calm_down(self) -> None:
+        """From now on nothing goes wrong."""
+        self.calls.clear()
+        self.chaos.calm()
+        for waiting in self.scheduler.handle.waiting_pods:
+            waiting.allow("Chaos")
+
+    def settle(self, rounds: int = 3000) -> None:
+        """Go on until nothing happens by itself any more.
+
+        Without any node pods would be tried for ever, as by kube-scheduler, so one comes.
+        """
+        if not self.nodes():
+            self.node("n0")
+        if self.reload("plain"):
+            # A filter that stood behind another one kept nobody by name, but evictions in vain.
+            self.scheduler.queue.move(POLICY_RELOAD)
+        self.calm_down()
+        self._everything()
+        self.scheduler.queue.move(CALM)
+        for _ in range(rounds):
+            self._everything()
+            times = (self.cluster.next_wakeup(), self.scheduler.next_wakeup())
+            due = min((time for time in times if time is not None), default=None)
+            if due is None or due > self.clock.ns + 10**5 * SECOND:
+                return
+            assert due > self.clock.ns, "what was due is done"
+            self.clock.ns = due
+        last = [(one.pod.name, one.message) for one in self.outcomes[-6:]]
+        raise AssertionError(f"it does not come to rest: {last}")
+
+    def _everything(self) -> None:
+        for _ in range(500):
+            self.cluster.step()
+            self.feed.drain()
+            self.tick()
+            self.schedule()
+            if self.scheduler.idle() and not self.feed.behind:
+                wakeup = self.cluster.next_wakeup()
+                if wakeup is None or wakeup > self.clock.ns:
+                    return
+        last = [(one.pod.name, one.message) for one in self.outcomes[-6:]]
+        raise AssertionError(f"the same moment has no end: {last}")

@@ -1,0 +1,315 @@
+"""The life of pods under everything that can go wrong: none is lost, and none is in two places.
+
+Scheduler, queue, cache and cluster are driven together under one clock, step by step and out of
+step; plugins, calls of the client and reloads fail at random moments.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from policy_sched.client.embedded.resources import NODE, POD
+from policy_sched.client.embedded.store import Key
+from policy_sched.errors import ClusterError
+from policy_sched.framework.status import SUCCESS
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import Place
+from tests.scheduler.life import CALLS, LOOKING, LOST, POINTS, Life
+
+NODES = st.sampled_from(["n0", "n1", "n2"])
+PODS = st.sampled_from([f"p{i}" for i in range(8)])
+KINDS = st.sampled_from(["raise", "reject", "error", "slow"])
+
+
+class LifeMachine(RuleBasedStateMachine):
+    """Moves of a cluster, of its users, of time, and of bad luck."""
+
+    life: Life
+
+    @initialize(latency=st.sampled_from([0.0, 0.5]), looking=st.booleans())
+    def begin(self, latency: float, looking: bool) -> None:
+        """Two nodes of 4 cpus."""
+        self.life = Life(latency=latency, looking=looking)
+        for name in ("n0", "n1"):
+            self.life.node(name)
+        for name in ("p0", "p1", "p2"):
+            self.life.pod(name, 2, high=False, gated=False)
+
+    # What users do.
+
+    @rule(name=PODS, cpu=st.integers(1, 4), high=st.booleans(), gated=st.booleans())
+    def create_pod(self, name: str, cpu: int, high: bool, gated: bool) -> None:
+        self.life.pod(name, cpu, high=high, gated=gated)
+
+    @rule(name=PODS, cpu=st.integers(1, 2))
+    def create_plain_pod(self, name: str, cpu: int) -> None:
+        self.life.pod(name, cpu, high=False, gated=False)
+
+    @rule(name=PODS)
+    def delete_pod(self, name: str) -> None:
+        self.life.cluster.delete(Key(POD, "default", name))
+
+    @rule(name=PODS)
+    def open_gates(self, name: str) -> None:
+        stored = self.life.store.find(POD, "default", name)
+        if stored is not None and not _pod(stored.typed).spec.node_name:
+            self.life.patch(name, {"spec": {"schedulingGates": None}})
+
+    @rule(name=PODS, value=st.sampled_from("ab"))
+    def label_pod(self, name: str, value: str) -> None:
+        self.life.patch(name, {"metadata": {"labels": {"a": value}}})
+
+    @rule(name=NODES, closed=st.booleans())
+    def make_node(self, name: str, closed: bool) -> None:
+        self.life.node(name, closed=closed)
+
+    @rule(name=NODES)
+    def delete_node(self, name: str) -> None:
+        self.life.cluster.delete(Key(NODE, "", name))
+
+    @rule(name=PODS)
+    def somebody_else_binds(self, name: str) -> None:
+        """Another scheduler takes a pod, to a node where it harms nobody."""
+        life = self.life
+        stored = life.store.find(POD, "default", name)
+        if stored is None or stored.deleting:
+            return
+        info = PodInfo.of(_pod(stored.typed))
+        if info.node_name or info.scheduling_gates:
+            return
+        for node in life.nodes():
+            row = life.scheduler.cache.nodes.row_of.get(node.metadata.name)
+            if row is None or life.feed.behind:
+                continue
+            if self._free_for_all(node, row) >= info.requests["cpu"]:
+                target = {"metadata": {"name": name}, "target": {"name": node.metadata.name}}
+                life.store.bind("default", name, target)
+                return
+
+    def _free_for_all(self, node: Node, row: int) -> int:
+        assumed = self.life.scheduler.cache.nodes.column(("free", "cpu")).values[row]
+        return min(self.life.free(node), int(assumed))
+
+    # What happens by itself.
+
+    @rule()
+    def cluster_acts(self) -> None:
+        self.life.cluster.step()
+
+    @rule()
+    def scheduler_hears(self) -> None:
+        self.life.feed.drain()
+
+    @rule()
+    def scheduler_ticks(self) -> None:
+        self.life.tick()
+
+    @rule(times=st.integers(1, 4))
+    def scheduler_decides(self, times: int) -> None:
+        for _ in range(times):
+            self.life.schedule()
+
+    @rule(seconds=st.sampled_from([0.2, 1, 3, 12, 40]))
+    def time_passes(self, seconds: float) -> None:
+        self.life.clock.advance(seconds)
+
+    @rule()
+    def everything_goes_on(self) -> None:
+        self.life.go_on()
+
+    @rule(seconds=st.sampled_from([0.5, 2, 12]))
+    def everything_goes_on_for_a_while(self, seconds: float) -> None:
+        for _ in range(3):
+            self.life.go_on()
+            self.life.clock.advance(seconds / 3)
+        self.life.go_on()
+
+    @rule(
+        name=PODS,
+        cpu=st.integers(1, 3),
+        high=st.booleans(),
+        point=st.sampled_from(POINTS),
+        kind=KINDS,
+    )
+    def a_pod_comes_and_something_goes_wrong(
+        self, name: str, cpu: int, high: bool, point: str, kind: str
+    ) -> None:
+        self.life.chaos.faults[point] = kind
+        self.life.pod(name, cpu, high=high, gated=False)
+        self.life.go_on()
+
+    @rule(
+        name=PODS, cpu=st.integers(1, 3), high=st.booleans(), call=st.sampled_from((*CALLS, LOST))
+    )
+    def a_pod_comes_and_a_call_fails(self, name: str, cpu: int, high: bool, call: str) -> None:
+        self.life.calls[call] = "raise"
+        self.life.pod(name, cpu, high=high, gated=False)
+        self.life.go_on()
+
+    # What plugins do.
+
+    @precondition(lambda self: len(self.life.scheduler.handle.waiting_pods) > 0)
+    @rule(data=st.data(), how=st.sampled_from(["allow", "reject", "preempt"]))
+    def permit_plugin_answers(self, data: st.DataObject, how: str) -> None:
+        waiting = data.draw(st.sampled_from(list(self.life.scheduler.handle.waiting_pods)))
+        if how == "allow":
+            waiting.allow("Chaos")
+        elif how == "reject":
+            waiting.reject("Chaos", "no")
+        else:
+            self.life.scheduler.handle.waiting_pods.preempt(waiting.pod.uid, "Chaos")
+
+    @precondition(lambda self: bool(self.life.chaos.work))
+    @rule()
+    def slow_work_ends(self) -> None:
+        self.life.chaos.work.pop(0).finish(SUCCESS)
+
+    @rule(name=PODS)
+    def plugin_calls_a_pod(self, name: str) -> None:
+        stored = self.life.store.find(POD, "default", name)
+        self.life.chaos.called = "" if stored is None else stored.uid
+
+    # What goes wrong.
+
+    @rule(point=st.sampled_from(POINTS + LOOKING), kind=KINDS)
+    def plugin_will_fail(self, point: str, kind: str) -> None:
+        self.life.chaos.faults[point] = kind
+
+    @rule(call=st.sampled_from((*CALLS, LOST)), kind=st.sampled_from(["raise", "answer"]))
+    def client_will_fail(self, call: str, kind: str) -> None:
+        self.life.calls[call] = kind
+
+    @rule()
+    def stopping(self) -> None:
+        """The scheduler gives up what waits, and goes on."""
+        self.life.outcomes += self.life.scheduler.abandon("stop")
+
+    @rule(name=st.sampled_from(["plain", "keep", "gate", "gone", "broken"]))
+    def reload(self, name: str) -> None:
+        self.life.reload(name)
+
+    # What always holds.
+
+    @invariant()
+    def the_columns_equal_a_recount(self) -> None:
+        assert self.life.scheduler.cache.check() == []
+
+    @invariant()
+    def each_pod_is_in_exactly_one_place(self) -> None:
+        queue = self.life.scheduler.queue
+        views = {
+            Place.ACTIVE: queue.active(),
+            Place.BACKOFF: queue.backoff(),
+            Place.UNSCHEDULABLE: queue.unschedulable(),
+            Place.GATED: queue.gated(),
+            Place.IN_FLIGHT: queue.in_flight(),
+            Place.BINDING: queue.binding(),
+        }
+        found = [queued.info.uid for pods in views.values() for queued in pods]
+        assert len(found) == len(set(found)) == len(queue)
+        for place, pods in views.items():
+            for queued in pods:
+                assert queued.place is place
+                under_way = place in (Place.IN_FLIGHT, Place.BINDING)
+                known = self.life.scheduler.cache.node_of(queued.info.uid)
+                assert under_way or not known, f"{queued.info.key} waits, and is on {known}"
+
+    @invariant()
+    def no_reservation_is_without_a_pod(self) -> None:
+        """Who waits for something holds a node, and nobody else holds anything."""
+        life = self.life
+        bindings = list(life.scheduler._bindings)
+        uids = {binding.attempt.queued.info.uid for binding in bindings}
+        queue = life.scheduler.queue
+        assert uids == {q.info.uid for q in (*queue.in_flight(), *queue.binding())}
+        assert life.chaos.held == uids
+        pods = life.scheduler.handle.waiting_pods
+        assert {waiting.pod.uid for waiting in pods} | set(pods.pre_binding) <= uids
+        assert life.scheduler.in_flight == len(uids)
+
+    @invariant()
+    def no_node_holds_more_than_it_can(self) -> None:
+        for node in self.life.nodes():
+            assert self.life.free(node) >= 0, f"{node.metadata.name} is overcommitted"
+
+    @invariant()
+    def no_pod_is_bound_twice(self) -> None:
+        assert max(Counter(self.life.chaos.bound).values(), default=1) == 1
+
+    def teardown(self) -> None:
+        """When nothing goes wrong any more, everything ends, and whoever can run runs."""
+        if hasattr(self, "life"):
+            self.life.settle()
+            self.each_pod_is_in_exactly_one_place()
+            self.no_reservation_is_without_a_pod()
+            self.no_node_holds_more_than_it_can()
+            assert self.life.scheduler.in_flight == 0
+            assert_nobody_is_lost(self.life)
+
+
+def assert_nobody_is_lost(life: Life) -> None:
+    """Every pod runs, or is gated, or no node could take it even if it evicted others."""
+    queue = life.scheduler.queue
+    for pod in life.pods():
+        info = PodInfo.of(pod)
+        cached = life.scheduler.cache.node_of(info.uid)
+        assert cached == info.node_name, "the cache follows the cluster"
+        if info.node_name:
+            continue
+        queued = queue.get(info.uid)
+        assert queued is not None, f"{info.key} is nowhere"
+        if info.scheduling_gates:
+            assert queued.place is Place.GATED
+            continue
+        for node in life.nodes():
+            if node.spec.unschedulable:
+                continue
+            room = life.free(node, info.priority)
+            assert room < info.requests["cpu"], (
+                f"{info.key} is {queued.place.name} by {sorted(queued.rejected_by)}, "
+                f"and {node.metadata.name} has {room}"
+            )
+
+
+def _pod(value: Any) -> Pod:
+    assert isinstance(value, Pod)
+    return value
+
+
+TestLifeMachine = LifeMachine.TestCase
+TestLifeMachine.settings = settings(
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+def test_a_day_without_trouble() -> None:
+    """Pods that fit are bound, and those that do not are told."""
+    life = Life()
+    life.node("n0")
+    for number in range(3):
+        life.pod(f"p{number}", 2, high=False, gated=number == 0)
+    life.settle()
+    assert_nobody_is_lost(life)
+    assert life.clock.ns > 0
+    names = {pod.metadata.name for pod in life.pods() if pod.spec.node_name}
+    assert names == {"p1", "p2"}
+    with pytest.raises(ClusterError):
+        life.store.bind("default", "p1", {"metadata": {"name": "p1"}, "target": {"name": "n0"}})
+    assert life.scheduler.idle()
