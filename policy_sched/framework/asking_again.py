@@ -9,9 +9,10 @@ one look per topic where nothing has happened, however many pods wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from policy_sched.errors import PluginError
 from policy_sched.framework.status import Code, Status
 
 if TYPE_CHECKING:
@@ -79,13 +80,26 @@ class AskedAgain:
             for waiting, plugin, again in tuple(topic.pods.values()):
                 if waiting.answered or plugin not in waiting.pending_plugins:
                     continue
-                status = again()
+                try:
+                    status = again()
+                except PluginError as error:
+                    status = Status(Code.ERROR, (str(error),))
                 if status.ok:
                     waiting.allow(plugin)
                 elif status.code is not Code.WAIT:
                     waiting.reject(plugin, status.message())
                 elif alike:
                     break
+
+
+def asked_of(again: Ask) -> Ask:
+    """Return the function that answers, by itself."""
+    return again.ask if isinstance(again, Again) else again
+
+
+def asking(again: Ask, ask: Ask) -> Ask:
+    """Return ``again`` with another function that answers."""
+    return replace(again, ask=ask) if isinstance(again, Again) else ask
 
 
 def _topic(plugin: str, ask: Ask) -> Hashable:

@@ -8,9 +8,12 @@ the plugin's and the point's name, in upstream's words.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar, cast
 
 from policy_sched.errors import PluginError
+from policy_sched.framework.asking_again import asked_of, asking
 from policy_sched.framework.pipeline import Hook, Pipeline
 from policy_sched.framework.points import POINTS
 from policy_sched.framework.results import (
@@ -169,13 +172,20 @@ class Runner:
                 return status.by(hook.plugin), frozenset(skipped)
         return SUCCESS, frozenset(skipped)
 
+    def _guarded(self, plugin: str, result: PermitResult) -> PermitResult:
+        """Return a result whose function, when it raises, raises a PluginError."""
+        if result.again is None:
+            return result
+        ask = partial(self.call, "permit", Hook(plugin, asked_of(result.again)))
+        return replace(result, again=asking(result.again, cast("Callable[[], Status]", ask)))
+
     def permit(self, *args: object) -> tuple[Status, dict[str, PermitResult]]:
         """First rejection of Permit, collecting by plugin the results of those that wait."""
         waits: dict[str, PermitResult] = {}
         for hook in self.pipeline.at("permit"):
             result = cast("PermitResult", self.call("permit", hook, *args))
             if result.status.code is Code.WAIT:
-                waits[hook.plugin] = result
+                waits[hook.plugin] = self._guarded(hook.plugin, result)
             elif not result.status.ok:
                 return result.status.by(hook.plugin), {}
         return (WAIT if waits else SUCCESS), waits

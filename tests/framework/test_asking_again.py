@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from policy_sched.errors import PluginError
 from policy_sched.framework.asking_again import Again
 from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
 from policy_sched.framework.waiting_pods import WaitingPod, WaitingPods
@@ -100,3 +101,19 @@ def test_a_pod_that_waits_no_longer_is_forgotten() -> None:
     assert not plugin.pods.of_group(("default", "ring"))
     plugin.pods.ask_again()
     assert plugin.asked == 0
+
+
+def test_a_plugin_that_raises_sends_the_pod_back() -> None:
+    """The scheduler goes on."""
+    plugin = Plugin()
+    held = plugin.hold("a")
+
+    def broken() -> Status:
+        raise PluginError('running Permit plugin "Plugin": no idea')
+
+    held.again["Plugin"] = Again(broken, "ring", lambda: plugin.version)
+    plugin.pods.add(held)
+    plugin.pods.ask_again()
+    answer = held.answer(0)
+    assert answer is not None
+    assert answer.reasons == ('running Permit plugin "Plugin": no idea',)
