@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.render import OK
-from policy_sched.simulate import benchmark, dry_run_benchmark, reload_benchmark
+from policy_sched.cli.render import OK, require_files
+from policy_sched.simulate import benchmark, dry_run_benchmark, likeness, reload_benchmark
 from policy_sched.simulate.workloads import DRY_RUN, WORKLOADS
 
 Name = Literal[
@@ -43,6 +43,8 @@ def bench(
     *,
     nodes: Count = None,
     pods: Count = None,
+    policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    like: str | None = None,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run one of kube-scheduler's benchmark workloads in process: first cold, then warm.
@@ -59,6 +61,11 @@ def bench(
         Number of nodes; scheduler_perf's own number unless given.
     pods
         Number of measured pods; scheduler_perf's own number unless given.
+    policies
+        Policies, files or directories, that take part beside the default profile, as in simulate.
+    like
+        A file of scenarios: nodes get labels, annotations and devices of the nodes of its first
+        scenario in turn, pods those of its first pending pod, so that a policy has work to do.
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
@@ -72,8 +79,11 @@ def bench(
         )
         found, lines = reload_benchmark.document(reloads), reload_benchmark.text_lines(reloads)
     else:
-        workload = WORKLOADS[name]
-        result = benchmark.run_benchmark(workload, nodes or workload.nodes, pods or workload.pods)
+        require_files([*policies, *([like] if like else [])])
+        workload = likeness.like(WORKLOADS[name], like) if like else WORKLOADS[name]
+        result = benchmark.run_benchmark(
+            workload, nodes or workload.nodes, pods or workload.pods, policies
+        )
         found, lines = benchmark.document(result), benchmark.text_lines(result)
     if output == "json":
         print(json.dumps(found, indent=2))

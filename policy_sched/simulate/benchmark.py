@@ -125,9 +125,11 @@ class Result:
         return self.phases[-1]
 
 
-def run_benchmark(workload: Workload, nodes: int, pods: int) -> Result:
-    """Run a workload, cold and then warm."""
-    scheduler, init_pods = loaded(workload, nodes)
+def run_benchmark(
+    workload: Workload, nodes: int, pods: int, policies: Sequence[str] = ()
+) -> Result:
+    """Run a workload, cold and then warm; ``policies``: files of policies that take part."""
+    scheduler, init_pods = loaded(workload, nodes, policies=policies)
     phases = []
     for number, name in enumerate((COLD, WARM)):
         first = number * pods  # no pod comes twice, so that distinct pods stay distinct
@@ -140,9 +142,11 @@ def run_benchmark(workload: Workload, nodes: int, pods: int) -> Result:
     return Result(workload.name, workload.note, nodes, init_pods, pods, tuple(phases), threshold)
 
 
-def loaded(workload: Workload, nodes: int, config: Config = None) -> tuple[Scheduler, int]:
+def loaded(
+    workload: Workload, nodes: int, config: Config = None, policies: Sequence[str] = ()
+) -> tuple[Scheduler, int]:
     """Return a scheduler with nodes and bound init pods, and how many those are."""
-    scheduler = build(config, (), objects=[_decoded(one) for one in workload.objects])
+    scheduler = build(config, policies, objects=[_decoded(one) for one in workload.objects])
     decode_node = msgspec.json.Decoder(Node).decode
     for i in range(nodes):
         scheduler.cache.add_node(decode_node(node_json(workload, i)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from policy_sched.cli.main import run
 from policy_sched.simulate import reload_benchmark
 from policy_sched.simulate.workloads import DRY_RUN, UNSCHEDULABLE, WORKLOADS
 
+POLICIES = Path(__file__).parents[2] / "policies"
 EVICTED = {"PreemptionBasic": 90, "PreemptionAsync": 3}
 """Three pods for each of 30 pods of high priority, or for the one that churns."""
 
@@ -83,6 +85,19 @@ def test_text_says_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None
     assert lines[2].endswith("of 300 pods did not fit")
     assert lines[3].startswith("  warm")
     assert lines[-1].startswith("  note: not of scheduler_perf")
+
+
+def test_policies_take_part(capsys: pytest.CaptureFixture[str]) -> None:
+    """They have a say in the placement of pods like those of their own scenarios."""
+    folder = POLICIES / "max-per-host"
+    arguments = ["bench", "SchedulingBasic", "--nodes", "10", "--pods", "25", "-o", "json"]
+    arguments += ["--like", str(folder / "tests.yaml")]
+    assert run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["unschedulable"] == 0
+    assert run([*arguments, "--policies", str(folder)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["unschedulable"] == 5, "two pods of the one owner on each node"
+    assert result["note"].startswith("nodes and pods look like those of ")
 
 
 def test_every_workload_can_be_named() -> None:
