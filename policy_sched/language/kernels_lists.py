@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from policy_sched.language.faults import Fault, Some
-from policy_sched.language.ir import NO_VALUE, OUT_OF_RANGE
+from policy_sched.language.ir import CONVERSION, NO_VALUE, OUT_OF_RANGE
 from policy_sched.language.kernels_numbers import quotient
 from policy_sched.language.runtime_scalar import deviation, int64, mean
 
@@ -62,6 +62,20 @@ def element(items: Sequence[object], position: int, default: object) -> object:
 def sorted_keys(whole: Mapping[Any, object]) -> list[Any]:
     """Return a map's keys in order: the order in which maps are iterated."""
     return sorted(whole)
+
+
+def mapping(*flat: Any) -> dict[Any, object]:
+    """Return a map from its entries: of each whether it is there, its key, its value.
+
+    Fault: conversion, of a key that is there twice.
+    """
+    found: dict[Any, object] = {}
+    for present, key, value in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        if present:
+            if key in found:
+                raise Fault(CONVERSION)
+            found[key] = value
+    return found
 
 
 def total(items: Sequence[Any]) -> Any:

@@ -12,6 +12,7 @@ from policy_sched.language.abstract import (
     Wide,
     rep_of,
 )
+from policy_sched.language.ir import NO_VALUE
 from policy_sched.language.kernels import FREE, KERNELS, Kernel
 from policy_sched.language.kernels_format import formatter
 from policy_sched.language.lower_aggregates import AGGREGATES
@@ -48,7 +49,7 @@ from policy_sched.language.lower_scheduler import SCHEDULER
 from policy_sched.language.lowering import Env, Lowering, Refusal, element_type
 from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Call, ListLit, Span
-from policy_sched.language.types import DOUBLE, QuantityType, Type
+from policy_sched.language.types import DOUBLE, UNKNOWN, QuantityType, Type
 
 Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
@@ -100,6 +101,9 @@ def _apply(
 def _binary(low: Lowering, name: str, args: list[Abstract], result: Type, span: Span) -> Abstract:
     left, right = args
     kind = result
+    if UNKNOWN in (left.type, right.type):  # of an element that cannot be there
+        never = low.failing(NO_VALUE, "", span, result)
+        return with_error(low, never, low.first(left.err, right.err))
     if isinstance(left.type, QuantityType) and isinstance(right.type, QuantityType):
         a, b, common = aligned(low, left, right, span)
         kind = common if isinstance(result, QuantityType) else result

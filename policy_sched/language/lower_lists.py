@@ -14,9 +14,8 @@ from policy_sched.language.abstract import (
     Val,
     Wide,
 )
-from policy_sched.language.faults import Some
 from policy_sched.language.ir import Op
-from policy_sched.language.kernels_lists import sorted_keys, value_at
+from policy_sched.language.kernels_lists import mapping, sorted_keys, value_at
 from policy_sched.language.lower_logic import combine, opposite, with_error
 from policy_sched.language.lower_loops import count, over, quantifier, run_loop
 from policy_sched.language.lowering import Env, Lowering, Refusal, element_type
@@ -62,22 +61,25 @@ def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
 
 
 def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
-    """Lower {k: v}: only constant maps are supported."""
-    result: dict[object, object] = {}
+    """Lower {k: v, ?k: o}: a constant if all is, else a call that puts the entries together."""
+    flat: list[Abstract] = []
+    errors: list[Op | None] = []
     for key_core, value_core, optional in zip(core.keys, core.values, core.optional, strict=True):
         key, value = low.lower(key_core, env), low.lower(value_core, env)
-        if not isinstance(key, Static) or not isinstance(value, Static):
-            raise Refusal(
-                "PS510", "a map of values that are not constant is not supported yet", core.span
-            )
+        present: Abstract = Static(True, BOOL)
+        errors += [key.err, value.err]
         if optional:
-            if value.value is None:
-                continue
-            assert isinstance(value.value, Some)
-            result[key.value] = value.value.value
-        else:
-            result[key.value] = value.value
-    return Static(result, core.type)
+            found = low.opt(value)
+            present, value = found.present, found.value
+        flat += [present, _without_error(low, key), _without_error(low, low.plain(value))]
+    err = low.first(*errors)
+    if err is None and all(isinstance(part, Static) for part in flat):
+        values = [part.value for part in flat if isinstance(part, Static)]
+        return low.fold(mapping, values, core.type, core.span)
+    made = low.call(
+        mapping, [low.plain(part) for part in flat], core.type, core.span, fallible=True
+    )
+    return with_error(low, made, err)
 
 
 def wide(

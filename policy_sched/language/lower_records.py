@@ -19,7 +19,7 @@ from policy_sched.language.abstract import (
     rep_of,
 )
 from policy_sched.language.environment import RECORDS
-from policy_sched.language.ir import NO_SUCH_KEY, OUT_OF_RANGE, Level, Op
+from policy_sched.language.ir import NO_SUCH_KEY, NO_VALUE, OUT_OF_RANGE, Level, Op
 from policy_sched.language.kernels_lists import amount, element, has_element, has_key, value_at
 from policy_sched.language.lower_logic import combine, with_error
 from policy_sched.language.lowering import Lowering, Refusal
@@ -30,6 +30,7 @@ from policy_sched.language.types import (
     BOOL,
     RESOURCES,
     STRING,
+    UNKNOWN,
     ListType,
     MapType,
     OptionalType,
@@ -94,6 +95,8 @@ def field(low: Lowering, value: Abstract, name: str, result: Type, span: Span) -
             return static_of(value.value.get(name, default_of(result)), result)
     one = low.val(value)
     kind = one.type
+    if kind == UNKNOWN:  # of an element that cannot be there
+        return with_error(low, low.failing(NO_VALUE, "", span, result), one.err)
     assert isinstance(kind, RecordType), (kind, name)
     if kind.fields:
         key = low.val(Static(name, STRING))

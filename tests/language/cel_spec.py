@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,9 +25,16 @@ class Foreign:
     """Marks an expected value that the rule language cannot have."""
 
 
+class Anything:
+    """Stands for the value of a case that only says which type it has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One conformance case; ``expected`` is a value, or None where ``fails`` at run time."""
+    """One conformance case: ``expected`` is a value; of no use where it ``fails`` at run time.
+
+    ``text`` binds the case's variables by ``cel.bind``.
+    """
 
     file: str
     section: str
@@ -40,12 +48,11 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Read all cases that have a result, in the order of the files."""
+    """Read all cases, in the order of the files."""
     for path in sorted(DIRECTORY.glob("*.textproto")):
         for section in _messages(read(path.read_text(encoding="utf-8")), "section"):
             for test in _messages(section, "test"):
-                if "check_only" not in test:
-                    yield _case(path.stem, str(section["name"][0]), test)
+                yield _case(path.stem, str(section["name"][0]), test)
 
 
 def _messages(message: Message, name: str) -> list[Message]:
@@ -57,8 +64,52 @@ def _case(file: str, section: str, test: Message) -> Case:
         v for r in _messages(test, "typed_result") for v in _messages(r, "result")
     ]
     expected = value_of(values[0]) if values else True
+    if "check_only" in test:
+        expected = Anything
     fails = "eval_error" in test
-    return Case(file, section, str(test["name"][0]), str(test["expr"][0]), expected, fails)
+    text = _bound(str(test["expr"][0]), _messages(test, "bindings"))
+    return Case(file, section, str(test["name"][0]), text, expected, fails)
+
+
+def _bound(text: str, bindings: list[Message]) -> str:
+    """Return the text with its variables bound; as it is where a binding cannot be written."""
+    found = text
+    for binding in bindings:
+        name, value = str(binding["key"][0]), _messages(binding, "value")[0]
+        literal = _literal(_messages(value, "value")[0]) if "value" in value else None
+        if literal is None or "." in name:
+            return text
+        if name not in ("true", "false", "null"):  # no variable can be called so
+            found = f"cel.bind({name}, {literal}, {found})"
+    return found
+
+
+def _literal(message: Message) -> str | None:
+    """Return how an expression writes a value; None where it cannot."""
+    kind, (value, *_) = next(iter(message.items()))
+    match kind, value:
+        case "bool_value", _:
+            return str(value).lower()
+        case "int64_value", _:
+            return str(value)
+        case "double_value", _:
+            return repr(float(value))  # type: ignore[arg-type]
+        case "string_value", _:
+            return json.dumps(value)
+        case "list_value", dict():
+            parts = [_literal(v) for v in _messages(value, "values")]
+            return f"[{', '.join(p for p in parts if p)}]" if all(parts) else None
+        case "map_value", dict():
+            entries = [
+                (_literal(_messages(e, "key")[0]), _literal(_messages(e, "value")[0]))
+                for e in _messages(value, "entries")
+            ]
+            return "{" + ", ".join(f"{k}: {v}" for k, v in entries) + "}"
+        case "object_value", dict():
+            time = _time(value)
+            if time is not Foreign and TIMES[next(iter(value))] == "duration":
+                return f'duration("{time}ns")'
+    return None
 
 
 def value_of(message: Message) -> Any:

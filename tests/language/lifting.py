@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
-from policy_sched.language import typed
-from policy_sched.language.types import BOOL, DOUBLE, INT, STRING
+from policy_sched.language.parser import parse
+from policy_sched.language.syntax import Literal, walk
 
 LITERAL: Final = re.compile(r"-?[0-9.]|[rR]?[\"']|true$|false$")
 #: How a label's text becomes a value of each type.
-READING: Final = {INT: "int({})", DOUBLE: "double({})", STRING: "{}", BOOL: "bool({})"}
+READING: Final[dict[type, str]] = {int: "int({})", float: "double({})", str: "{}", bool: "bool({})"}
+
+#: A constant: where it starts and ends in the text, and its value.
+Place = tuple[int, int, bool | int | float | str]
 
 
-def constants(tree: typed.Core) -> Iterator[typed.Const]:
-    """Yield every constant of a tree."""
-    if isinstance(tree, typed.Const):
-        yield tree
-    for field in dataclasses.fields(tree):
-        part = getattr(tree, field.name)
-        for inner in part if isinstance(part, tuple) else (part,):
-            if isinstance(inner, typed.Core):
-                yield from constants(inner)
+def constants(text: str) -> list[Place]:
+    """Return every constant that stands in a text as such, from left to right."""
+    node, _ = parse(text)
+    if node is None:
+        return []
+    found = {
+        (n.span.start, n.span.end): n.value
+        for n, _ in walk(node)
+        if isinstance(n, Literal) and LITERAL.match(text[n.span.start : n.span.end])
+    }
+    return [(*place, value) for place, value in sorted(found.items())]
 
 
 def label_text(value: object) -> str:
@@ -31,23 +35,27 @@ def label_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def lifted(
-    text: str, tree: typed.Core, owner: str, accepts: Callable[[str], bool]
-) -> tuple[str, dict[str, str]]:
+def lifted(text: str, owner: str, accepts: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
     """Return the text with its constants read from labels of ``owner``, and those labels.
 
     A constant whose place takes nothing else (a pattern, a quantity) stays: ``accepts`` is asked.
     """
-    found = {
-        (c.span.start, c.span.end): c
-        for c in constants(tree)
-        if c.type in READING and LITERAL.match(text[c.span.start : c.span.end])
-    }
+    places = list(enumerate(reversed(constants(text))))
+    whole = text
+    for number, place in places:
+        whole = _with_label(whole, owner, number, place)
+    if accepts(whole):
+        return whole, {f"c{number}": label_text(place[2]) for number, place in places}
     labels: dict[str, str] = {}
-    for number, (place, constant) in enumerate(sorted(found.items(), reverse=True)):
-        read = READING[constant.type].format(f'{owner}.labels["c{number}"]')
-        candidate = text[: place[0]] + read + text[place[1] :]
+    for number, place in places:
+        candidate = _with_label(text, owner, number, place)
         if accepts(candidate):
             text = candidate
-            labels[f"c{number}"] = label_text(constant.value)
+            labels[f"c{number}"] = label_text(place[2])
     return text, labels
+
+
+def _with_label(text: str, owner: str, number: int, place: Place) -> str:
+    start, end, value = place
+    read = READING[type(value)].format(f'{owner}.labels["c{number}"]')
+    return text[:start] + read + text[end:]

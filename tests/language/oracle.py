@@ -139,14 +139,13 @@ class Oracle:
                 items += _maybe(self.value(part), optional)
             return items
         assert isinstance(tree, typed.MapLit)
-        entries: dict[object, object] = {}
+        entries: list[tuple[Any, Any]] = []
         for key, part, optional in zip(tree.keys, tree.values, tree.optional, strict=True):
             name = self.value(key)
-            for item in _maybe(self.value(part), optional):
-                if name in entries:
-                    raise OracleError("conversion")
-                entries[name] = item
-        return entries
+            entries += [(name, item) for item in _maybe(self.value(part), optional)]
+        if len({name for name, _ in entries}) < len(entries):
+            raise OracleError("conversion")
+        return dict(entries)
 
     def _call(self, tree: typed.Call) -> Any:
         match tree.overload:

@@ -65,9 +65,7 @@ def test_constant(case: Case) -> None:
 @pytest.mark.parametrize("case", RUNNING, ids=identity)
 def test_constants_as_labels(case: Case, owner: str) -> None:
     """With its constants read from a pod's or a node's labels, a case has its value on each row."""
-    tree, _ = checked(case["expr"])
-    assert tree is not None
-    text, labels = lifted(case["expr"], tree, owner, compiles)
+    text, labels = lifted(case["expr"], owner, compiles)
     world = World([make_node(f"n{i}", labels=labels) for i in range(3)], [])
     for outcome in rows_of(text, world, PodInfo.of(make_pod(labels=labels))):
         expect(case, outcome)
