@@ -8,15 +8,13 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.render import FAILED, OK, exit_code, require_files, write_diagnostics
-from policy_sched.errors import PolicyError
-from policy_sched.model.manifests import load
+from policy_sched.cli.cluster_files import read_cluster
+from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.policy_diff import differences
 from policy_sched.profiles.policy_set import policy_set
 from policy_sched.scheduler.wiring import read
 from policy_sched.simulate.diff_report import as_json, text_lines
-from policy_sched.simulate.expansion import expand
 from policy_sched.simulate.placement_diff import PlacementDiff, compare_placements
 
 
@@ -42,7 +40,7 @@ def diff(
     new
         The one that is to come.
     cluster
-        Manifests of a cluster with pending pods, which are decided with both.
+        Manifests or traces of a cluster with pending pods, which are decided with both.
     seed
         Decides between nodes with equal scores.
     output
@@ -54,11 +52,9 @@ def diff(
     before, after = _plans(old), _plans(new)
     placements = None
     if cluster:
-        manifests = load(list(cluster), sys.stdin)
-        if exit_code(manifests.diagnostics) != OK:
-            raise PolicyError(manifests.diagnostics)
-        write_diagnostics(manifests.diagnostics, sys.stderr)
-        placements = compare_placements(before, after, expand(manifests.objects), seed)
+        objects, problems = read_cluster(cluster)
+        write_diagnostics(problems, sys.stderr)
+        placements = compare_placements(before, after, objects, seed)
     found = differences(before, after)
     if output == "json":
         sys.stdout.write(as_json(found, placements))

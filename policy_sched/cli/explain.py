@@ -9,15 +9,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from policy_sched.cli.render import OK, exit_code, require_files, write_diagnostics
-from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.model.manifests import load
+from policy_sched.cli.cluster_files import read_cluster
+from policy_sched.cli.render import OK, require_files, write_diagnostics
+from policy_sched.errors import PolicySchedError
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.explaining import explain as explained
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate.cluster_load import load_cluster
-from policy_sched.simulate.expansion import expand
 from policy_sched.simulate.explanation_report import as_annotations, as_json, text_lines
 
 
@@ -55,12 +54,9 @@ def explain(
         text, json, or annotations: those that kube-scheduler-simulator's web interface reads.
     """
     require_files([*cluster, *([config] if config else []), *policies])
-    manifests = load(list(cluster), sys.stdin)
-    if exit_code(manifests.diagnostics) != OK:
-        raise PolicyError(manifests.diagnostics)
+    objects, problems = read_cluster(cluster)
     plans, warnings = read(config, policies)
-    write_diagnostics([*manifests.diagnostics, *warnings], sys.stderr)
-    objects = expand(manifests.objects)
+    write_diagnostics([*problems, *warnings], sys.stderr)
     scheduler = assemble(plans, objects=objects)
     pods = [one for one in objects if isinstance(one, Pod)]
     wanted = _find(pod, pods)

@@ -11,46 +11,26 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.render import (
-    FAILED,
-    OK,
-    STDIN,
-    exit_code,
-    require_files,
-    write_diagnostics,
-)
-from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
+from policy_sched.cli.cluster_files import read_cluster
+from policy_sched.cli.paths import PathsOrStdin
+from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.errors import PolicySchedError
 from policy_sched.model.duration import nanoseconds_of
-from policy_sched.model.manifests import load
 from policy_sched.model.meta import ApiObject
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate import report, story_report
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
-from policy_sched.simulate.expansion import expand
-from policy_sched.simulate.generated_nodes import generated_nodes
 from policy_sched.simulate.report import Run
 from policy_sched.simulate.story_measures import bucket_width, never_placed
 from policy_sched.simulate.timeline import play, waits
-from policy_sched.simulate.traces import is_trace, load_traces
-
-
-def _no_option(_type: object, paths: Sequence[str]) -> None:
-    """Let "-" through, for standard input, and no misspelt option."""
-    for path in paths:
-        if path.startswith("-") and path != STDIN:
-            raise PolicySchedError(f'Unknown option: "{path}".')
-
 
 Output = Literal["table", "wide", "json", "jsonl", "yaml"]
 
 
 def simulate(  # noqa: PLR0913  # the options of the verb
-    paths: Annotated[
-        tuple[str, ...],
-        Parameter(name="PATH", negative="", allow_leading_hyphen=True, validator=_no_option),
-    ],
+    paths: PathsOrStdin,
     /,
     *,
     config: str | None = None,
@@ -100,7 +80,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     """
     require_files([*paths, *([config] if config else []), *policies])
     times = _Times.of(bucket, until, timeline=timeline)
-    objects, problems = _objects(paths, nodes)
+    objects, problems = read_cluster(paths, nodes)
     plans, warnings = read(config, policies)
     write_diagnostics([*problems, *warnings], sys.stderr)
     act = partial(_played, times) if timeline else _decided
@@ -118,19 +98,6 @@ def _decided(
         run = run_cluster(scheduler, pending, advance)
     _write(run, output)
     return run.placed == len(run.placements)
-
-
-def _objects(
-    paths: Sequence[str], nodes: Sequence[str]
-) -> tuple[list[ApiObject], list[Diagnostic]]:
-    """Return what manifests and traces stand for, and warnings; raise PolicyError on errors."""
-    traces = load_traces(path for path in paths if is_trace(path))
-    manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
-    problems = [*manifests.diagnostics, *traces.diagnostics]
-    if exit_code(problems) != OK:
-        raise PolicyError(problems)
-    found = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
-    return expand(found), problems
 
 
 def _played(

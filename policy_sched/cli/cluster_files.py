@@ -1,0 +1,31 @@
+"""Reads the cluster that a verb is about: manifests, traces and generated nodes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from policy_sched.cli.render import OK, exit_code
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.model.manifests import load
+from policy_sched.model.meta import ApiObject
+from policy_sched.simulate.expansion import expand
+from policy_sched.simulate.generated_nodes import generated_nodes
+from policy_sched.simulate.traces import is_trace, load_traces
+
+
+def read_cluster(
+    paths: Sequence[str], nodes: Sequence[str] = ()
+) -> tuple[list[ApiObject], list[Diagnostic]]:
+    """Return what manifests and traces stand for, and warnings.
+
+    ``nodes`` describe more nodes, as in ``160*cpu=96``. Raises PolicyError with every problem if
+    one of them is an error.
+    """
+    traces = load_traces(path for path in paths if is_trace(path))
+    manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
+    problems = [*manifests.diagnostics, *traces.diagnostics]
+    if exit_code(problems) != OK:
+        raise PolicyError(problems)
+    found = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
+    return expand(found), problems
