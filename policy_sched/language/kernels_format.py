@@ -11,6 +11,7 @@ from policy_sched.language.faults import Fault
 from policy_sched.language.ir import CONVERSION, OUT_OF_RANGE
 from policy_sched.language.kernels_numbers import text_of_double
 from policy_sched.language.kernels_time import text_of_duration, text_of_timestamp
+from policy_sched.language.quoting import ESCAPES
 from policy_sched.language.types import (
     BOOL,
     DOUBLE,
@@ -24,19 +25,7 @@ from policy_sched.language.types import (
 )
 
 _CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z]))")
-_ESCAPES: Final = str.maketrans(
-    {
-        "\a": r"\a",
-        "\b": r"\b",
-        "\f": r"\f",
-        "\n": r"\n",
-        "\r": r"\r",
-        "\t": r"\t",
-        "\v": r"\v",
-        "\\": r"\\",
-        '"': r"\"",
-    }
-)
+_ESCAPES: Final = str.maketrans({**ESCAPES, '"': r"\""})
 _DEFAULT_PRECISION: Final = 6
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_ESCAPES: Final = {
+ESCAPES: Final = {
     "\a": r"\a",
     "\b": r"\b",
     "\f": r"\f",
@@ -14,6 +14,7 @@ _ESCAPES: Final = {
     "\v": r"\v",
     "\\": r"\\",
 }
+"""Characters that a literal shows by an escape, whatever its quotes."""
 
 
 def quote(written: str, value: str) -> str:
@@ -31,8 +32,8 @@ def quote(written: str, value: str) -> str:
 def _character(c: str, sign: str) -> str:
     if c == sign:
         return f"\\{c}"
-    if c in _ESCAPES:
-        return _ESCAPES[c]
+    if c in ESCAPES:
+        return ESCAPES[c]
     if c.isprintable():
         return c
     code = ord(c)
