@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any, Final
 
 from policy_sched.language import runtime_node, runtime_rows, runtime_scalar, runtime_wide
+from policy_sched.language.cost import NOTHING, Cost, cost_of
 from policy_sched.language.emit import INDENT, Emitter
 from policy_sched.language.faults import Some
 from policy_sched.language.ir import Builder, Level, Op
@@ -80,6 +81,10 @@ class Program:
     """Whether anything differs from node to node."""
     static: Columns = ()
     moving: Columns = ()
+    full: Cost = NOTHING
+    """What a pass over all nodes costs."""
+    kept: Cost = NOTHING
+    """What it costs where columns are kept; that they are kept up to date not counted."""
 
     def bind(self, runtime: Runtime) -> Functions:
         """Return the functions over one table."""
@@ -113,14 +118,17 @@ class _Writer:
         self.shapes = Shapes()
         self.lines: list[str] = []
         self.names: list[str] = []
+        self.costs: dict[str, Cost] = {}
 
     def function(
         self, name: str, arguments: str, roots: Sequence[Op], *, rows: bool, first: str = ""
     ) -> None:
         """Write the function that returns ``roots``, with a line before all others."""
-        emitter = Emitter(Placement(roots, rows, (), self.shapes), self.slots, {})
+        placement = Placement(roots, rows, (), self.shapes)
+        emitter = Emitter(placement, self.slots, {})
         self._write(name, arguments, emitter, roots, first)
         self.names.append(name)
+        self.costs[name] = cost_of(placement)
 
     def beside(self, name: str, arguments: str, roots: Sequence[Op]) -> None:
         """Write a function of all rows that only other functions call."""
@@ -130,7 +138,9 @@ class _Writer:
     def whole(self, roots: Sequence[Op], kept: Sequence[Op], guards: Sequence[Op]) -> None:
         """Write the function that takes ``kept`` as arguments, and hands over if a guard fails."""
         names = {op: f"d{op.serial}" for op in kept}
-        emitter = Emitter(Placement([*roots, *guards], True, names, self.shapes), self.slots, names)
+        placement = Placement([*roots, *guards], True, names, self.shapes)
+        emitter = Emitter(placement, self.slots, names)
+        self.costs["whole"] = cost_of(placement)
         for op in guards:
             test = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
             emitter.guard(op, test, "return vector(pod, ctx, rows, n)")
@@ -154,7 +164,9 @@ class _Writer:
         text = "\n".join([f"def factory({given}):", *(INDENT + line for line in lines)]) + "\n"
         by_row = any(op.level is Level.NODE for op in roots)
         code = compile(text, "<policy>", "exec")
-        return Program(text, code, self.slots, by_row, static, moving)
+        full = self.costs["vector"]
+        kept = self.costs.get("whole", full)
+        return Program(text, code, self.slots, by_row, static, moving, full, kept)
 
 
 def generate(roots: Sequence[Op], build: Builder | None = None) -> Program:
