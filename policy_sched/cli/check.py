@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from policy_sched.cli.formats import as_junit, as_sarif, as_tap, failures
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.model.manifests import load
 from policy_sched.profiles.check import Checkup, check_all
+from policy_sched.profiles.snapshot import snapshot_of
 
 Output = Literal["text", "json", "github", "junit", "tap", "sarif"]
 
@@ -20,6 +23,7 @@ def check(
     *,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
     strict: Annotated[bool, Parameter(negative="")] = False,
+    snapshot: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
 ) -> int:
     """Check policies and scheduler configurations; print every problem with its place.
 
@@ -36,11 +40,26 @@ def check(
         a test per file; sarif: version 2.1.0.
     strict
         Exit with 1 for warnings, too.
+    snapshot
+        Manifests of a cluster, as simulate reads them: warns of labels, resources, taints and
+        priority classes that nothing there has, and of filters that reject all of its nodes.
     """
-    require_files(paths)
-    checkup = check_all(paths)
+    require_files([*paths, *snapshot])
+    checkup = _checked(paths, snapshot)
     _write(checkup, output, strict=strict)
     return FAILED if failures(checkup.diagnostics, strict=strict) else OK
+
+
+def _checked(paths: tuple[str, ...], snapshot: tuple[str, ...]) -> Checkup:
+    """Check files; what is wrong with those of the snapshot is told beside what is wrong here."""
+    if not snapshot:
+        return check_all(paths)
+    manifests = load(snapshot, sys.stdin)
+    if not manifests.diagnostics:
+        return check_all(paths, snapshot_of(manifests.objects))
+    checkup = check_all(paths)
+    found = sorted([*checkup.diagnostics, *manifests.diagnostics])
+    return replace(checkup, diagnostics=found)
 
 
 def _write(checkup: Checkup, output: Output, *, strict: bool) -> None:

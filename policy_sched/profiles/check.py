@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
+from typing import Any
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.checker import check_policy
@@ -30,6 +31,7 @@ from policy_sched.profiles.load_policies import (
 from policy_sched.profiles.policy_source import policy_source
 from policy_sched.profiles.resolve import resolve
 from policy_sched.profiles.resources import default_policies
+from policy_sched.profiles.snapshot import Snapshot, lint_with_snapshot
 from policy_sched.source import Marked, SourceFile
 
 _POLICY = (models_policy.API_VERSION, models_policy.KIND)
@@ -82,12 +84,13 @@ def check_files(paths: Sequence[str]) -> list[Diagnostic]:
     return check_all(paths).diagnostics
 
 
-def check_all(paths: Sequence[str]) -> Checkup:
+def check_all(paths: Sequence[str], snapshot: Snapshot | None = None) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
     Directories are read recursively. A configuration may name the policies found here, those of
     the shipped default profile, and installed Python plugins. Documents of other kinds are
-    refused in a file that is named, and passed over in a directory.
+    refused in a file that is named, and passed over in a directory. ``snapshot``: a cluster that
+    sound policies are held against.
     """
     found = _Found()
     for path in paths:
@@ -103,11 +106,21 @@ def check_all(paths: Sequence[str]) -> Checkup:
         found.diagnostics += problems
         if policy.sound and not any(d.severity is Severity.ERROR for d in problems):
             found.diagnostics += lint_policy(policy)
+            if snapshot is not None:
+                given = list(_arguments(policy.name, found.configs))
+                found.diagnostics += lint_with_snapshot(policy, given, snapshot)
     seen = {(d.file, d.line, d.column) for d in found.diagnostics}
     for config in found.configs:
         refused = _resolved(config, found.policies)
         found.diagnostics += [d for d in refused if (d.file, d.line, d.column) not in seen]
     return Checkup(sorted(found.files), tuple(found.policies), _without_suppressed(found))
+
+
+def _arguments(policy: str, configs: Sequence[LoadedConfig]) -> Iterator[Mapping[str, Any]]:
+    """Yield the parameters that configurations give a policy."""
+    for config in configs:
+        for profile in config.model.profiles:
+            yield from (one.args for one in profile.plugin_config if one.name == policy)
 
 
 def _without_suppressed(found: _Found) -> list[Diagnostic]:
