@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
+import re2
 from cyclopts import Parameter
 
-from policy_sched.cli.render import FAILED, OK, require_files
-from policy_sched.simulate.scenario_file import run_file
+from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.errors import PolicySchedError
+from policy_sched.simulate.coverage_report import coverage_data, coverage_lines, percent
+from policy_sched.simulate.golden import update_file
+from policy_sched.simulate.rule_coverage import RuleCoverage, SpotCoverage
+from policy_sched.simulate.scenario_file import FileResults, run_files
 from policy_sched.simulate.scenario_report import (
-    StepResult,
     as_json,
     as_junit,
+    as_tap,
     last_line,
     text_lines,
 )
+from policy_sched.simulate.scenario_runner import ScenarioRun
+
+Output = Literal["text", "json", "junit", "tap"]
 
 
 def run_scenarios(
     files: Annotated[tuple[str, ...], Parameter(name="FILE", negative="")],
     /,
     *,
-    output: Annotated[
-        Literal["text", "json", "junit"], Parameter(name=["--output", "-o"])
-    ] = "text",
+    run: Annotated[str, Parameter(show_default=False)] = "",
+    coverage: Annotated[bool, Parameter(negative="")] = False,
+    threshold: float | None = None,
+    update: Annotated[bool, Parameter(negative="")] = False,
+    output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run scenario files and print what differs from what they expect, field by field.
 
@@ -34,19 +45,73 @@ def run_scenarios(
     files
         Scenario files (.jsonl, .json, .yaml, each with or without .gz); a directory stands for
         the scenario files in it named tests.yaml or *.jsonl.gz.
+    run
+        Compare only steps of scenarios and of pods in whose name this RE2 pattern is found.
+    coverage
+        Tell which rules of the tested policies have not been seen both true and false, and which
+        scores and keys not with two values. A policy is tested by the files that name it and by
+        those in its folder.
+    threshold
+        Exit with 1 if less than so many percent of the rules are covered; implies --coverage.
+    update
+        Rewrite what YAML files expect to what happens now; comments stay.
     output
-        text: differences, then "N of M steps as expected"; json; junit.
+        text: differences, then "N of M steps as expected"; json; junit; tap: version 14.
     """
     require_files(files)
-    results: list[StepResult] = []
-    for file in _scenario_files(files):
-        results.extend(run_file(file))
+    covering = RuleCoverage() if coverage or threshold is not None else None
+    wanted = ScenarioRun(covering, _wanted(run)) if run else ScenarioRun(covering)
+    paths = _scenario_files(files)
+    if update:
+        _update(paths, wanted)
+    found = run_files(paths, wanted)
+    if run and not found.results and not found.problems:
+        raise PolicySchedError(f"no scenario and no pod is called like {run}")
+    spots = None if covering is None else covering.report()
+    _write(found, output, spots)
+    if threshold is not None and spots is not None and percent(spots) < threshold:
+        print(f"rule coverage {percent(spots):.1f} % is below {threshold:g} %", file=sys.stderr)
+        return FAILED
+    fine = not found.problems and all(result.ok for result in found.results)
+    return OK if fine else FAILED
+
+
+def _wanted(text: str) -> Callable[[str, str], bool]:
+    """Return whether a step is compared, by the names of its scenario and of its pod."""
+    try:
+        pattern = re2.compile(text)
+    except re2.error as error:
+        raise PolicySchedError(f"--run: {text} is no RE2 pattern: {error}") from None
+
+    def wanted(scenario: str, pod: str) -> bool:
+        return pattern.search(scenario) is not None or pattern.search(pod) is not None
+
+    return wanted
+
+
+def _update(paths: list[str], wanted: ScenarioRun) -> None:
+    for path in paths:
+        if update_file(path, ScenarioRun(wanted=wanted.wanted)):
+            print(f"{path}: updated", file=sys.stderr)
+
+
+def _write(found: FileResults, output: Output, spots: list[SpotCoverage] | None) -> None:
+    """Write the results; the machine formats have standard output for themselves."""
+    write_diagnostics(found.problems, sys.stderr)
+    results = found.results
     if output == "text":
-        sys.stdout.writelines(f"{line}\n" for line in text_lines(results))
+        if results or not found.problems:
+            sys.stdout.writelines(f"{line}\n" for line in text_lines(results))
+        if spots is not None:
+            sys.stdout.writelines(f"{line}\n" for line in coverage_lines(spots))
+        return
+    if output == "json":
+        print(as_json(results, None if spots is None else coverage_data(spots)))
     else:
-        print(as_json(results) if output == "json" else as_junit(results))
-        print(last_line(results), file=sys.stderr)
-    return OK if all(result.ok for result in results) else FAILED
+        print(as_junit(results) if output == "junit" else as_tap(results))
+        if spots is not None:
+            sys.stderr.writelines(f"{line}\n" for line in coverage_lines(spots))
+    print(last_line(results), file=sys.stderr)
 
 
 def _scenario_files(paths: tuple[str, ...]) -> list[str]:

@@ -8,11 +8,19 @@ adds to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
+from policy_sched.simulate.outcome import (
+    Answer,
+    Between,
+    Matching,
+    NodeScore,
+    Number,
+    Outcome,
+    Words,
+)
 
 Value = str | int | bool | list[str]
 """What a field can hold, as it is shown and written to JSON."""
@@ -61,9 +69,18 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
         yield Difference("chosen", expected.chosen, list(got.best or ()))
     if expected.placed is False and got.feasible:
         yield Difference("chosen", ABSENT, list(got.best or ()))
+    if expected.not_on is not None:
+        wrong = sorted(set(expected.not_on) & set(got.best or ()))
+        if wrong:
+            yield Difference("notOn", sorted(expected.not_on), wrong)
+    if expected.order is not None:
+        yield from _order(expected.order, got.scores or {})
     yield from _message(expected, got, rules)
     yield from _answers("postFilter", expected.post_filter, got.post_filter, complete)
     yield from _evictions(expected, got, complete)
+    if expected.victims is not None:
+        victims = [victim for one in got.preemption or () for victim in one.victims]
+        yield from _sets("victims", expected.victims, tuple(victims))
     yield from _answers("reserve", expected.reserve, got.reserve, complete)
     yield from _answers("permit", expected.permit, got.permit, complete)
 
@@ -86,10 +103,25 @@ def _answer(field: str, expected: Answer, got: Answer, complete: bool) -> Iterat
         yield Difference(f"{field}.code", expected.code or ABSENT, got.code or ABSENT)
     if (expected.plugin is not None or complete) and (expected.plugin or "") != (got.plugin or ""):
         yield Difference(f"{field}.plugin", expected.plugin or ABSENT, got.plugin or ABSENT)
-    if (expected.reasons is not None or complete) and (expected.reasons or ()) != (
-        got.reasons or ()
-    ):
-        yield Difference(f"{field}.reasons", list(expected.reasons or ()), list(got.reasons or ()))
+    if expected.reasons is not None or complete:
+        yield from _reasons(field, expected.reasons or (), got.reasons or ())
+    if expected.rule is not None and not _same_rule(expected.rule, got):
+        yield Difference(f"{field}.rule", expected.rule, got.rule or ABSENT)
+
+
+def _reasons(field: str, expected: Sequence[Words], got: Sequence[Words]) -> Iterator[Difference]:
+    same = len(expected) == len(got)
+    if not (same and all(_fits(one, str(ours)) for one, ours in zip(expected, got, strict=True))):
+        yield Difference(f"{field}.reasons", list(map(str, expected)), list(map(str, got)))
+
+
+def _fits(expected: Words, got: str) -> bool:
+    return expected.fits(got) if isinstance(expected, Matching) else expected == got
+
+
+def _same_rule(expected: str, got: Answer) -> bool:
+    """A rule may be named with its policy, ``SpotNodes.filter[0]``, or without."""
+    return got.rule is not None and expected in (got.rule, got.rule.removeprefix(f"{got.plugin}."))
 
 
 def _rejections(
@@ -110,24 +142,50 @@ def _scores(
         if ours is None:
             yield Difference(f"scores.{node}", "a score", ABSENT)
             continue
-        if score.total is not None and score.total != ours.total:
-            yield Difference(f"scores.{node}.total", score.total, ours.total or 0)
+        if score.total is not None:
+            yield from _number(f"scores.{node}.total", score.total, _whole(ours.total))
         stated, actual = score.plugins or {}, ours.plugins or {}
         names = set(stated) | set(actual) if complete else set(stated)
         for name in sorted(names):
-            if stated.get(name, 0) != actual.get(name, 0):
-                field = f"scores.{node}.plugins.{name}"
-                yield Difference(field, stated.get(name, 0), actual.get(name, 0))
+            field = f"scores.{node}.plugins.{name}"
+            yield from _number(field, stated.get(name, 0), _whole(actual.get(name)))
+
+
+def _number(field: str, expected: Number, got: int) -> Iterator[Difference]:
+    if isinstance(expected, Between):
+        if not expected.fits(got):
+            yield Difference(field, str(expected), got)
+    elif expected != got:
+        yield Difference(field, expected, got)
+
+
+def _whole(number: Number | None) -> int:
+    """Return an observed number; a plugin that is absent from a node's scores counts as 0."""
+    return number if isinstance(number, int) else 0
+
+
+def _order(expected: Sequence[Sequence[str]], got: Mapping[str, NodeScore]) -> Iterator[Difference]:
+    """Compare the ranks of the nodes that are named; others may stand between them."""
+    named = [name for equal in expected for name in equal]
+    totals = {name: _whole(got[name].total) for name in named if name in got}
+    ranked = sorted({*totals.values()}, reverse=True)
+    ours = [sorted(name for name in totals if totals[name] == total) for total in ranked]
+    if ours != [sorted(equal) for equal in expected]:
+        yield Difference("order", _ranks(expected), _ranks(ours))
+
+
+def _ranks(order: Sequence[Sequence[str]]) -> list[str]:
+    return [" = ".join(sorted(equal)) for equal in order]
 
 
 def _message(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Difference]:
     if expected.message is None and not rules.complete:
         return
-    wanted, ours = expected.message or "", got.message or ""
-    if not rules.complete and PREEMPTION_TAIL not in wanted:
+    wanted, ours = expected.message or "", str(got.message or "")
+    if not rules.complete and isinstance(wanted, str) and PREEMPTION_TAIL not in wanted:
         ours = _before_preemption(ours)
-    if wanted != ours:
-        yield Difference("message", wanted or ABSENT, ours or ABSENT)
+    if not _fits(wanted, ours):
+        yield Difference("message", str(wanted) or ABSENT, ours or ABSENT)
 
 
 def _before_preemption(message: str) -> str:
@@ -162,6 +220,6 @@ def _sets(
 
 def _shown(answer: Answer) -> str:
     words = [answer.code or "", f"by {answer.plugin}" if answer.plugin else ""]
-    reasons = "; ".join(answer.reasons or ())
+    reasons = "; ".join(map(str, answer.reasons or ()))
     head = " ".join(word for word in words if word)
     return f"{head}: {reasons}" if head and reasons else head or reasons or "an answer"

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
-from policy_sched.simulate.outcome import Answer, Eviction, NodeScore, Outcome
+import re2
+
+from policy_sched.profiles.models_test import (
+    AnswerCode,
+    AnswerEntry,
+    EvictionEntry,
+    Expectation,
+    Limits,
+    Pattern,
+    ScoreEntry,
+    keys_of,
+)
+from policy_sched.simulate.outcome import (
+    Answer,
+    Between,
+    Eviction,
+    Matching,
+    NodeScore,
+    Number,
+    Outcome,
+    Words,
+)
 from policy_sched.simulate.reader import WRONG_VALUE, Path, Plain, Reader
 from policy_sched.simulate.short_forms import full_name
 
-KEYS: Final = (
-    "pod", "preEnqueue", "preFilter", "rejected", "feasible", "scores", "best", "chosen",
-    "message", "postFilter", "preemption", "reserve", "permit",
-)  # fmt: skip
-CODES: Final = (
-    "Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending",
-)  # fmt: skip
+KEYS: Final = keys_of(Expectation)
+CODES: Final = get_args(AnswerCode)
 
 
 def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
@@ -52,20 +68,85 @@ def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
         best=texts("best"),
         chosen=text("chosen"),
         placed=False if "chosen" in stated and stated["chosen"] is None else None,
-        message=text("message"),
+        message=(
+            _words(reader, stated["message"], (*path, "message"))
+            if stated.get("message") is not None
+            else None
+        ),
         post_filter=answer("postFilter"),
         preemption=_evictions(reader, stated, path),
         reserve=answer("reserve"),
         permit=answer("permit"),
+        not_on=texts("notOn"),
+        order=_order(reader, stated["order"], (*path, "order")) if "order" in stated else None,
+        victims=_full_names(texts("victims")),
     )
+
+
+def _full_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(full_name(name) for name in names)
+
+
+def _order(reader: Reader, value: object, path: Path) -> tuple[tuple[str, ...], ...]:
+    """Return nodes that are ranked; those of a list within the list are equal."""
+    return tuple(reader.texts(one, (*path, i)) for i, one in enumerate(reader.items(value, path)))
+
+
+def _words(reader: Reader, value: object, path: Path) -> Words:
+    """Return a text, or a pattern of one."""
+    if not isinstance(value, dict):
+        return reader.text(value, path)
+    stated = reader.mapping(value, path, keys_of(Pattern))
+    if not reader.require(stated, "matches", path):
+        return ""
+    at = (*path, "matches")
+    pattern = reader.text(stated["matches"], at)
+    try:
+        re2.compile(pattern)
+    except re2.error as error:
+        reader.problem(at, WRONG_VALUE, f"this is no RE2 pattern: {_said(error)}")
+        return ""
+    return Matching(pattern)
+
+
+def _said(error: Exception) -> str:
+    said = error.args[0] if error.args else error
+    return said.decode() if isinstance(said, bytes) else str(said)
+
+
+def _reasons(reader: Reader, value: object, path: Path) -> tuple[Words, ...]:
+    if isinstance(value, str | dict):
+        return (_words(reader, value, path),)
+    items = reader.items(value, path)
+    return tuple(_words(reader, one, (*path, i)) for i, one in enumerate(items))
+
+
+def _number(reader: Reader, value: object, path: Path) -> Number:
+    """Return a whole number, or the limits of one."""
+    if not isinstance(value, dict):
+        return reader.whole(value, path)
+    stated = reader.mapping(value, path, keys_of(Limits))
+    return _between(reader, stated, path)
+
+
+def _between(reader: Reader, stated: Plain, path: Path) -> Between:
+    limits = {
+        key: reader.whole(stated[key], (*path, key)) for key in ("min", "max") if key in stated
+    }
+    least, most = limits.get("min"), limits.get("max")
+    if not limits:
+        reader.problem(path, WRONG_VALUE, "limits need min, max or both")
+    elif least is not None and most is not None and least > most:
+        reader.problem(path, WRONG_VALUE, f"no number is at least {least} and at most {most}")
+    return Between(least, most)
 
 
 def _answer(reader: Reader, value: object, path: Path) -> Answer:
     """A text or a list of texts stands for the reasons alone."""
     if isinstance(value, str | list):
-        return Answer(reasons=reader.texts(value, path))
-    stated = reader.mapping(value, path, ("code", "plugin", "reasons"))
-    code = plugin = reasons = None
+        return Answer(reasons=_reasons(reader, value, path))
+    stated = reader.mapping(value, path, keys_of(AnswerEntry))
+    code = plugin = reasons = rule = None
     if "code" in stated:
         code = reader.text(stated["code"], (*path, "code"))
         if code and code not in CODES:
@@ -76,21 +157,29 @@ def _answer(reader: Reader, value: object, path: Path) -> Answer:
     if "plugin" in stated:
         plugin = reader.text(stated["plugin"], (*path, "plugin"))
     if "reasons" in stated:
-        reasons = reader.texts(stated["reasons"], (*path, "reasons"))
-    return Answer(code, plugin, reasons)
+        reasons = _reasons(reader, stated["reasons"], (*path, "reasons"))
+    if "rule" in stated:
+        rule = reader.text(stated["rule"], (*path, "rule"))
+    return Answer(code, plugin, reasons, rule)
 
 
 def _score(reader: Reader, value: object, path: Path) -> NodeScore:
     """A number stands for the total alone."""
-    if isinstance(value, int):
+    if not isinstance(value, dict):
         return NodeScore(total=reader.whole(value, path))
-    stated = reader.mapping(value, path, ("total", "plugins"))
-    total = reader.whole(stated["total"], (*path, "total")) if "total" in stated else None
+    stated = reader.mapping(value, path, keys_of(ScoreEntry))
+    total: Number | None = None
+    if "total" in stated:
+        total = _number(reader, stated["total"], (*path, "total"))
+        if "min" in stated or "max" in stated:
+            reader.problem(path, WRONG_VALUE, "total, or min and max of it, but not both")
+    elif "min" in stated or "max" in stated:
+        total = _between(reader, stated, path)
     if "plugins" not in stated:
         return NodeScore(total)
     at = (*path, "plugins")
     plugins = reader.mapping(stated["plugins"], at)
-    return NodeScore(total, {k: reader.whole(v, (*at, k)) for k, v in plugins.items()})
+    return NodeScore(total, {k: _number(reader, v, (*at, k)) for k, v in plugins.items()})
 
 
 def _evictions(reader: Reader, stated: Plain, path: Path) -> tuple[Eviction, ...] | None:
@@ -104,8 +193,9 @@ def _evictions(reader: Reader, stated: Plain, path: Path) -> tuple[Eviction, ...
 
 
 def _eviction(reader: Reader, value: object, path: Path) -> Eviction:
-    stated = reader.mapping(value, path, ("node", "victims"))
+    stated = reader.mapping(value, path, keys_of(EvictionEntry))
     node = ""
     if reader.require(stated, "node", path):
         node = reader.text(stated["node"], (*path, "node"))
-    return Eviction(node, reader.texts(stated.get("victims"), (*path, "victims")))
+    victims = reader.texts(stated.get("victims"), (*path, "victims"))
+    return Eviction(node, tuple(full_name(victim) for victim in victims))

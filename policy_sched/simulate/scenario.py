@@ -19,17 +19,16 @@ import msgspec
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.model.manifests import ApiObject, Report, decode_object
 from policy_sched.model.pod import Pod
+from policy_sched.profiles.models_policy import API_VERSION
+from policy_sched.profiles.models_test import PolicyTest, keys_of
 from policy_sched.simulate.expectations import read_outcome
 from policy_sched.simulate.outcome import Outcome
 from policy_sched.simulate.reader import WRONG_TYPE, WRONG_VALUE, Path, Plain, Reader
 from policy_sched.simulate.short_forms import expand
 from policy_sched.source import Marked, SourceFile, diagnostic, parse_documents
 
-API_VERSION: Final = "policysched.dev/v1alpha1"
 KIND: Final = "PolicyTest"
-KEYS: Final = (
-    "apiVersion", "kind", "metadata", "name", "policies", "config", "objects", "pending", "expect",
-)  # fmt: skip
+KEYS: Final = ("$schema", *keys_of(PolicyTest))
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
 BAD_API_VERSION: Final = "PS706"
 

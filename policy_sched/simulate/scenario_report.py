@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
 from policy_sched.simulate.comparison import Difference, Value
+from policy_sched.simulate.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The differences of one step; none means that all was as expected."""
+    """The differences of one step; none means that all was as expected.
+
+    ``got`` is what happened, where that is kept.
+    """
 
     file: str
     scenario: str
     pod: str
     differences: tuple[Difference, ...]
+    got: Outcome | None = field(default=None, compare=False, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -49,9 +54,9 @@ def text_lines(results: Sequence[StepResult]) -> Iterator[str]:
     yield last_line(results)
 
 
-def as_json(results: Sequence[StepResult]) -> str:
-    """Return one JSON document: counts, and every difference with its place."""
-    document = {
+def as_json(results: Sequence[StepResult], coverage: Mapping[str, object] | None = None) -> str:
+    """Return one JSON document: counts, every difference with its place, and rule coverage."""
+    document: dict[str, object] = {
         "steps": len(results),
         "asExpected": sum(r.ok for r in results),
         "differences": [
@@ -67,6 +72,8 @@ def as_json(results: Sequence[StepResult]) -> str:
             for d in r.differences
         ],
     }
+    if coverage is not None:
+        document["coverage"] = coverage
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
@@ -88,6 +95,20 @@ def as_junit(results: Sequence[StepResult]) -> str:
                 )
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def as_tap(results: Sequence[StepResult]) -> str:
+    """Return TAP version 14: a test per step, with its differences as comments."""
+    lines = ["TAP version 14", f"1..{len(results)}"]
+    for number, result in enumerate(results, start=1):
+        name = f"{result.file}: {result.scenario}: {result.pod}"
+        shown = name.replace("\\", "\\\\").replace("#", "\\#")
+        lines.append(f"{'ok' if result.ok else 'not ok'} {number} - {shown}")
+        lines += (
+            f"# {d.field}: expected {_shown(d.expected)}, got {_shown(d.got)}"
+            for d in result.differences
+        )
+    return "\n".join(lines)
 
 
 def _counts(results: Sequence[StepResult]) -> dict[str, str]:

@@ -8,7 +8,8 @@ about the pods that wait; time stands still, so nobody is late.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from random import Random
 
 from policy_sched.framework.cycle_state import CycleState
@@ -21,57 +22,115 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind, Preempt, Reject
 from policy_sched.scheduler.eviction import dismiss_lower
+from policy_sched.scheduler.filter_parts import filter_parts
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
-from policy_sched.scheduler.wiring import build
+from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.comparison import Rules, compare
 from policy_sched.simulate.outcome import Answer, Eviction, NodeScore, Outcome
+from policy_sched.simulate.rule_coverage import CoverageWatch, RuleCoverage
 from policy_sched.simulate.scenario import Scenario
 from policy_sched.simulate.scenario_report import StepResult
 
 
-def run_scenario(scenario: Scenario) -> list[StepResult]:
+@dataclass(frozen=True, slots=True)
+class ScenarioRun:
+    """What is to be compared, and who looks on; without anything: all steps, and nobody.
+
+    ``wanted`` says of a scenario's and a pod's name whether the step is compared; the other pods
+    are placed all the same, for those that follow.
+    """
+
+    coverage: RuleCoverage | None = None
+    wanted: Callable[[str, str], bool] = lambda _scenario, _pod: True
+
+
+def run_scenario(scenario: Scenario, run: ScenarioRun | None = None) -> list[StepResult]:
     """Return one result per expected step. Raises PolicyError where a file is wrong."""
-    scheduler = build(scenario.config, scenario.policies, objects=scenario.objects)
+    return observe_scenario(scenario, run)[0]
+
+
+def observe_scenario(
+    scenario: Scenario, run: ScenarioRun | None = None
+) -> tuple[list[StepResult], dict[str, Outcome]]:
+    """Return one result per expected step, and by pod what happened in every wanted step."""
+    run = ScenarioRun() if run is None else run
+    names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in scenario.pending}
+    wanted = {name for name in names if run.wanted(scenario.name, name)}
+    if not wanted:
+        return [], {}
+    plans, _ = read(scenario.config, scenario.policies)
+    scheduler = assemble(plans, objects=scenario.objects)
     load_cluster(scheduler.cache, scenario.objects)
-    rules = Rules(complete=scenario.complete)
-    results = []
+    coverage = run.coverage
+    watch = None if coverage is None else coverage.watch(scenario, plans, scheduler.handle)
+    results: list[StepResult] = []
+    seen: dict[str, Outcome] = {}
     for pod in scenario.pending:
         scheduler.handle.groups.seen(PodInfo.of(pod))
     for pod in scenario.pending:
-        observed = Observation(scheduler, pod)
-        expected = scenario.expect.get(observed.outcome.pod)
-        observed.assume(expected)
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        expected = scenario.expect.get(name)
+        outcome = _step(scheduler, pod, expected, watch)
+        if name not in wanted:
+            continue
+        seen[name] = outcome
         if expected is not None:
-            differences = compare(expected, observed.outcome, rules)
-            name = observed.outcome.pod
-            results.append(StepResult(scenario.file, scenario.name, name, differences))
-        observed.nominate(expected)
-    return results
+            differences = compare(expected, outcome, Rules(complete=scenario.complete))
+            results.append(StepResult(scenario.file, scenario.name, name, differences, outcome))
+    return results, seen
+
+
+def _step(
+    scheduler: Scheduler, pod: Pod, expected: Outcome | None, watch: CoverageWatch | None
+) -> Outcome:
+    """Decide one pod, and leave the cluster as the steps that follow expect it."""
+    info = PodInfo.of(pod)
+    if watch is not None:
+        watch.decides(info)
+    observed = Observation(scheduler, pod, rules=_states_rules(expected))
+    if watch is not None and observed.outcome.feasible == ():
+        watch.fits_nowhere(info)
+    node = observed.assume(expected)
+    if watch is not None and node:
+        watch.chose(info, node)
+    observed.nominate(expected)
+    return observed.outcome
+
+
+def _states_rules(expected: Outcome | None) -> bool:
+    answers = (expected.rejected or {}).values() if expected is not None else ()
+    return any(answer.rule is not None for answer in answers)
 
 
 class Observation:
     """One pod's decision, seen from all sides; ``outcome`` is what a scenario can state of it."""
 
-    def __init__(self, scheduler: Scheduler, pod: Pod) -> None:
+    def __init__(self, scheduler: Scheduler, pod: Pod, *, rules: bool = False) -> None:
+        """``rules``: the rules that reject nodes are named, too."""
         self._scheduler = scheduler
         self._info = PodInfo.of(pod)
         self._state = CycleState()
         if self._info.nominated_node_name:
             scheduler.handle.nominator.nominate(self._info, self._info.nominated_node_name)
         self.outcome = self._decide()
+        if rules and self.outcome.rejected:
+            self.outcome = replace(self.outcome, rejected=self._by_rule(self.outcome.rejected))
 
-    def assume(self, expected: Outcome | None) -> None:
-        """Assume and reserve the pod on the expected node, else on the first of our best."""
+    def assume(self, expected: Outcome | None) -> str:
+        """Assume and reserve the pod on the expected node, else on the first of our best.
+
+        Returns the node if the pod was asked about there, though it may have been sent back.
+        """
         best = self.outcome.best
         node = expected.chosen if expected is not None and expected.chosen else None
         if node is None:
             if not best:
-                return
+                return ""
             node = best[0]
         if node not in self._scheduler.cache.nodes.row_of:
-            return
+            return ""
         self._scheduler.cache.assume(self._info, node)
         self._scheduler.handle.nominator.clear(self._info.uid)
         runner = self._scheduler.profiles[self._info.scheduler_name].runner
@@ -83,6 +142,7 @@ class Observation:
         if not (status.ok or status.code is Code.WAIT):
             runner.everyone("unreserve", self._state, self._info, node)
             self._scheduler.cache.forget(self._info.uid)
+        return node
 
     def _permit(self, runner: Runner, node: str) -> Status:
         """Ask for permission; a pod that waits is among the handle's waiting pods."""
@@ -144,6 +204,26 @@ class Observation:
             post_filter=_answer(post_filter) if post_filter else None,
             preemption=_eviction(decision),
         )
+
+    def _by_rule(self, rejected: Mapping[str, Answer]) -> dict[str, Answer]:
+        """Return the answers with the first rule of each plugin's that rejects the node."""
+        nodes = self._scheduler.handle.nodes
+        parts = filter_parts(
+            self._scheduler.profiles[self._info.scheduler_name].runner, nodes, self._info
+        )
+        named = {}
+        for node, answer in rejected.items():
+            row = nodes.row_of[node]
+            rule = next(
+                (
+                    f"{part.name}.filter[0]" if part.name == part.plugin else part.name
+                    for part in parts
+                    if part.plugin == answer.plugin and part.rejected(nodes.n)[row]
+                ),
+                None,
+            )
+            named[node] = replace(answer, rule=rule)
+        return named
 
     def _placed(self, evaluation: Evaluation) -> Outcome:
         names = self._scheduler.handle.nodes.names

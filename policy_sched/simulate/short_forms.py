@@ -9,18 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from policy_sched.profiles.models_test import NamespaceEntry, NodeEntry, PodEntry, keys_of
 from policy_sched.simulate.reader import WRONG_VALUE, Path, Plain, Reader
 
-NODE_KEYS: Final = (
-    "node", "cpu", "memory", "pods", "resources", "labels", "annotations", "taints",
-    "unschedulable", "images", "spec",
-)  # fmt: skip
-POD_KEYS: Final = (
-    "pod", "node", "cpu", "memory", "requests", "labels", "annotations", "nodeSelector",
-    "affinity", "tolerations", "priority", "image", "hostPorts", "gates", "owner",
-    "schedulerName", "created", "spec",
-)  # fmt: skip
-NAMESPACE_KEYS: Final = ("namespace", "labels", "annotations")
+NODE_KEYS: Final = keys_of(NodeEntry)
+POD_KEYS: Final = keys_of(PodEntry)
+NAMESPACE_KEYS: Final = keys_of(NamespaceEntry)
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NODE_DEFAULTS: Final = {"cpu": "4", "memory": "32Gi", "pods": "110"}

@@ -1,0 +1,291 @@
+"""Probes of a policy: every rule, and every condition within one, to be asked by itself.
+
+Theory of operation. The scheduler runs a policy's rules together and stops at the first that says
+no. A test's author wants to know of each of them what it said. So each expression, and each
+condition below ``?:``, ``&&`` and ``||`` that stands outside a loop, is compiled alone. A probe is
+asked only about the nodes for which its rule would have come to it: the right side of ``a && b``
+where ``a`` is true, a filter rule where the rules before it let the node pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_table import PodTable
+from policy_sched.language.checked import Checked, CheckedPolicy, CheckedStep
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.expression import BoundExpression, Expression, compile_expression
+from policy_sched.language.faults import Some
+from policy_sched.language.lowering import Refusal
+from policy_sched.language.preempting import Case
+from policy_sched.language.reads import Reads
+from policy_sched.language.sources import Text
+from policy_sched.language.tree_size import children
+from policy_sched.language.typed import And, Cond, Core, Let, Macro, Or
+from policy_sched.language.types import BOOL
+from policy_sched.model.pod_info import PodInfo
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Wanted = Literal["both", "values", "once"]
+"""What has to be seen: true and false; two different values; one value, as there is no other."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Spot:
+    """Where a rule, or a condition within one, stands. ``path`` is such as ``filter[0]``."""
+
+    file: str
+    line: int
+    column: int
+    policy: str
+    path: str
+    is_rule: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One expression, compiled by itself; conditions that are reached through it come after it.
+
+    ``outcomes``: of a condition whose value decides what is reached next, the probes for true and
+    for false.
+    """
+
+    spot: Spot | None
+    wanted: Wanted
+    expression: Expression | None
+    inner: tuple[Probe, ...] = ()
+    if_true: tuple[Probe, ...] = ()
+    if_false: tuple[Probe, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyProbes:
+    """The probes of one policy by section."""
+
+    match: tuple[Probe, ...]
+    variables: tuple[Probe, ...]
+    gates: tuple[Probe, ...]
+    order: tuple[Probe, ...]
+    narrowing: tuple[Probe, ...]
+    filter: tuple[Probe, ...]
+    score_match: tuple[Probe, ...]
+    score: tuple[Probe, ...]
+    steps: tuple[Probe, ...]
+    eligible: tuple[Probe, ...]
+    victims: tuple[Probe, ...]
+
+    def __iter__(self) -> Iterator[Probe]:
+        """Yield all probes, those within others too."""
+        sections = (
+            self.match, self.variables, self.gates, self.order, self.narrowing, self.filter,
+            self.score_match, self.score, self.steps, self.eligible, self.victims,
+        )  # fmt: skip
+        stack = [probe for section in sections for probe in section]
+        while stack:
+            probe = stack.pop()
+            yield probe
+            stack += (*probe.inner, *probe.if_true, *probe.if_false)
+
+
+class _Prober:
+    """Makes the probes of one checked policy."""
+
+    def __init__(self, policy: CheckedPolicy) -> None:
+        self._policy = policy
+        self._globals = tuple((name, one.core) for name, one in policy.variables)
+
+    def rule(self, checked: Checked, wanted: Wanted = "both") -> Probe:
+        """Return the probe of a whole rule."""
+        text = checked.text
+        path = text.path.removesuffix(".expression")
+        return self._probe(checked.core, text, path, wanted, is_rule=True)
+
+    def within(self, checked: Checked) -> tuple[Probe, ...]:
+        """Return the probes of the conditions in an expression that is no rule itself."""
+        path = checked.text.path.removesuffix(".expression")
+        if checked.core.type == BOOL:
+            return (self._probe(checked.core, checked.text, path, "both"),)
+        return self._inner(checked.core, checked.text, path)
+
+    def _probe(
+        self, core: Core, text: Text, path: str, wanted: Wanted, *, is_rule: bool = False
+    ) -> Probe:
+        expression = self._compiled(core)
+        if expression is not None and wanted == "values" and expression.reads == Reads():
+            wanted = "once"
+        start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
+        line, column, _ = text.position(start)
+        shown = " ".join(text.text[start:end].split())
+        spot = Spot(text.file, line, column, self._policy.name, path, is_rule, shown)
+        return Probe(spot, wanted, expression, self._inner(core, text, path))
+
+    def _compiled(self, core: Core) -> Expression | None:
+        policy = self._policy
+        try:
+            return compile_expression(
+                core, policy.params, policy.params_type, policy.functions, self._globals
+            )
+        except Refusal:
+            return None
+
+    def _inner(self, core: Core, text: Text, path: str) -> tuple[Probe, ...]:
+        """Return the probes of the conditions below a tree, as its evaluation comes to them."""
+        match core:
+            case Cond(test=test, then=then, otherwise=otherwise):
+                probe = self._probe(test, text, path, "both")
+                return (
+                    Probe(
+                        probe.spot,
+                        probe.wanted,
+                        probe.expression,
+                        probe.inner,
+                        self._inner(then, text, path),
+                        self._inner(otherwise, text, path),
+                    ),
+                )
+            case And(args=args) | Or(args=args):
+                return self._chain(args, text, path, all_true=isinstance(core, And))
+            case Macro(operand=operand):
+                return self._inner(operand, text, path)
+            case Let(value=value):
+                return self._inner(value, text, path)
+        return tuple(probe for child in children(core) for probe in self._inner(child, text, path))
+
+    def _chain(
+        self, args: Sequence[Core], text: Text, path: str, *, all_true: bool
+    ) -> tuple[Probe, ...]:
+        """Return the probe of the first operand; the next one is reached through its value."""
+        if not args:
+            return ()
+        first = self._probe(args[0], text, path, "both")
+        rest = self._chain(args[1:], text, path, all_true=all_true)
+        return (
+            Probe(
+                first.spot,
+                first.wanted,
+                first.expression,
+                first.inner,
+                rest if all_true else (),
+                () if all_true else rest,
+            ),
+        )
+
+
+def probes_of(policy: CheckedPolicy) -> PolicyProbes:
+    """Return the probes of a policy. Normalisers, node orders and requeue hints have none."""
+    prober = _Prober(policy)
+
+    def rules(found: Sequence[Checked], wanted: Wanted = "both") -> tuple[Probe, ...]:
+        return tuple(prober.rule(one, wanted) for one in found if _is_written(one))
+
+    before, score, preemption = policy.pre_filter, policy.score, policy.preemption
+    vetoes: list[CheckedStep | None] = [
+        policy.reserve, policy.permit, policy.pre_bind, policy.bind,
+    ]  # fmt: skip
+    after = policy.post_bind
+    return PolicyProbes(
+        match=rules(policy.match_conditions),
+        variables=tuple(p for _, one in policy.variables for p in prober.within(one)),
+        gates=rules([rule.expression for rule in policy.pre_enqueue]),
+        order=rules([key.expression for key in policy.queue_sort], "values"),
+        narrowing=rules([before.node_names] if before and before.node_names else (), "values"),
+        filter=rules([rule.expression for rule in policy.filter]),
+        score_match=rules(score.match_conditions if score else ()),
+        score=rules([score.expression] if score else (), "values"),
+        steps=rules([step.expression for step in vetoes if step])
+        + rules([after.expression] if after else (), "once"),
+        eligible=rules([preemption.eligible] if preemption else ()),
+        victims=rules([preemption.victim] if preemption else ())
+        + rules(
+            [key.expression for key in preemption.victim_order] if preemption else (), "values"
+        ),
+    )
+
+
+def _is_written(checked: Checked) -> bool:
+    """Tell whether a rule stands in a file: what a policy leaves open is written by nobody."""
+    return checked.text.locate is not None
+
+
+ERROR: Final = "error"
+"""What is seen of a rule that fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One pod at one moment, and the rows of the nodes that it is asked about."""
+
+    nodes: NodeTable
+    pods: PodTable
+    pod: PodInfo
+    cycle: Cycle | Case
+    rows: npt.NDArray[np.intp]
+
+
+class Asker:
+    """Asks probes about a scene, and keeps what they say: by spot, values and `ERROR`."""
+
+    def __init__(self, scene: Scene, seen: dict[Spot, set[object]]) -> None:
+        self._scene = scene
+        self._seen = seen
+
+    def ask(self, probe: Probe, mask: Mask) -> Mask:
+        """Ask a probe about the rows of ``mask``; return where it is true.
+
+        Where the probe cannot be asked by itself it is taken for true.
+        """
+        values = self._values(probe)
+        if values is None:
+            return mask
+        if probe.spot is not None:
+            seen = self._seen.setdefault(probe.spot, set())
+            seen.update(value for value, counts in zip(values, mask, strict=True) if counts)
+        true = mask & np.array([value is True for value in values], np.bool_)
+        false = mask & np.array([value is False for value in values], np.bool_)
+        for inner in probe.inner:
+            self.ask(inner, mask)
+        for inner in probe.if_true:
+            self.ask(inner, true)
+        for inner in probe.if_false:
+            self.ask(inner, false)
+        return true
+
+    def ask_all(self, probes: Sequence[Probe], mask: Mask) -> Mask:
+        """Ask probes one after the other, each where all before it are true."""
+        for probe in probes:
+            mask = self.ask(probe, mask)
+        return mask
+
+    def _values(self, probe: Probe) -> list[Any] | None:
+        """Return a value per row, hashable, or `ERROR`."""
+        expression, scene = probe.expression, self._scene
+        if expression is None:
+            return None
+        bound: BoundExpression = expression.bind(scene.nodes, scene.pods)
+        if isinstance(scene.cycle, Case):
+            case: Any = scene.cycle
+            pairs = [bound.scalar(scene.pod, case, row) for row in scene.rows.tolist()]
+        elif expression.by_row:
+            found, errors = bound.vector(scene.pod, scene.cycle, scene.rows)
+            pairs = list(zip(found, errors, strict=True))
+        else:
+            pairs = [bound.scalar(scene.pod, scene.cycle, 0)] * len(scene.rows)
+        return [ERROR if error else _plain(value) for value, error in pairs]
+
+
+def _plain(value: Any) -> object:
+    """Return a value that can be in a set and is equal where the rule's value is equal."""
+    if isinstance(value, Some):
+        return _plain(value.value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple | set | frozenset):
+        return tuple(sorted(str(one) for one in value))
+    return value if isinstance(value, bool | int | float | str) else repr(value)
