@@ -18,6 +18,9 @@ from policy_sched.cluster.columns import Family, Key, Kind
 Values: TypeAlias = npt.NDArray[Any]
 """A column's array; its dtype is the family's, which no type can say for a key made at run time."""
 
+Distinct: TypeAlias = tuple[list[int], npt.NDArray[np.intp]]
+"""Values, each once, ascending; and for each element the position of its value among them."""
+
 FIRST_CAPACITY = 16
 
 
@@ -30,7 +33,7 @@ class Column:
     the journal.
     """
 
-    __slots__ = ("family", "key", "static", "values", "version", "view")
+    __slots__ = ("_distinct", "family", "key", "static", "values", "version", "view")
 
     def __init__(self, key: Key, family: Family, capacity: int, fill: int = 0) -> None:
         self.key = key
@@ -39,6 +42,7 @@ class Column:
         self.version = 0
         self.values: Values = np.full(capacity, fill, dtype=family.dtype)
         self.view = _view(self.values)
+        self._distinct: tuple[int, int, Distinct] | None = None
 
     def grow(self, capacity: int, fill: int = 0) -> None:
         """Move to an array of ``capacity`` elements; the new ones hold ``fill``."""
@@ -55,6 +59,30 @@ class Column:
         view[row] = value
         self.version += 1
         return True
+
+    def distinct(self, n: int) -> Distinct:
+        """Return what `distinct` says of the first ``n`` rows of a static column.
+
+        It is worked out when the column has changed; it must not be written to.
+        """
+        known = self._distinct
+        if known is None or known[0] != self.version or known[1] != n:
+            known = self._distinct = self.version, n, distinct(self.values[:n])
+        return known[2]
+
+
+def distinct(values: Values) -> Distinct:
+    """Return the distinct values, none negative, in ascending order, and where each element is."""
+    top = int(values.max()) + 1 if len(values) else 0
+    if top > 8 * len(values) + 4096:
+        found, positions = np.unique(values, return_inverse=True)
+        return found.tolist(), positions
+    seen = np.zeros(top, dtype=np.bool_)
+    seen[values] = True
+    found = np.flatnonzero(seen)
+    position_of = np.empty(top, dtype=np.intp)
+    position_of[found] = np.arange(len(found))
+    return found.tolist(), position_of.take(values)
 
 
 def _view(values: Values) -> memoryview[int]:

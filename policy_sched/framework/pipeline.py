@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from threading import Lock
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
@@ -22,6 +24,7 @@ from policy_sched.framework.results import Scope, Signature
 from policy_sched.model.pod_info import PodInfo
 
 ENTRY_POINT_GROUP: Final = "policy_sched.plugins"
+_DOOR_LOCK: Final = Lock()
 
 
 Percentage: TypeAlias = int | Literal["adaptive"]
@@ -108,8 +111,30 @@ def points_of(plugin: object) -> frozenset[str]:
 
 def implementations(plugin: object, name: str) -> Implementations:
     """Return what a plugin object implements. Raises PluginError if it does not fit the hooks."""
-    found = _read_out(plugin_manager({name: plugin}))
-    return {point: functions[name] for point, functions in found.items() if functions}
+    with _DOOR_LOCK:
+        door = _door()
+        try:
+            door.register(plugin, name=name)
+            door.check_pending()
+            return {
+                caller.name: _full_arguments(impl)
+                for caller in door.get_hookcallers(plugin) or ()
+                if caller.name in POINTS
+                for impl in caller.get_hookimpls()
+            }
+        except (pluggy.PluginValidationError, ValueError) as error:
+            raise PluginError(f"plugin {name!r} does not fit the hooks: {error}") from error
+        finally:
+            if door.get_plugin(name) is not None:
+                door.unregister(name=name)
+
+
+@cache
+def _door() -> pluggy.PluginManager:
+    """Return the manager that one plugin at a time is registered with, to be looked at."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs.SchedulerHooks)
+    return manager
 
 
 def freeze(

@@ -180,15 +180,24 @@ class Emitter:
         inner = Emitter(placement, self.slots, bound | names, (self.placement.shapes, f"{name}_"))
         result = inner.root(op)
         body = Scope()
-        body.lines = [*inner.lines(), f"return {result}"]
         arguments = ["row"] if region.row else []
         arguments += [names[o] for o in region.by_row]
-        home.lines += [f"def {name}f({', '.join(arguments)}):", body]
+        distinct = keyed and bool(region.by_row)
+        lines = inner.lines()
+        if distinct and not lines:
+            # One function for all values: a call for each would cost more than most bodies.
+            body.lines = [f"return [{result} for {arguments[0]} in values]"]
+            home.lines += [f"def {name}f(values):", body]
+        else:
+            body.lines = [*lines, f"return {result}"]
+            home.lines += [f"def {name}f({', '.join(arguments)}):", body]
+            if distinct:
+                home.lines.append(f"{name}f = each({name}f)")
         pair = op.rep[0] == "t"
         target = f"{name}v, {name}e" if pair else name
         how = "pair" if pair else "one"
         rep = op.rep[-1]
-        if keyed and region.by_row:
+        if distinct:
             column = self.slots.data(region.by_row[0])
             call = f'rt.distinct_{how}("{rep}", {name}f, {column}, rows)'
         else:

@@ -24,7 +24,7 @@ from policy_sched.language.ir import Builder, Level, Op
 from policy_sched.language.kept_columns import Group, Kept, KeptColumns
 from policy_sched.language.placement import Placement, Shapes
 from policy_sched.language.rearranging import POD_LIMIT, Rearranged
-from policy_sched.language.runtime import Runtime
+from policy_sched.language.runtime import Runtime, each
 from policy_sched.language.slots import FACTORY_ARGUMENTS, Slots
 from policy_sched.language.standing import Standing, Standings, find_standing
 from policy_sched.language.tallying import Tallied
@@ -41,6 +41,7 @@ _NAMES: Final[dict[str, object]] = {
     **runtime_wide.NAMES,
     **runtime_node.NAMES,
     "Some": Some,
+    "each": each,
 }
 
 

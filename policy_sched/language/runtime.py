@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.column import Column
+from policy_sched.cluster.column import Column, distinct
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.runtime_domains import Amounts, Domains
@@ -21,6 +21,8 @@ from policy_sched.model.pod_info import PodInfo
 #: Which rows a vector function is asked for: all of them as a slice, or row numbers.
 RowSet = slice | npt.NDArray[np.intp]
 Function = Callable[..., Any]
+#: A function of all distinct values at once: a list with the result for each.
+OfEach = Callable[[list[Any]], list[Any]]
 
 _DTYPES: Final = {
     "b": np.bool_,
@@ -46,16 +48,12 @@ def _array(rep: str, values: Sequence[Any]) -> Any:
 
 
 class Runtime:
-    """One node table, as generated functions see it.
-
-    Distinct values of a static column are kept until the column's version changes.
-    """
+    """One node table, as generated functions see it."""
 
     def __init__(self, table: NodeTable, pods: PodTable | None = None) -> None:
         self.table = table
         self.tallies = Tallies(table, pods)
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
-        self._distinct: dict[Column, tuple[int, int, Any, Any]] = {}
         self._ends: dict[Column, tuple[int, int, tuple[int, int]]] = {}
 
     # Nodes and what runs on them.
@@ -119,25 +117,25 @@ class Runtime:
             return np.arange(self.table.n, dtype=np.intp)
         return rows
 
-    def distinct_one(self, rep: str, function: Function, column: Column, rows: RowSet) -> Any:
-        """Call ``function`` once per distinct value of a column; return its result per row."""
+    def distinct_one(self, rep: str, function: OfEach, column: Column, rows: RowSet) -> Any:
+        """Call ``function`` with the distinct values of a column; return the result per row."""
         values, positions = self._values(column, rows)
         if len(values) == 1 and rep in "bife":
-            return function(values[0])
-        results = _array(rep, [function(value) for value in values])
+            return function(values)[0]
+        results = _array(rep, function(values))
         if isinstance(results, list):
             return [results[i] for i in positions.tolist()]
         return results.take(positions)
 
     def distinct_pair(
-        self, rep: str, function: Function, column: Column, rows: RowSet
+        self, rep: str, function: OfEach, column: Column, rows: RowSet
     ) -> tuple[Any, Any]:
-        """Do as `distinct_one` for a function that returns (value, error)."""
+        """Do as `distinct_one` for a function that returns a (value, error) for each value."""
         values, positions = self._values(column, rows)
+        pairs = function(values)
         if len(values) == 1 and rep in "bife":
-            value, error = function(values[0])
+            value, error = pairs[0]
             return value, error
-        pairs = [function(value) for value in values]
         errors = np.array([e for _, e in pairs], dtype=np.int16).take(positions)
         results = _array(rep, [v for v, _ in pairs])
         if isinstance(results, list):
@@ -147,13 +145,9 @@ class Runtime:
     def _values(self, column: Column, rows: RowSet) -> tuple[list[int], Any]:
         """Return a column's distinct values, and for each row the position of its value."""
         if not column.static:
-            return _distinct(column.values[rows])
-        n = self.table.n
-        known = self._distinct.get(column)
-        if known is None or known[0] != column.version or known[1] != n:
-            known = (column.version, n, *_distinct(column.values[:n]))
-            self._distinct[column] = known
-        return known[2], known[3] if isinstance(rows, slice) else known[3][rows]
+            return distinct(column.values[rows])
+        values, positions = column.distinct(self.table.n)
+        return values, positions if isinstance(rows, slice) else positions[rows]
 
     def ends(self, column: Column) -> tuple[int, int]:
         """Return the least and the greatest value of a static column, over all rows."""
@@ -176,6 +170,11 @@ class Runtime:
         return _array(rep, [v for v, _ in pairs]), errors
 
 
+def each(function: Function) -> OfEach:
+    """Return a function of one value as a function of many."""
+    return lambda values: [function(value) for value in values]
+
+
 def _transposed(n: int, inputs: Sequence[Any]) -> Any:
     if not inputs:
         return [()] * n
@@ -189,17 +188,3 @@ def _per_row(n: int, values: Any) -> list[Any]:
     if isinstance(values, np.generic):
         values = values.item()
     return values if isinstance(values, list) else [values] * n
-
-
-def _distinct(values: npt.NDArray[Any]) -> tuple[list[int], npt.NDArray[np.intp]]:
-    """Return the distinct values in ascending order, and each element's position among them."""
-    top = int(values.max()) + 1 if len(values) else 0
-    if top > 8 * len(values) + 4096:
-        found, positions = np.unique(values, return_inverse=True)
-        return found.tolist(), positions
-    seen = np.zeros(top, dtype=np.bool_)
-    seen[values] = True
-    found = np.flatnonzero(seen)
-    position_of = np.empty(top, dtype=np.intp)
-    position_of[found] = np.arange(len(found))
-    return found.tolist(), position_of.take(values)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.language.runtime import RowSet, Runtime
+from policy_sched.language.runtime import RowSet, Runtime, each
 from policy_sched.model.affinity import (
     NodeAffinity,
     NodeSelectorRequirement,
@@ -122,7 +122,7 @@ def _requirement_rows(rt: Runtime, wanted: NodeSelectorRequirement, rows: RowSet
     def holds(code: int) -> bool:
         return test.matches({wanted.key: texts[code]} if code else {})
 
-    return rt.distinct_one("b", holds, rt.table.column(("label", wanted.key)), rows)
+    return rt.distinct_one("b", each(holds), rt.table.column(("label", wanted.key)), rows)
 
 
 NAMES: Final[dict[str, Callable[..., Any]]] = {

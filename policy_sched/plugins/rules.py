@@ -71,7 +71,14 @@ def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
         preemption = Preemption(policy, bound, handle, profile)
         hooks["post_filter"] = preemption.post_filter
     hooks |= life_cycle_hooks(policy, bound, handle, profile)
-    return SimpleNamespace(**hooks)
+    return _Plugin(**hooks)
+
+
+class _Plugin(SimpleNamespace):
+    """A plugin that is its hooks and nothing else, which is soon looked through."""
+
+    def __dir__(self) -> list[str]:
+        return list(vars(self))
 
 
 class _Rules:
@@ -88,6 +95,7 @@ class _Rules:
         self._still = Cycle(profile=profile)
         self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
+        self._events: tuple[ClusterEventWithHint, ...] | None = None
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
 
     @hookimpl
@@ -100,7 +108,10 @@ class _Rules:
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Derive the events, and whether they help, from what the rules read."""
-        return events_of(self._policy, self._helps, self._own_hint, LowestPriority(self._handle))
+        if self._events is None:
+            lowest = LowestPriority(self._handle)
+            self._events = events_of(self._policy, self._helps, self._own_hint, lowest)
+        return self._events
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.framework.handle import Handle
@@ -14,7 +14,7 @@ from policy_sched.language.program import CompiledPolicy
 from policy_sched.plugins.registry import factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
 from policy_sched.plugins.unbuilt import UNBUILT
-from policy_sched.profiles.compile import compiled, content_hash
+from policy_sched.profiles.compile import compiled, content_hash, kept_hash
 from policy_sched.profiles.extenders import certificate_problems
 from policy_sched.profiles.load_config import LoadedConfig
 from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
@@ -41,7 +41,8 @@ def compile_profiles(
     The default profile's policies are known, too; a policy in ``policies`` that has the name of
     one of them takes its place. Without plans there are errors among the diagnostics.
     """
-    shipped, problems = load_policies([str(default_policies())])
+    shipped, known = _shipped_policies(str(default_policies()))
+    problems = list(known)
     plans, found = resolve(config, (*shipped, *policies), plugin_points())
     problems += found
     problems += config.place.diagnostics(certificate_problems(config.model.extenders))
@@ -54,9 +55,30 @@ def compile_profiles(
             if policy is not None:
                 ready[name] = policy
         problems += _unsupported(config, i, plan)
-        results.append(CompiledPlan(plan, ready, content_hash(plan)))
+        results.append(CompiledPlan(plan, ready, _plan_hash(plan)))
     failed = any(d.severity is Severity.ERROR for d in problems)
     return () if failed else tuple(results), sorted(problems)
+
+
+@lru_cache(maxsize=4)
+def _shipped_policies(path: str) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:
+    """Return the default profile's policies, read once: they belong to the program."""
+    policies, problems = load_policies([path])
+    return policies, tuple(problems)
+
+
+def _plan_hash(plan: ProfilePlan) -> str:
+    """Return the hash of everything that a plan says."""
+    return content_hash(
+        [
+            plan.scheduler_name,
+            plan.percentage_of_nodes_to_score,
+            kept_hash(plan.points),
+            {name: kept_hash(args) for name, args in plan.args.items()},
+            {name: kept_hash(source) for name, source in plan.policies.items()},
+            plan.extenders,
+        ]
+    )
 
 
 def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
@@ -92,8 +114,8 @@ def build_pipeline(
     }
     for name in plan.plugins:
         if name not in found and name in factories():
-            args = plan.args.get(name, {})
-            key = (profile, name, content_hash(args))
+            args = plan.args[name]
+            key = (profile, name, kept_hash(args))
             found[name] = made.get(key, partial(factories()[name], args, handle))
     order = {
         field: [

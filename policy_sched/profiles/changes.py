@@ -8,18 +8,19 @@ something else now; a plugin that came can only reject more, and a score helps n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from policy_sched.language.sources import PolicySource
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.compile import content_hash
+from policy_sched.profiles.compile import content_hash, kept_hash, rejecting_hash
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.resolve import ProfilePlan
 
 REJECTING: Final = ("preEnqueue", "preFilter", "filter", "reserve", "permit", "preBind", "bind")
 """Points whose plugins can turn a pod away; postFilter is asked about everybody's rejections."""
 
+_NO_ARGS: Final[Mapping[str, object]] = {}
 GATING: Final = ("preEnqueue",)
 
 RESTART: Final = (
@@ -130,20 +131,25 @@ def _same(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
     """Does a plugin of both say the same, scores left out?"""
     if _is(old, new, name):
         return True
-    return content_hash(_rejecting(old.plan, name)) == content_hash(_rejecting(new.plan, name))
+    return _rejecting(old.plan, name) == _rejecting(new.plan, name)
 
 
 def _is(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
-    """Is the plugin one policy? One form of a policy is compiled once, and hashed once."""
-    before = old.policies.get(name)
-    return before is not None and before is new.policies.get(name)
+    """Is the plugin one policy, or are its arguments one object?
+
+    One form of a policy is compiled once; defaults, and arguments of one configuration, are kept.
+    """
+    before, after = old.policies.get(name), new.policies.get(name)
+    if before is None and after is None:
+        args = old.plan.args.get(name)
+        return args is not None and args is new.plan.args.get(name)
+    return before is after
 
 
-def _rejecting(plan: ProfilePlan, name: str) -> object:
+def _rejecting(plan: ProfilePlan, name: str) -> str:
+    """Return a hash of what a plugin says, scores left out."""
     source = plan.policies.get(name)
-    if source is None:
-        return plan.args.get(name, {})
-    return replace(source, score=None, queue_sort=())
+    return kept_hash(plan.args.get(name, _NO_ARGS)) if source is None else rejecting_hash(source)
 
 
 def _queue_sort(old: CompiledPlan, new: CompiledPlan) -> bool:

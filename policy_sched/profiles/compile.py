@@ -1,15 +1,16 @@
 """Compiles the policies of profiles, each form of each policy once in a process.
 
 A policy's form is its texts and its effective params; what it compiles to does not depend on any
-cluster, so schedulers share it. A form with problems is not kept: where they stand depends on the
-rest of the file.
+cluster, so schedulers share it. A form with problems is kept for its source alone: where they stand
+depends on the rest of the file. A reload meets the sources of files that have not changed again,
+and neither hashes nor checks them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Final
 
 from policy_sched.errors import Diagnostic, Severity
@@ -20,25 +21,66 @@ from policy_sched.language.sources import PolicySource
 #: Forms that are kept; far more than the policies of a process.
 LIMIT: Final = 512
 
+Outcome = tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]
+
+
+@dataclass(slots=True)
+class _Met:
+    """What was seen, its hash, and what a source came to if that is not kept by its form."""
+
+    value: object
+    digest: str
+    outcome: Outcome | None = None
+    rejecting: str = ""
+
+
+_PLAIN: Final = (str, int, float, type(None))
 _COMPARED: Final[dict[type, tuple[str, ...]]] = {}
 _KEPT: OrderedDict[str, CompiledPolicy] = OrderedDict()
+_MET: OrderedDict[int, _Met] = OrderedDict()
 
 
-def compiled(source: PolicySource) -> tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]:
+def compiled(source: PolicySource) -> Outcome:
     """Check and compile a policy; None if there are errors among the diagnostics."""
-    key = content_hash(source)
-    kept = _KEPT.get(key)
+    met = _met(source)
+    kept = _KEPT.get(met.digest)
     if kept is not None:
         return kept, ()
-    policy, problems = _compile(source)
-    if policy is not None and not problems:
-        _KEPT[key] = policy
-        while len(_KEPT) > LIMIT:
-            _KEPT.popitem(last=False)
-    return policy, problems
+    if met.outcome is None:
+        policy, problems = _compile(source)
+        if policy is not None and not problems:
+            _KEPT[met.digest] = policy
+            while len(_KEPT) > LIMIT:
+                _KEPT.popitem(last=False)
+            return policy, ()
+        met.outcome = policy, problems
+    return met.outcome
 
 
-def _compile(source: PolicySource) -> tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]:
+def kept_hash(value: object) -> str:
+    """Return the `content_hash` of what never changes, worked out once for each object."""
+    return _met(value).digest
+
+
+def rejecting_hash(source: PolicySource) -> str:
+    """Return the hash of a source without what only chooses among nodes, or orders the queue."""
+    met = _met(source)
+    if not met.rejecting:
+        met.rejecting = content_hash(replace(source, score=None, queue_sort=()))
+    return met.rejecting
+
+
+def _met(value: object) -> _Met:
+    """Return what is known of an object; it is held, so its identity stays its own."""
+    met = _MET.get(id(value))
+    if met is None:
+        met = _MET[id(value)] = _Met(value, content_hash(value))
+        while len(_MET) > 2 * LIMIT:
+            _MET.popitem(last=False)
+    return met
+
+
+def _compile(source: PolicySource) -> Outcome:
     checked, problems = check_policy(source)
     if checked is None or _failed(problems):
         return None, tuple(sorted(problems))
@@ -60,7 +102,7 @@ def content_hash(value: object) -> str:
 
 
 def _canonical(value: object) -> str:
-    if isinstance(value, str | int | float | None):
+    if isinstance(value, _PLAIN):
         return f"{type(value).__name__}:{value!r}"
     compared = _compared(type(value))
     if compared:

@@ -7,6 +7,7 @@ checks of meaning go on over the rest.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
@@ -123,13 +124,14 @@ def files_below(path: FilePath) -> list[FilePath]:
     """
     if not path.is_dir():
         return [path]
-    return sorted(
-        file
-        for file in path.rglob("*")
-        if file.suffix in SUFFIXES
-        and not any(part.startswith(".") for part in file.relative_to(path).parts)
-        and file.is_file()
-    )
+    found: list[FilePath] = []
+    for folder, inside, names in os.walk(path):
+        inside[:] = [name for name in inside if not name.startswith(".")]
+        for name in names:
+            if name.endswith(SUFFIXES) and not name.startswith("."):
+                file = FilePath(folder, name)
+                found += [file] if file.is_file() else []
+    return sorted(found)
 
 
 def kind_of(value: object) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any, Final
 
@@ -18,8 +19,9 @@ from policy_sched.profiles.document import (
     kind_of,
     kind_problem,
     model_problems,
-    read_documents,
+    parse,
     read_model,
+    read_source,
     without_nulls,
 )
 from policy_sched.profiles.models import (
@@ -37,6 +39,7 @@ from policy_sched.profiles.schema_files import CONFIGURATION_FILE
 from policy_sched.profiles.shape import mended, shape_problems
 from policy_sched.profiles.validate_args import check_args
 from policy_sched.profiles.validate_config import check_configuration
+from policy_sched.source import SourceFile
 
 _HEAD: Final = {"apiVersion": API_VERSION, "kind": KIND}
 
@@ -58,7 +61,17 @@ class LoadedConfig:
 
 def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     """Read a configuration file; it must hold one document. None if there are errors."""
-    documents, problems = read_documents(FilePath(path))
+    source = read_source(FilePath(path))
+    if isinstance(source, Diagnostic):
+        return None, [source]
+    loaded, problems = _config_of(path, source.text)
+    return loaded, list(problems)
+
+
+@lru_cache(maxsize=16)
+def _config_of(path: str, text: str) -> tuple[LoadedConfig | None, tuple[Diagnostic, ...]]:
+    """Read a configuration file's text; cached, as most reloads find the same."""
+    documents, problems = parse(SourceFile(path, text))
     loaded: LoadedConfig | None = None
     for i, marked in enumerate(documents):
         place = Place(path, marked)
@@ -71,7 +84,7 @@ def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     if not documents and not problems:
         problems.append(Diagnostic(path, 1, 1, "PS704", "the file holds no configuration"))
     failed = any(d.severity is Severity.ERROR for d in problems)
-    return None if failed else loaded, sorted(problems)
+    return None if failed else loaded, tuple(sorted(problems))
 
 
 def config_from_value(
@@ -88,6 +101,11 @@ def default_config(policies: Sequence[str] = ()) -> LoadedConfig:
 
     A policy with the name of a default plugin takes its place, and keeps its weight.
     """
+    return _default_config(tuple(policies))
+
+
+@lru_cache(maxsize=16)
+def _default_config(policies: tuple[str, ...]) -> LoadedConfig:
     default = {name for name, _ in DEFAULT_PLUGINS}
     enabled = tuple(Plugin(name=name) for name in policies if name not in default)
     profile = KubeSchedulerProfile(

@@ -105,7 +105,7 @@ def load_policies(
     return tuple(policies), sorted(problems)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _policies_of(
     path: str, text: str, *, named: bool
 ) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:

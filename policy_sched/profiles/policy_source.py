@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from policy_sched.language.sources import (
     Text,
     VariableSource,
 )
+from policy_sched.profiles.compile import LIMIT, content_hash
 from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
 from policy_sched.profiles.models_life_cycle import (
     BindRule,
@@ -43,6 +45,8 @@ from policy_sched.profiles.resources import default_policies
 from policy_sched.profiles.rule_texts import bare_duration
 from policy_sched.source import Marked
 
+_MADE: Final[OrderedDict[tuple[int, str], tuple[LoadedPolicy, PolicySource]]] = OrderedDict()
+
 #: The shipped policy that says what a preemption section leaves open.
 DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 
@@ -61,7 +65,20 @@ def policy_source(loaded: LoadedPolicy, args: Mapping[str, Any] | None = None) -
 
 
 def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
-    """Return what the checker reads of a policy, with these effective ``params``."""
+    """Return what the checker reads of a policy, with these effective ``params``.
+
+    The same policy, as it was read, with the same params gives the same object.
+    """
+    key = id(loaded), content_hash(params)
+    known = _MADE.get(key)
+    if known is None:
+        known = _MADE[key] = loaded, _source_of(loaded, params)
+        while len(_MADE) > LIMIT:
+            _MADE.popitem(last=False)
+    return known[1]
+
+
+def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
     spec = loaded.model.spec
     text = _Texts(loaded)
     pre_filter = spec.pre_filter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from policy_sched.errors import Diagnostic, Severity
@@ -39,6 +40,7 @@ from policy_sched.profiles.problems import (
 from policy_sched.profiles.validate_config import plugin_set
 
 _HEAD: Final = {"api_version", "kind"}
+_NO_ARGS: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def _plan(
     enabled = dict.fromkeys(name for names in points.values() for name, _ in names)
     ignored = ignored_resources(config.model.extenders)
     for name in enabled:
-        position, raw = given.get(name, (-1, {}))
+        position, raw = given.get(name, (-1, _NO_ARGS))
         effective = effective_args(name, config.args.get((index, name))) if name in ARGS else raw
         if name == "NodeResourcesFit" and ignored:
             effective = {**effective, "ignoredResources": list(ignored)}
@@ -246,7 +248,7 @@ def place_of(config: LoadedConfig, index: int, name: str) -> Path:
 
 def effective_args(name: str, given: PluginArgs | None) -> dict[str, Any]:
     """Return the arguments of an in-tree plugin as plain data, upstream's defaults filled in."""
-    defaults = ARGS[name]().model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_HEAD)
+    defaults = _default_args(name)
     if given is None:
         return defaults
     own = given.model_dump(
@@ -255,6 +257,12 @@ def effective_args(name: str, given: PluginArgs | None) -> dict[str, Any]:
     merged = merge_over(defaults, own)
     assert isinstance(merged, dict)
     return merged
+
+
+@cache
+def _default_args(name: str) -> dict[str, Any]:
+    """Return upstream's defaults of an in-tree plugin's arguments."""
+    return ARGS[name]().model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_HEAD)
 
 
 def _queue_sorts(plans: Sequence[ProfilePlan], known: Sequence[Problem]) -> Iterator[Problem]:
