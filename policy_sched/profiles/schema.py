@@ -1,4 +1,4 @@
-"""Prints the JSON Schemas (draft-07) of Policy and KubeSchedulerConfiguration from the models.
+"""Prints the JSON Schemas (draft-07) of our kinds of documents from their models.
 
 ``python -m policy_sched.profiles.schema`` writes them into the schemas directory; descriptions
 are the docstrings of the models' classes and attributes.
@@ -17,9 +17,10 @@ from typing import Any, Final
 from policy_sched.profiles.model_types import DURATION_PATTERN, Document
 from policy_sched.profiles.models import SECOND, KubeSchedulerConfiguration
 from policy_sched.profiles.models_policy import NOT_YET, Policy
+from policy_sched.profiles.models_test import PolicyTest
 from policy_sched.profiles.plugin_args import ARGS
 from policy_sched.profiles.resources import schemas_directory
-from policy_sched.profiles.schema_files import CONFIGURATION_FILE, POLICY_FILE
+from policy_sched.profiles.schema_files import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE
 
 Schema = dict[str, Any]
 
@@ -139,9 +140,22 @@ def configuration_schema() -> Schema:
     return schema
 
 
+def test_schema() -> Schema:
+    """Return the schema of a PolicyTest document; short forms and manifests are told apart."""
+    schema = _print(PolicyTest)
+    chosen = schema["definitions"]["Expectation"]["properties"]["chosen"]
+    chosen["type"] = ["string", "null"]  # null says that the pod fits nowhere
+    del schema["required"]  # as in the shortest tests: a name and what is pending
+    return schema
+
+
 def schemas() -> dict[str, str]:
     """Return the text of every schema file by its name."""
-    printed = {CONFIGURATION_FILE: configuration_schema(), POLICY_FILE: policy_schema()}
+    printed = {
+        CONFIGURATION_FILE: configuration_schema(),
+        POLICY_FILE: policy_schema(),
+        TEST_FILE: test_schema(),
+    }
     return {
         name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in printed.items()

@@ -6,3 +6,4 @@ from typing import Final
 
 CONFIGURATION_FILE: Final = "kubeschedulerconfiguration.schema.json"
 POLICY_FILE: Final = "policy.schema.json"
+TEST_FILE: Final = "policytest.schema.json"

@@ -101,8 +101,10 @@ def _words(reader: Reader, value: object, path: Path) -> Words:
         return ""
     at = (*path, "matches")
     pattern = reader.text(stated["matches"], at)
+    options = re2.Options()
+    options.log_errors = False
     try:
-        re2.compile(pattern)
+        re2.compile(pattern, options)
     except re2.error as error:
         reader.problem(at, WRONG_VALUE, f"this is no RE2 pattern: {_said(error)}")
         return ""

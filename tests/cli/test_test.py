@@ -75,3 +75,75 @@ def test_a_directory_stands_for_its_scenarios(
     written(folder / "policy.yaml", "kind: Policy\n")
     assert run(["test", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "1 of 1 steps as expected"
+
+
+def test_only_the_wanted_steps_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--run finds its pattern in names of scenarios or of pods; a pattern that finds none fails."""
+    file = written(tmp_path / "both.yaml", GOOD + "---\n" + BAD)
+    assert run(["test", file, "--run", "^go"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 of 1 steps as expected"
+    assert run(["test", file, "--run", "default/a"]) == 1
+    assert run(["test", file, "--run", "nobody"]) == 2
+    assert run(["test", file, "--run", "("]) == 2
+    assert "is no RE2 pattern" in capsys.readouterr().err
+
+
+def test_all_files_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The problems of every file are told, and the other files are run all the same."""
+    broken = written(tmp_path / "broken.yaml", "{name: x, pendign: []}")
+    policy = "{name: x, policies: [none.yaml], pending: [a], expect: [{pod: a}]}"
+    second = written(tmp_path / "second.yaml", policy)
+    good = written(tmp_path / "good.yaml", GOOD)
+    assert run(["test", broken, second, good]) == 1
+    captured = capsys.readouterr()
+    assert "1 of 1 steps as expected" in captured.out
+    assert "unknown key" in captured.err
+    assert "none.yaml" in captured.err
+
+
+def test_tap_has_a_line_per_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Differences are comments."""
+    file = written(tmp_path / "both.yaml", GOOD + "---\n" + BAD)
+    assert run(["test", file, "-o", "tap"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "TAP version 14",
+        "1..2",
+        f"ok 1 - {file}: good: default/a",
+        f"not ok 2 - {file}: bad: default/a",
+        "# chosen: expected n2, got n1",
+    ]
+
+
+def test_coverage_has_a_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Less than the threshold is exit code 1, although every step is as expected."""
+    written(
+        tmp_path / "policy.yaml",
+        "{apiVersion: policysched.dev/v1alpha1, kind: Policy, metadata: {name: Odd}, spec: "
+        "{filter: [{expression: node.name != 'n1', message: odd}, "
+        "{expression: node.name != 'n9', message: unseen}]}}",
+    )
+    file = written(
+        tmp_path / "tests.yaml",
+        "{name: x, policies: [policy.yaml], objects: [{node: n1}, {node: n2}], pending: [a], "
+        "expect: [{pod: a, chosen: n2}]}",
+    )
+    assert run(["test", file, "--coverage"]) == 0
+    out = capsys.readouterr().out
+    assert "Odd.filter[1]: never false: node.name != 'n9'" in out
+    assert "rule coverage 50.0 %" in out
+    assert run(["test", file, "--threshold", "50", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["coverage"]["rules"][1]["missing"] == ["false"]
+    assert run(["test", file, "--threshold", "50.5"]) == 1
+    assert "rule coverage 50.0 % is below 50.5 %" in capsys.readouterr().err
+
+
+def test_update_makes_a_file_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was expected is what happens now."""
+    file = written(tmp_path / "bad.yaml", BAD)
+    assert run(["test", file, "--update"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"{file}: updated\n"
+    assert "expect: [{pod: a, chosen: n1}]" in Path(file).read_text()

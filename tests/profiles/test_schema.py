@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from jsonschema import Draft7Validator
 
-from policy_sched.profiles.resources import schemas_directory
+from policy_sched.profiles.resources import policies_directory, schemas_directory
 from policy_sched.profiles.schema import schemas
+from policy_sched.profiles.schema_files import TEST_FILE
 
 
 @pytest.mark.parametrize("name", sorted(schemas()))
@@ -32,3 +34,16 @@ def test_every_property_is_described(name: str) -> None:
     for title, definition in {name: schema, **schema["definitions"]}.items():
         for key, value in definition.get("properties", {}).items():
             assert value.get("description"), f"{title}.{key}"
+
+
+def test_the_shipped_tests_fit_their_schema() -> None:
+    """An editor finds nothing wrong with tests that pass, and does with misspelt ones."""
+    validator = Draft7Validator(json.loads(schemas()[TEST_FILE]))
+    found = 0
+    for file in policies_directory().glob("*/tests.yaml"):
+        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            found += 1
+            assert [error.message for error in validator.iter_errors(document)] == []
+    assert found > 20
+    wrong = {"name": "x", "pending": ["a"], "expect": [{"pod": "a", "choosen": "n1"}]}
+    assert len(list(validator.iter_errors(wrong))) == 1

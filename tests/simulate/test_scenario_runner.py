@@ -143,3 +143,56 @@ def test_a_broken_policy_is_reported_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as raised:
         run(tmp_path, "{name: x, policies: [policy.yaml], pending: [a], expect: [{pod: a}]}")
     assert raised.value.diagnostics[0].file == str(tmp_path / "policy.yaml")
+
+
+def test_what_only_people_state(tmp_path: Path) -> None:
+    """Ranges, orders, patterns, rules, victims and nodes to stay off: all as it happens."""
+    results = run(
+        tmp_path,
+        TWO_NODES
+        + """\
+- pod: a
+  notOn: [n1, n3]
+  order: [n2, n1]
+  scores: {n1: {min: 100, max: 500}, n2: {plugins: {TaintToleration: {min: 300}}}}
+  rejected: {n3: {rule: "filter[0]", reasons: {matches: taint}}}
+  victims: []
+- pod: c
+  message: {matches: "^0/3 .*cpu"}
+  rejected: {n3: {rule: "TaintToleration.filter[0]"}}
+""",
+    )
+    assert [result.differences for result in results] == [()] * 2
+
+
+def test_what_only_people_state_and_is_not_so(tmp_path: Path) -> None:
+    """Each of them is shown with what happened instead."""
+    wrong = differences(
+        tmp_path,
+        """\
+- pod: a
+  notOn: n2
+  order: [[n1, n2]]
+  scores: {n1: {min: 500}}
+  rejected: {n3: {rule: "filter[7]", reasons: {matches: cpu}}}
+  victims: [z]
+- {pod: c, message: {matches: fits}}
+""",
+    )
+    assert [(d.field, d.expected, d.got) for d in wrong[:-1]] == [
+        ("rejected.n3.reasons", ["matches cpu"], ["node(s) had untolerated taint(s)"]),
+        ("rejected.n3.rule", "filter[7]", "TaintToleration.filter[0]"),
+        ("scores.n1.total", "at least 500", 399),
+        ("notOn", ["n2"], ["n2"]),
+        ("order", ["n1 = n2"], ["n2", "n1"]),
+        ("victims", ["default/z"], []),
+    ]
+    assert wrong[-1].expected == "matches fits"
+
+
+def test_limits_and_patterns_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    """Where they stand, and all at once."""
+    scores = "{n1: {min: 5, max: 4}, n2: {total: {}}}"
+    with pytest.raises(PolicyError) as raised:
+        run(tmp_path, TWO_NODES + f'- {{pod: a, message: {{matches: "a("}}, scores: {scores}}}\n')
+    assert [(d.line, d.code) for d in raised.value.diagnostics] == [(13, "PS705")] * 3

@@ -1,0 +1,83 @@
+"""Rule coverage: which rules, and which conditions within them, tests have seen both ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from policy_sched.profiles.resources import policies_directory
+from policy_sched.simulate.coverage_report import coverage_data, coverage_lines, percent
+from policy_sched.simulate.rule_coverage import RuleCoverage, SpotCoverage
+from policy_sched.simulate.scenario_file import run_files
+from policy_sched.simulate.scenario_runner import ScenarioRun
+
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Odd}
+spec:
+  preEnqueue:
+  - {expression: pod.name != "held", message: held}
+  filter:
+  - {expression: node.name != "n1" || pod.priority > 5, message: first}
+  - {expression: node.name != "n1", message: never reached}
+  score: {expression: 'node.labels["zone"] == "a" ? 10 : 20', onError: Zero}
+"""
+
+
+def covered(
+    folder: Path, pending: str, nodes: str = "{node: n1}, {node: n2}"
+) -> list[SpotCoverage]:
+    """Run one scenario of the policy and return its coverage."""
+    (folder / "policy.yaml").write_text(POLICY)
+    (folder / "tests.yaml").write_text(
+        f"{{name: x, policies: [policy.yaml], objects: [{nodes}], pending: [{pending}]}}"
+    )
+    coverage = RuleCoverage()
+    assert not run_files([str(folder / "tests.yaml")], ScenarioRun(coverage)).problems
+    return coverage.report()
+
+
+def test_a_rule_is_covered_when_it_said_both(tmp_path: Path) -> None:
+    """Each rule with its place, what was seen and what was not; failing is neither."""
+    found = [one for one in covered(tmp_path, "a") if one.spot.is_rule]
+    assert [(one.spot.line, one.spot.path, one.seen, one.missing) for one in found] == [
+        (6, "preEnqueue[0]", ("true",), ("false",)),
+        (8, "filter[0]", ("false", "true"), ()),
+        (9, "filter[1]", ("true",), ("false",)),
+        (10, "score", ("error",), ("a value",)),
+    ]
+    assert percent(found) == 25.0
+
+
+def test_conditions_are_asked_where_they_are_reached(tmp_path: Path) -> None:
+    """The right side of || counts only where the left side is false."""
+    found = {one.spot.text: one.missing for one in covered(tmp_path, "a") if not one.spot.is_rule}
+    assert found['node.name != "n1"'] == ()
+    assert found["pod.priority > 5"] == ("true",)
+
+
+def test_full_coverage(tmp_path: Path) -> None:
+    """Pods and nodes that make every rule say everything it can."""
+    zones = {"n1": "a", "n2": "a", "n3": "b"}
+    nodes = ", ".join(f"{{node: {name}, labels: {{zone: {zone}}}}}" for name, zone in zones.items())
+    found = covered(tmp_path, "a, held, {pod: high, priority: 9}", nodes)
+    assert [one.spot.text for one in found if not one.covered] == []
+    assert list(coverage_lines(found))[-1] == (
+        "rule coverage 100.0 %: 4 of 4 rules, 3 of 3 conditions within rules"
+    )
+    assert coverage_data(found)["percent"] == 100.0
+
+
+def test_the_shipped_policies_are_covered_whole() -> None:
+    """Each rule that we ship is seen by its tests in all that it can say."""
+    coverage = RuleCoverage()
+    files = [str(one) for one in sorted(policies_directory().glob("*/tests.yaml"))]
+    assert len(files) > 5
+    found = run_files(files, ScenarioRun(coverage))
+    assert not found.problems
+    lines = [
+        f"{one.spot.policy}.{one.spot.path}: never {' or '.join(one.missing)}"
+        for one in coverage.report()
+        if one.spot.is_rule and not one.covered
+    ]
+    assert lines == []
