@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from policy_sched.language.checked import Checked, CheckedPolicy
@@ -58,7 +58,7 @@ class _Visitor:
                 for arg in args:
                     found += self.visit(arg, asked=True)
                 found += _repeated(args)
-                found += _contradictions(args, tree)
+                found += _contradictions(args, tree, self._fails)
             case Cond():
                 found += self._branches(tree)
                 for part in (tree.then, tree.otherwise):
@@ -77,6 +77,10 @@ class _Visitor:
         code, word = (TRUE, "true") if value else (FALSE, "false")
         message = f"this is always {word}"
         return [Problem(tree.span.start, tree.span.end, code, message, "")]
+
+    def _fails(self, tree: Core) -> bool:
+        """Tell whether a tree may be an error in place of a value; yes if it cannot be asked."""
+        return not self._trees.closed(tree) or bool(self._trees.ask(tree).sites)
 
     def _branches(self, tree: Cond) -> list[Problem]:
         found = self.visit(tree.test, asked=False)
@@ -109,10 +113,13 @@ def _repeated(args: Sequence[Core]) -> Iterator[Problem]:
             yield Problem(arg.span.start, arg.span.end, TWICE, message, "remove one of them")
 
 
-def _contradictions(args: Sequence[Core], tree: And | Or) -> Iterator[Problem]:
+def _contradictions(
+    args: Sequence[Core], tree: And | Or, fails: Callable[[Core], bool]
+) -> Iterator[Problem]:
     """Yield pairs of comparisons of one term that make the whole constant.
 
-    ``a == 1 && a == 2`` is false as ``a == 1 && a != 1`` is; with ``||`` the mirror image.
+    ``a == 1 && a == 2`` is false as ``a == 1 && a != 1`` is; with ``||`` the mirror image. If the
+    term is an error, so is the whole: it is never true then, but not always false.
     """
     both = isinstance(tree, And)
     strong, weak = ("eq", "ne") if both else ("ne", "eq")
@@ -124,10 +131,12 @@ def _contradictions(args: Sequence[Core], tree: And | Or) -> Iterator[Problem]:
             different = sign == other == strong and right != value
             opposite = {sign, other} == {strong, weak} and right == value
             if different or opposite:
-                word, code = ("false", FALSE) if both else ("true", TRUE)
-                message = f"this is always {word}: these comparisons of one term exclude each other"
+                always, never, code = ("false", "true", FALSE) if both else ("true", "false", TRUE)
+                words = f"never {never}" if fails(left) else f"always {always}"
+                why = "these comparisons of one term exclude each other"
                 if not both:
-                    message = f"this is always {word}: one of these comparisons always holds"
+                    why = "one of these comparisons of one term holds, whatever it is"
+                message = f"this is {words}: {why}"
                 yield Problem(tree.span.start, tree.span.end, code, message, "")
                 return
 

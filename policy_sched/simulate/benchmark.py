@@ -33,6 +33,7 @@ import numpy as np
 
 from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject
+from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -146,7 +147,11 @@ def loaded(
     workload: Workload, nodes: int, config: Config = None, policies: Sequence[str] = ()
 ) -> tuple[Scheduler, int]:
     """Return a scheduler with nodes and bound init pods, and how many those are."""
-    scheduler = build(config, policies, objects=[_decoded(one) for one in workload.objects])
+    objects = [_decoded(one) for one in workload.objects]
+    scheduler = build(config, policies, objects=objects)
+    for one in objects:
+        if isinstance(one, Namespace):
+            scheduler.cache.set_namespace(one)
     decode_node = msgspec.json.Decoder(Node).decode
     for i in range(nodes):
         scheduler.cache.add_node(decode_node(node_json(workload, i)))

@@ -100,6 +100,14 @@ def test_policies_take_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["note"].startswith("nodes and pods look like those of ")
 
 
+def test_namespaces_of_the_scenario_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """Pods of one tenant share nodes, though init pods of nobody keep them off one of five."""
+    folder = POLICIES / "tenant-isolation"
+    arguments = ["bench", "SchedulingBasic", "--nodes", "10", "--pods", "50", "-o", "json"]
+    assert run([*arguments, "--like", str(folder / "tests.yaml"), "--policies", str(folder)]) == 0
+    assert json.loads(capsys.readouterr().out)["unschedulable"] == 0
+
+
 def test_every_workload_can_be_named() -> None:
     """The names that the command line takes are those of the workloads."""
     assert set(Name.__args__) == {*WORKLOADS, DRY_RUN.name, reload_benchmark.NAME}
