@@ -1,0 +1,1 @@
+"""A Kubernetes cluster over HTTP: kubeconfig, requests, mirrors, writes, leases."""

@@ -1,0 +1,250 @@
+"""Requests to an API server: limited, authorized, repeated where that does no harm; and streams.
+
+Theory of operation. A request waits for a token of the client's own limit, then for credentials.
+What fails is tried again by the rules of `retries`; a 401 is tried again once, if the credentials
+know of something newer. A stream is one answer that goes on: its lines are given out as they come,
+and whoever reads it decides what to do when it ends. Redirects are not followed: they would carry
+the credentials elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, timedelta
+from random import Random
+from typing import Any, Final, Self
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.kube.access import Access, Certificate, Grant, tls_context
+from policy_sched.client.kube.answers import (
+    UNAUTHORIZED,
+    Malformed,
+    error_of_answer,
+    retry_after,
+)
+from policy_sched.client.kube.backoff import SECOND, Pauses
+from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.client.kube.rate_limit import BURST, QPS, TokenBucket
+from policy_sched.client.kube.retries import REQUEST_BACKOFF, Patience, pause_before_retry
+from policy_sched.client.kube.transport import (
+    Sending,
+    kept_alive,
+    lines_of,
+    read_within,
+    translated,
+)
+from policy_sched.errors import ClusterError
+from policy_sched.model.meta import EPOCH
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+USER_AGENT: Final = "policy-sched"
+ERROR_BYTES: Final = 1 << 20
+"""Bytes of a refusal that are read."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a client behaves; times in seconds.
+
+    ``timeout`` is for a whole answer, ``connect`` for reaching the server. ``connections`` are
+    open at once at most, watches not counted. An answer has at most ``longest_answer`` bytes.
+    """
+
+    qps: float = QPS
+    burst: int = BURST
+    timeout: float = 30.0
+    connect: float = 10.0
+    connections: int = 64
+    longest_answer: int = 512 << 20
+    patience: Patience = field(default_factory=Patience)
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """What a client must not take from the world by itself: time, randomness, sleep."""
+
+    clocks: Clocks
+    random: Random
+    sleep: Sleep = asyncio.sleep
+
+
+class Api:
+    """One server as one identity. Use as an async context manager."""
+
+    def __init__(self, access: Access, chance: Chance, settings: Settings | None = None) -> None:
+        self.access = access
+        self.chance = chance
+        self.settings = settings or Settings()
+        self._bucket = TokenBucket(chance.clocks.monotonic, self.settings.qps, self.settings.burst)
+        self._contexts: dict[Certificate | None, ssl.SSLContext] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=kept_alive)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers={"User-Agent": USER_AGENT, "Accept": JSON, **self.access.headers},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("Content-Type",),
+        )
+        self._room = asyncio.Semaphore(self.settings.connections)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """Return what a GET answers. Raises ApiError, Unreachable, AccessError."""
+        return await self.request("GET", path, query=query, repeatable=True)
+
+    async def request(  # noqa: PLR0913  # a request has these parts; most are keywords
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        repeatable: bool = False,
+        timeout: float | None = None,
+    ) -> bytes:
+        """Send a request, again if need be, and return the body of the answer.
+
+        ``body`` is anything that msgspec encodes as JSON. ``repeatable``: sending it twice does
+        the same as once. ``timeout``: seconds for one try. Raises ApiError for a refusal,
+        Unreachable without an answer, AccessError without credentials.
+        """
+        data = None if body is None else msgspec.json.encode(body)
+        sending = Sending(method, path, query or {}, data, content_type)
+        patience, now = self.settings.patience, self.chance.clocks.monotonic
+        pauses = Pauses(REQUEST_BACKOFF, now, self.chance.random)
+        until = now() + round(patience.seconds * SECOND)
+        tries = 0
+        while True:
+            tries += 1
+            await self._limit()
+            try:
+                async with self._room:
+                    return await self._try(sending, timeout or self.settings.timeout)
+            except ClusterError as error:
+                pause = pause_before_retry(error, pauses, repeatable=repeatable)
+                if pause is None or tries >= patience.tries:
+                    raise
+                if now() + pause * SECOND > until:
+                    raise
+            await self.chance.sleep(pause)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str], silence: float
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Open a stream; what is yielded gives its lines, as many at a time as have come.
+
+        A server that says nothing for ``silence`` seconds is Unreachable. Nothing is tried
+        again. Raises ApiError, Unreachable, Malformed, AccessError, here or while reading.
+        """
+        await self._limit()
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=self.settings.connect, sock_read=silence
+        )
+        sending = Sending("GET", path, query, None, JSON, {"Accept-Encoding": "identity"})
+        async with (
+            self._answer(sending, timeout) as response,
+            aclosing(lines_of(response)) as lines,
+        ):
+            yield lines
+
+    # Inside.
+
+    async def _limit(self) -> None:
+        wait = self._bucket.take()
+        if wait > 0:
+            try:
+                await self.chance.sleep(wait)
+            except asyncio.CancelledError:
+                self._bucket.give_back()
+                raise
+
+    async def _try(self, sending: Sending, seconds: float) -> bytes:
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self.settings.connect)
+        async with self._answer(sending, timeout) as response:
+            body = await read_within(response, self.settings.longest_answer)
+            if body is None:
+                limit = self.settings.longest_answer
+                raise Malformed(f"{sending}: the answer is longer than {limit} bytes")
+            return body
+
+    @asynccontextmanager
+    async def _answer(
+        self, sending: Sending, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request once, or twice after a 401; yield an answer that is no refusal."""
+        credentials = self.access.credentials
+        grant = await credentials.grant()
+        with translated(sending):
+            response = await self._send(sending, grant, timeout)
+            if response.status == UNAUTHORIZED and credentials.refused(grant):
+                response.release()
+                grant = await credentials.grant()
+                response = await self._send(sending, grant, timeout)
+            try:
+                if response.status >= 300:
+                    raise await self._refusal(response)
+                yield response
+            finally:
+                if response.content.at_eof():
+                    response.release()
+                else:
+                    response.close()
+
+    async def _send(
+        self, sending: Sending, grant: Grant, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        assert self._session is not None, "use `async with`"
+        headers = dict(sending.headers)
+        if sending.data is not None:
+            headers["Content-Type"] = sending.content_type
+        if grant.authorization:
+            headers["Authorization"] = grant.authorization
+        access = self.access
+        url = URL(access.server + sending.path, encoded=True).with_query(dict(sending.query))
+        return await self._session.request(
+            sending.method,
+            url,
+            data=sending.data,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+            proxy=access.proxy or None,
+            ssl=self._context(grant.certificate) if url.scheme == "https" else True,
+            server_hostname=access.trust.server_name or None,
+        )
+
+    def _context(self, certificate: Certificate | None) -> ssl.SSLContext:
+        context = self._contexts.get(certificate)
+        if context is None:
+            context = tls_context(self.access.trust, certificate)
+            self._contexts = {certificate: context}  # a certificate that was replaced is over
+        return context
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError:
+        body = await read_within(response, ERROR_BYTES)
+        error = error_of_answer(response.status, body or b"")
+        now = EPOCH + timedelta(microseconds=self.chance.clocks.wall() // 1000)
+        asked = retry_after(response.headers.get("Retry-After"), now.astimezone(UTC))
+        if asked is not None:
+            error.details = {**error.details, "retryAfterSeconds": asked}
+        return error

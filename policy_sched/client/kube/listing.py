@@ -1,0 +1,59 @@
+"""Lists, page by page; a list whose pages have become too old is begun again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.kube.answers import expired
+from policy_sched.client.kube.api import Api
+from policy_sched.client.kube.decoding import Decoding, Unread
+from policy_sched.client.kube.paths import Selection
+from policy_sched.model.meta import ApiObject
+
+T = TypeVar("T", bound=ApiObject)
+
+PAGE: Final = 500
+"""Objects of a page (client-go's default)."""
+BEGINNINGS: Final = 3
+"""How often a list is begun in pages; after that it is asked for in one piece."""
+
+
+@dataclass(slots=True)
+class Listing(Generic[T]):
+    """All that a selection selects, at one version."""
+
+    version: str = ""
+    items: list[T] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+
+
+async def list_all(
+    api: Api, selection: Selection, decoding: Decoding[T], limit: int = PAGE
+) -> Listing[T]:
+    """Return everything that a selection selects.
+
+    Raises what requests raise, and Malformed for an answer that is no list.
+    """
+    for begun in range(BEGINNINGS + 1):
+        try:
+            return await _pages(api, selection, decoding, limit if begun < BEGINNINGS else 0)
+        except ApiError as error:
+            if not expired(error) or begun == BEGINNINGS:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def _pages(api: Api, selection: Selection, decoding: Decoding[T], limit: int) -> Listing[T]:
+    listing: Listing[T] = Listing()
+    token = ""
+    while True:
+        query = selection.query(limit=str(limit or ""), **{"continue": token})
+        page = decoding.page(await api.get(selection.path, query))
+        listing.items += page.items
+        listing.unread += page.unread
+        listing.version = page.metadata.resource_version
+        token = page.metadata.continue_
+        if not token:
+            return listing

@@ -1,0 +1,247 @@
+"""Reflector: keeps a mirror of a collection, through cut connections, old versions and odd lines.
+
+Theory of operation. Without a version everything is asked for: as a streaming list, a watch that
+begins with all there is and says by a bookmark when that was all; or, from servers that do not
+know it, as pages followed by a watch. With a version a watch goes on from there: each line and
+each bookmark brings a newer one. When a stream ends
+
+* by itself, or because the connection broke: the next one goes on from the last version;
+* with 410, the version being too old: everything is asked for again;
+* at a line that cannot be read, or that says that the server failed: the next one goes on from the
+  last version, and if that happens again, everything is asked for again.
+
+What is asked for again is compared with the mirror, so those who are told of changes see neither
+a gap nor anything twice (`mirror`). Between tries that brought nothing there are pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.kube.answers import (
+    Malformed,
+    Status,
+    error_of_status,
+    expired,
+    wait_of,
+)
+from policy_sched.client.kube.api import Api
+from policy_sched.client.kube.backoff import SECOND, Backoff, Pauses
+from policy_sched.client.kube.decoding import Decoding, WatchEvent
+from policy_sched.client.kube.listing import PAGE, list_all
+from policy_sched.client.kube.mirror import Change, Mirror, Place
+from policy_sched.client.kube.paths import Selection
+from policy_sched.errors import ClusterError
+from policy_sched.model.meta import ApiObject
+
+T = TypeVar("T", bound=ApiObject)
+
+Changed = Callable[[Sequence[Change[T]]], None]
+"""Told of changes in the order in which they happened, as many at a time as are at hand."""
+Trouble = Callable[[Selection, str], None]
+"""Told of what went wrong, for logs; it has been dealt with."""
+
+LASTING: Final = SECOND
+"""A stream that ends sooner is a failure, whatever it brought (client-go: a very short watch)."""
+_NO_STREAMING_LIST: Final = frozenset({400, 404, 405, 415, 422})
+"""Answers of servers that do not know streaming lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorSettings:
+    """How a collection is followed; seconds.
+
+    The server ends a watch after between ``shortest`` and twice that (client-go: 5 minutes), and
+    a stream that says nothing for ``silence`` longer than that is dead. ``streaming``: ask for
+    streaming lists first.
+    """
+
+    shortest: float = 300.0
+    silence: float = 30.0
+    page: int = PAGE
+    streaming: bool = True
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+def _failure(status: Status) -> ClusterError:
+    """Return what the line that ends a watch means."""
+    error = error_of_status(status)
+    return error if expired(error) else Malformed(f"the server ended a watch: {error}")
+
+
+def ignore_trouble(_selection: Selection, _what: str) -> None:
+    """Tell nobody."""
+
+
+class Reflector(Generic[T]):
+    """Follows one selection. ``run`` it as a task; it ends when it is cancelled."""
+
+    def __init__(  # the last two are keywords with defaults
+        self,
+        api: Api,
+        selection: Selection,
+        struct: type[T],
+        changed: Changed[T],
+        *,
+        settings: ReflectorSettings | None = None,
+        trouble: Trouble = ignore_trouble,
+    ) -> None:
+        self.selection = selection
+        self.mirror: Mirror[T] = Mirror()
+        self.synced = asyncio.Event()
+        self._api = api
+        self._decoding = Decoding(selection.kind, struct)
+        self._changed = changed
+        self._settings = settings or ReflectorSettings()
+        self._trouble = trouble
+        self._streaming = self._settings.streaming
+        self._version = ""
+        self._bad_version: str | None = None
+        self._progress = False
+
+    @property
+    def version(self) -> str:
+        """The version up to which the mirror is; "" if everything is to be asked for again."""
+        return self._version
+
+    async def run(self) -> None:
+        """Follow the collection until cancelled."""
+        chance = self._api.chance
+        pauses = Pauses(self._settings.backoff, chance.clocks.monotonic, chance.random)
+        while True:
+            self._progress = False
+            began = chance.clocks.monotonic()
+            asked: float | None = None
+            try:
+                await self._follow()
+            except ClusterError as error:
+                self._trouble(self.selection, str(error))
+                self._learn(error)
+                asked = wait_of(error)
+            if asked is None:
+                lasted = chance.clocks.monotonic() - began
+                if self._progress and lasted >= LASTING:
+                    pauses.succeeded()
+                    continue
+                asked = pauses.next()
+            await chance.sleep(asked)
+
+    def _learn(self, error: ClusterError) -> None:
+        """Decide where the next try begins."""
+        if isinstance(error, Malformed):
+            if self._bad_version == self._version:
+                self._version = ""
+            self._bad_version = self._version
+        elif isinstance(error, ApiError) and expired(error):
+            self._version = ""
+
+    async def _follow(self) -> None:
+        """List if need be, and follow one stream to its end."""
+        if self._version:
+            return await self._watch(None)
+        if self._streaming:
+            try:
+                return await self._watch({})
+            except ApiError as error:
+                if error.code not in _NO_STREAMING_LIST:
+                    raise
+                self._streaming = False
+        listing = await list_all(self._api, self.selection, self._decoding, self._settings.page)
+        for unread in listing.unread:
+            self._trouble(self.selection, unread.why)
+        self._replace(listing.items, [unread.place for unread in listing.unread])
+        self._reached(listing.version)
+        return await self._watch(None)
+
+    def _replace(self, items: Sequence[T], unread: Sequence[Place]) -> None:
+        changes = self.mirror.replace(items, unread)
+        if changes:
+            self._changed(changes)
+        self.synced.set()
+
+    def _reached(self, version: str) -> None:
+        """Go on from here after whatever happens next."""
+        if version:
+            self._version = version
+        self._progress = True
+        self._bad_version = None
+
+    async def _watch(self, initial: dict[Place, T | None] | None) -> None:
+        """Follow a stream; ``initial`` gathers the objects of a streaming list, None for none.
+
+        A value of None in ``initial`` is an object that is there and could not be read.
+        """
+        shortest = self._settings.shortest
+        seconds = shortest * (1 + self._api.chance.random.random())
+        query = self.selection.query(
+            watch="true",
+            allowWatchBookmarks="true",
+            timeoutSeconds=str(max(1, round(seconds))),
+            resourceVersion=self._version,
+        )
+        if initial is not None:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        silence = seconds + self._settings.silence
+        async with self._api.stream(self.selection.path, query, silence) as chunks:
+            async for lines in chunks:
+                initial = self._take(lines, initial)
+
+    def _take(
+        self, lines: list[bytes], initial: dict[Place, T | None] | None
+    ) -> dict[Place, T | None] | None:
+        """Take the lines that have come; return what has been gathered of a streaming list.
+
+        Those who are told hear of the lines before one that is wrong, too.
+        """
+        changes: list[Change[T]] = []
+        try:
+            for line in lines:
+                event = self._decoding.event(line)
+                if event.status is not None:
+                    raise _failure(event.status)
+                if initial is None:
+                    changes += self._apply(event)
+                    continue
+                if event.type != "BOOKMARK":
+                    self._gather(event, initial)
+                elif event.initial_end:
+                    read = [thing for thing in initial.values() if thing is not None]
+                    unread = [where for where, thing in initial.items() if thing is None]
+                    initial = None
+                    self._replace(read, unread)
+                    self._reached(event.version)
+        finally:
+            if changes:
+                self._changed(changes)
+        return initial
+
+    def _gather(self, event: WatchEvent[T], initial: dict[Place, T | None]) -> None:
+        """Take one event of a streaming list: what has changed meanwhile comes in it as well."""
+        if event.unread is not None:
+            self._trouble(self.selection, event.unread.why)
+            where, thing = event.unread.place, None
+        else:
+            assert event.object is not None
+            meta, thing = event.object.metadata, event.object
+            where = meta.namespace, meta.name
+        if event.type == "DELETED":
+            initial.pop(where, None)
+        else:
+            initial[where] = thing
+
+    def _apply(self, event: WatchEvent[T]) -> list[Change[T]]:
+        changes: list[Change[T]] = []
+        deleted = event.type == "DELETED"
+        if event.unread is not None:
+            self._trouble(self.selection, event.unread.why)
+            if deleted:
+                changes = self.mirror.gone(event.unread.place)
+        elif event.object is not None:
+            known = self.mirror
+            changes = known.absent(event.object) if deleted else known.present(event.object)
+        self._reached(event.version)
+        return changes

@@ -1,0 +1,41 @@
+"""Whether a request that failed is sent again, and after how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.kube.answers import TOO_MANY, Unreachable, wait_of
+from policy_sched.client.kube.backoff import Backoff, Pauses
+from policy_sched.errors import ClusterError
+
+PASSING: Final = frozenset({500, 502, 503, 504})
+"""Answers that another try may change."""
+REQUEST_BACKOFF: Final = Backoff(first=0.1, longest=10.0)
+"""Pauses of requests whose answers name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a request is tried (client-go: 10 retries), and for how many seconds in all."""
+
+    tries: int = 11
+    seconds: float = 60.0
+
+
+def pause_before_retry(error: ClusterError, pauses: Pauses, *, repeatable: bool) -> float | None:
+    """Return the seconds to wait before the request is sent again; None to give up.
+
+    429, and 5xx with Retry-After, mean that nothing was done: they are tried again whatever the
+    request is, as is one that never left. An answer that leaves it open, and a connection that
+    broke, are tried again if doing the request twice is the same as once (``repeatable``).
+    """
+    asked = wait_of(error)
+    if isinstance(error, ApiError):
+        if error.code == TOO_MANY or (error.code >= 500 and asked is not None):
+            return pauses.next() if asked is None else asked
+        return pauses.next() if repeatable and error.code in PASSING else None
+    if isinstance(error, Unreachable):
+        return pauses.next() if repeatable or not error.sent else None
+    return None

@@ -1,0 +1,104 @@
+"""Between aiohttp and the rest: sockets that notice a dead peer, answers in bounds, its errors."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiohttp
+
+from policy_sched.client.kube.access import AccessError
+from policy_sched.client.kube.answers import Malformed, Unreachable
+from policy_sched.client.kube.lines import Lines, LineTooLong
+
+KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
+"""A peer that has gone is noticed after 75 s (client-go: HTTP/2 pings after 30 s, for 15 s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A request as it is sent; its text names method and path."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    data: bytes | None
+    content_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def kept_alive(info: tuple[Any, ...]) -> socket.socket:
+    """Return a socket for an address that asks a silent peer whether it is there."""
+    family, kind, protocol, *_ = info
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        option = getattr(socket, name, None)  # not every system has them
+        if option is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
+
+
+@contextmanager
+def translated(sending: Sending) -> Iterator[None]:
+    """Raise what aiohttp raises as ours."""
+    try:
+        yield
+    except aiohttp.ClientSSLError as error:
+        why = _certificate_problem(error)
+        raise AccessError(f"{sending}: no trust in the server: {why}") from None
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise Unreachable(f"{sending}: {_text(error)}", sent=False) from None
+    except aiohttp.InvalidURL:
+        raise AccessError(f"{sending}: the server's URL cannot be used") from None
+    except TimeoutError:
+        raise Unreachable(f"{sending}: no answer in time", sent=True) from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(f"{sending}: {_text(error)}", sent=True) from None
+
+
+def _certificate_problem(error: aiohttp.ClientSSLError) -> str:
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return cause.verify_message
+    return str(cause)
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes | None:
+    """Return the body of an answer; None if it is longer than that."""
+    pieces: list[bytes] = []
+    length = 0
+    async for piece in response.content.iter_any():
+        length += len(piece)
+        if length > longest:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncGenerator[list[bytes], None]:
+    """Yield the lines of an answer as they come.
+
+    Raises Malformed for a line without end, Unreachable if the stream ends within one.
+    """
+    lines = Lines()
+    async for chunk in response.content.iter_any():
+        try:
+            whole = list(lines.feed(chunk))
+        except LineTooLong as error:
+            raise Malformed(str(error)) from None
+        if whole:
+            yield whole
+    if lines.held:
+        raise Unreachable("the stream was cut off within a line", sent=True)
