@@ -46,6 +46,14 @@ VERBS = {
         "policy_sched.cli.diff:diff",
         "Tell what differs between two policy sets, and which pods would go elsewhere.",
     ),
+    "schema": (
+        "policy_sched.cli.schema:schema",
+        "Print a JSON Schema for editors and validators.",
+    ),
+    "docs": (
+        "policy_sched.cli.docs:docs",
+        "Print the reference, or what it says of one name.",
+    ),
     "bench": (
         "policy_sched.cli.bench:bench",
         "Measure decisions per second on a generated cluster.",

@@ -1,0 +1,24 @@
+"""The verb ``schema``: prints a JSON Schema for editors and validators."""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+from policy_sched.cli.render import OK
+from policy_sched.profiles.resources import schemas_directory
+from policy_sched.profiles.schema_files import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE
+
+FILES = {"policy": POLICY_FILE, "configuration": CONFIGURATION_FILE, "test": TEST_FILE}
+
+
+def schema(kind: Literal["policy", "configuration", "test"] = "policy", /) -> int:
+    """Print a JSON Schema (draft-07).
+
+    Parameters
+    ----------
+    kind
+        policy: Policy; configuration: KubeSchedulerConfiguration; test: PolicyTest.
+    """
+    sys.stdout.write((schemas_directory() / FILES[kind]).read_text(encoding="utf-8"))
+    return OK

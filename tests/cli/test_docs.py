@@ -1,0 +1,77 @@
+"""The verbs `docs` and `schema`: the reference and the schemas, printed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from policy_sched.cli.main import run
+from policy_sched.language.codes import CODES
+from policy_sched.language.environment import RECORDS, SECTIONS, VARIABLES
+from policy_sched.language.functions import spellings
+from policy_sched.language.macros import METHOD_MACROS
+from policy_sched.language.reference import MACROS, entries
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command line that is done well and return what it prints."""
+    assert run(arguments) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        ("PS412", CODES["PS412"]),
+        ("ps412", "code of a problem: warning"),
+        ("percent", "percent(int, int) -> int"),
+        ("node", "node: Node"),
+        ("node.labels", "Node.labels: map(string, string)"),
+        ("Node.free", "changes with what runs on a node"),
+        ("permit", "permit.timeout: duration"),
+        ("exists", "e.exists(x, test)"),
+        ("check", "### policy-sched check"),
+        ("columns", "### Columns of the pod table"),
+    ],
+)
+def test_one_name_has_its_entry(topic: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Codes, functions, variables, fields, sections, macros, verbs and headings."""
+    assert words in printed(capsys, "docs", topic)
+
+
+def test_everything_that_rules_may_name_has_an_entry() -> None:
+    """No name of the tables is missing."""
+    names = [*CODES, *VARIABLES, *SECTIONS, *RECORDS, *METHOD_MACROS]
+    names += [f"{record.name}.{field}" for record in RECORDS.values() for field in record.fields]
+    names += [overload.name for overload in spellings()]
+    assert [name for name in names if not entries(name)] == []
+    assert set(MACROS) == METHOD_MACROS
+
+
+def test_without_a_topic_all_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The reference of the manual."""
+    text = printed(capsys, "docs")
+    assert "## Commands" in text
+    assert "## Codes of problems" in text
+
+
+def test_a_name_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the nearest one that is."""
+    assert run(["docs", "percnt"]) == 2
+    assert 'did you mean "percent"?' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("policy", "Policy"),
+        ("configuration", "KubeSchedulerConfiguration"),
+        ("test", "PolicyTest"),
+    ],
+)
+def test_each_kind_has_its_schema(
+    kind: str, title: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON on standard output, and nothing else."""
+    assert json.loads(printed(capsys, "schema", kind))["title"] == title
