@@ -32,6 +32,7 @@ SCALAR: Final[dict[str, str]] = {
     "runtime": "rt.{a}",
     "runtime_of": "rt.{a}({0})",
     "node_at": "rt.node({0})",
+    "facts_at": "rt.facts({0})",
     "pods_at": "rt.pods_at({0})",
     "domain_index": "rt.domains({0})",
     "domain_at": "{0}.at({1})",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Final
 
 from policy_sched.language import ranges
 from policy_sched.language.abstract import (
     Abstract,
     Comprehension,
-    NodeMap,
     Static,
     Val,
     Wide,
@@ -38,8 +38,6 @@ def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
         return wide_count(low, value)
     if isinstance(value, Comprehension):
         return count(low, value)
-    if isinstance(value, NodeMap) and value.family == "image":
-        raise Refusal("PS510", "node.images.size() is not supported yet", span)
     found = low.val(value)
     if found.op.kind == "pods_at":
         op = low.node_op("column", rep="i", data=("podCount",))
@@ -64,6 +62,8 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
     (value,) = args
     kind = element_type(value.type)
     rep = rep_of(kind)
+    if isinstance(kind, QuantityType) and kind.dimension == "free" and isinstance(value, Static):
+        return Static(sum(value.value, Fraction(0)), kind)
     if rep not in "if" or (isinstance(kind, QuantityType) and kind.dimension == "free"):
         raise Refusal("PS510", f"the sum of a {value.type} is not supported yet", span)
     if isinstance(value, Static):

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from policy_sched.language.abstract import (
     Abstract,
     Comprehension,
-    NodeMap,
     Opt,
     Static,
     Val,
@@ -18,7 +17,7 @@ from policy_sched.language.ir import Op
 from policy_sched.language.kernels_lists import mapping, sorted_keys, value_at
 from policy_sched.language.lower_logic import combine, opposite, with_error
 from policy_sched.language.lower_loops import count, over, quantifier, run_loop
-from policy_sched.language.lowering import Env, Lowering, Refusal, element_type
+from policy_sched.language.lowering import Env, Lowering, element_type
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS, Interval
 from policy_sched.language.renaming import renamed
@@ -133,8 +132,6 @@ def _sorted_keys(low: Lowering, value: Abstract) -> Static | Val:
     keys = list_of(kind.key)
     if isinstance(value, Static):
         return Static(sorted(value.value), keys)
-    if isinstance(value, NodeMap) and value.family == "image":
-        raise Refusal("PS510", "iterating over node.images is not supported yet", Span(0, 0))
     return low.call(sorted_keys, [low.val(value)], keys, Span(0, 0))
 
 

@@ -215,9 +215,8 @@ def in_units(low: Lowering, value: Abstract, dimension: str, span: Span) -> Val:
     scale = 1000 if dimension == "cpu" else 1
     if dimension == "any":
         raise Refusal(
-            "PS510",
-            "a quantity literal beside a resource whose name is only known at run time"
-            " is not supported yet",
+            "PS211",
+            "which unit the literal takes depends on a name that is only known at run time",
             span,
             "compare with .units() instead",
         )

@@ -23,8 +23,8 @@ def _is_cpu(value: Val, span: Span) -> bool:
     assert isinstance(value.type, QuantityType)
     if value.type.dimension == "any":
         raise Refusal(
-            "PS510",
-            "this method of a resource whose name is only known at run time is not supported yet",
+            "PS211",
+            "which unit the amount has depends on a name that is only known at run time",
             span,
             "use .units()",
         )

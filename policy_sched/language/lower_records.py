@@ -88,7 +88,7 @@ def field(low: Lowering, value: Abstract, name: str, result: Type, span: Span) -
     """Lower ``value.name`` of a record."""
     match value:
         case NodeRecord():
-            return node_field(low, name, result, span)
+            return node_field(low, name, result)
         case ImageRecord():
             return _image_field(low, value, name, result)
         case Static() if isinstance(value.value, dict):
@@ -138,7 +138,7 @@ def attribute(low: Lowering, one: Val, record: str, name: str, result: Type) -> 
     return Val(op, one.err, result, found)
 
 
-def node_field(low: Lowering, name: str, result: Type, span: Span) -> Abstract:
+def node_field(low: Lowering, name: str, result: Type) -> Abstract:
     """Lower a field of the node that is asked about."""
     if name in _CODES:
         return Val(_column(low, _CODES[name], "c"), None, STRING)
@@ -157,7 +157,7 @@ def node_field(low: Lowering, name: str, result: Type, span: Span) -> Abstract:
     if name in _OBJECTS:
         op = low.op("attr", low.node_object(), rep="o", data=_OBJECTS[name])
         return Val(op, None, result)
-    raise Refusal("PS510", f"node.{name} is not supported yet", span)
+    raise AssertionError(name)
 
 
 def _column(low: Lowering, key: tuple[str, ...], rep: str) -> Op:
@@ -246,12 +246,6 @@ def _node_lookup(
 
 
 def _by_object(low: Lowering, value: NodeMap, key: Abstract, result: Type, span: Span) -> Opt:
-    if value.family == "image":
-        raise Refusal(
-            "PS510",
-            "node.images by a name that differs from node to node is not supported yet",
-            span,
-        )
     found = lookup(low, low.val(value), key, result, span)
     assert isinstance(found, Opt)
     return found
@@ -339,12 +333,7 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
     """Lower ``key in value`` and has(value.key) of a map or resources."""
     if isinstance(value, NodeMap) and value.family in _AMOUNTS:
         if value.family != "allocatable":
-            raise Refusal(
-                "PS510",
-                f'"in node.{value.family}" is not supported yet',
-                span,
-                "ask node.allocatable",
-            )
+            return low.call(has_key, [low.val(value), low.plain(key)], BOOL, span)
         op = _family_column(low, "allocatable?", key, "b", span)
         return Val(op, key.err, BOOL, BOOLS)
     kind = value.type

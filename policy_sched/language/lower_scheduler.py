@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.language.abstract import Abstract, NodeMap, NodeRecord, Static, Val
-from policy_sched.language.ir import NO_SUCH_KEY, Op
+from policy_sched.language.ir import NO_SUCH_KEY, Level, Op
 from policy_sched.language.kernels_lists import includes_map
 from policy_sched.language.kernels_scheduler import (
     fits,
@@ -130,9 +130,10 @@ def _fits(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
 
 
 def _domain_key(low: Lowering, key: Abstract, span: Span) -> Op:
-    if not isinstance(key, Static):
-        raise Refusal("PS510", "a domain's label has to be a constant or a parameter", span)
-    return low.op("domain_index", low.val(key).op, rep="o")
+    one = low.plain(key)
+    if one.op.level is Level.NODE:
+        raise Refusal("PS211", "this label differs from node to node; a domain has one", span)
+    return low.op("domain_index", one.op, rep="o")
 
 
 def _domain(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
@@ -144,13 +145,13 @@ def _domain(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Ab
     code = value.op
     missing = low.op("eq", code, low.build.const(0, "i"), rep="b")
     detail = str(key.value) if isinstance(key, Static) else ""
-    error = low.error_if(missing, low.build.site(NO_SUCH_KEY, detail, span))
-    return Val(low.op("domain_at", index, code, rep="o"), error, result)
+    own = low.error_if(missing, low.build.site(NO_SUCH_KEY, detail, span))
+    return Val(low.op("domain_at", index, code, rep="o"), low.first(key.err, own), result)
 
 
 def _domains(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     index = _domain_key(low, args[0], span)
-    return Val(low.op("domain_list", index, rep="o"), None, result)
+    return Val(low.op("domain_list", index, rep="o"), args[0].err, result)
 
 
 def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:

@@ -19,6 +19,7 @@ from policy_sched.language import ranges
 from policy_sched.language.abstract import (
     Abstract,
     Comprehension,
+    ImageRecord,
     NodeMap,
     NodeRecord,
     Opt,
@@ -30,10 +31,14 @@ from policy_sched.language.abstract import (
 )
 from policy_sched.language.faults import Fault, Some
 from policy_sched.language.ir import Builder, Call, Level, Op
+from policy_sched.language.kernels_lists import value_at
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Core, Span, UserFunction
-from policy_sched.language.types import BOOL, INT, STRING, ListType, OptionalType, Type
+from policy_sched.language.types import BOOL, INT, STRING, ListType, OptionalType, Type, map_of
+
+#: Attributes of NodeFacts that hold all that a family of columns has of a node.
+_WHOLE = {"image": "images", "nonZeroRequested": "non_zero_requested"}
 
 
 class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a user as such
@@ -218,6 +223,8 @@ class Lowering:
                 return self._list_val(value)
             case NodeMap():
                 return self._node_map_val(value)
+            case ImageRecord():
+                return self._image_val(value)
             case NodeRecord():
                 return Val(self.node_object(), value.err, value.type)
         raise AssertionError(value)
@@ -237,10 +244,20 @@ class Lowering:
             "label": "metadata.labels",
             "annotation": "metadata.annotations",
         }.get(value.family)
-        if path is None:
-            raise KeyError(value.family)
-        op = self.op("attr", self.node_object(), rep="o", data=path)
+        if path is not None:
+            op = self.op("attr", self.node_object(), rep="o", data=path)
+        else:
+            facts = self.op("facts_at", self.node_op("row", rep="i"), rep="o")
+            op = self.op("attr", facts, rep="o", data=_WHOLE.get(value.family, value.family))
         return Val(op, value.err, value.type)
+
+    def _image_val(self, value: ImageRecord) -> Val:
+        whole = self._node_map_val(NodeMap("image", map_of(STRING, value.type)))
+        default = Val(self.build.const(default_of(value.type), "o"), None, value.type)
+        found = self.call(
+            value_at, [whole, self.plain(value.name), default], value.type, Span(0, 0)
+        )
+        return Val(found.op, self.first(value.err, found.err), value.type)
 
     def true(self) -> Op:
         """Return the constant true."""

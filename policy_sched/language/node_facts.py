@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from policy_sched.cluster.images import names_of
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.model.meta import ObjectMeta, nanoseconds
 from policy_sched.model.node import Node
@@ -64,11 +65,12 @@ class NodeFacts:
     @cached_property
     def images(self) -> dict[str, ImageFacts]:
         """Its images by name."""
-        count = (lambda _name: 1) if self._table is None else self._table.image_nodes
+        table = self._table
+        known = {} if table is None else table.images.states
+        count = (lambda _name: 1) if table is None else table.image_nodes
         return {
-            name: ImageFacts(image.size_bytes, count(name))
-            for image in self._node.status.images
-            for name in image.names
+            name: ImageFacts(known[name].size if name in known else size, count(name))
+            for name, size in names_of(self._node)
         }
 
     @cached_property

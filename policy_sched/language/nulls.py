@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from policy_sched.language.node_facts import NO_NODE
+from policy_sched.language.node_facts import NO_NODE, ImageFacts
 from policy_sched.language.types import (
     BOOL,
     DOUBLE,
@@ -39,6 +39,7 @@ _RECORDS: dict[str, object] = {
     "HostPort": HostPort("", "", 0),
     "Condition": Condition(),
     "Container": Container("", "", "", {}, {}),
+    "Image": ImageFacts(),
     "Node": NO_NODE,
     "Pod": PodInfo.of(Pod()),
 }

@@ -153,6 +153,8 @@ def _read_of_node(op: Op) -> str | None:
             return "domain"
         case "attr" if op.args[0].kind == "cluster":
             return "nodes" if op.data in _STATIC_TOTALS else "cluster"
+        case "attr" if op.args[0].kind == "facts_at":
+            return "nonZeroRequested" if op.data == "non_zero_requested" else str(op.data)
         case "runtime_of" if op.data == "image_nodes":
             return "images"
     return None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from policy_sched.cluster.column import Column, distinct
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
+from policy_sched.language.node_facts import NodeFacts
 from policy_sched.language.runtime_domains import Amounts, Domains
 from policy_sched.language.tallies import Tallies
 from policy_sched.model.meta import ObjectMeta
@@ -81,6 +82,10 @@ class Runtime:
     def node(self, row: int) -> Node:
         """Return the node of a row; one without any content for a dead row."""
         return self.table.nodes[row] or _NO_NODE
+
+    def facts(self, row: int) -> NodeFacts:
+        """Return the node of a row as a record by itself, with what runs on it now."""
+        return NodeFacts(self.node(row), self.table)
 
     def pods_at(self, row: int) -> list[PodInfo]:
         """Return the pods on a row."""

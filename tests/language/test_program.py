@@ -114,7 +114,7 @@ class TestProofs:
 
     def test_what_has_no_kernel_is_one_clear_refusal(self) -> None:
         """An overload that is not built names itself and its place."""
-        _, problems = attempt(filter=rule('"x" in node.free'))
+        _, problems = attempt(filter=rule('quantity("3") / 2 == quantity("1")'))
         assert [p.code for p in problems] == ["PS510"]
         assert "not supported yet" in problems[0].message
         assert problems[0].column == 1
@@ -126,7 +126,8 @@ class TestProofs:
     def test_all_problems_are_reported(self) -> None:
         """Every section's problems come at once."""
         found = codes_of(
-            filter=rule('"x" in node.free'), score=ScoreSource(Text("node.podCount + 1"))
+            filter=rule('quantity("3") / 2 == quantity("1")'),
+            score=ScoreSource(Text("node.podCount + 1")),
         )
         assert set(found) == {"PS321", "PS510"}
 
