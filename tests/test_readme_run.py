@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_readme import BLOCKS, ROOT, files
+from tests.shown import ROOT, files
+from tests.test_readme import BLOCKS
 
 COMMANDS = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
 RECORDS = [text for language, text in BLOCKS if language == "json"]
@@ -23,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     """The README's example files."""
     folder = tmp_path / "example"
     folder.mkdir()
-    for name, text in files().items():
+    for name, text in files(BLOCKS, "example").items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 

@@ -1,0 +1,65 @@
+"""What documents show: blocks of files and of commands with what they print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+Block = tuple[str, str]
+"""Language and text of a block between fences."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command of a console block, and what is shown below it."""
+
+    command: str
+    output: str
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the blocks of a document, in order."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def examples(block: Block) -> list[Example]:
+    """Return the commands of a console block; a line after ``$`` begins one."""
+    language, text = block
+    if language != "console":
+        return []
+    parts = (part.partition("\n") for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:])
+    return [Example(command, output) for command, _, output in parts]
+
+
+def named_file(block: Block, folder: str) -> tuple[str, str] | None:
+    """Return name and text of a YAML block whose first line is a comment: ``# folder/name``."""
+    language, text = block
+    name = re.match(rf"# {folder}/(\S+)\n", text)
+    return (name[1], text) if language == "yaml" and name else None
+
+
+def printed(command: str, shown: str, folder: Path) -> str:
+    """Run a command in the checkout; ``folder`` stands for the folder ``shown`` in it."""
+    words = shlex.split(re.sub(rf"(?<= ){shown}(?=[/ ]|$)", str(folder), command))
+    assert words[0] == "policy-sched"
+    finished = subprocess.run(
+        [sys.executable, "-m", "policy_sched", *words[1:]],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert finished.returncode in (0, 1), finished.stderr
+    return finished.stdout.replace(str(folder), shown)
+
+
+def files(shown: list[Block], folder: str) -> dict[str, str]:
+    """Return the files that blocks show in a folder, by name."""
+    found = (named_file(block, folder) for block in shown)
+    return dict(file for file in found if file is not None)
