@@ -42,6 +42,10 @@ VERBS = {
         "policy_sched.cli.explain:explain",
         "Tell why a pod goes where it goes, or nowhere, and what would change that.",
     ),
+    "eval": (
+        "policy_sched.cli.eval:evaluate",
+        "Evaluate one expression: its type, its cost, its value on each node.",
+    ),
     "diff": (
         "policy_sched.cli.diff:diff",
         "Tell what differs between two policy sets, and which pods would go elsewhere.",

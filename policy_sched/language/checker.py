@@ -101,6 +101,31 @@ def check_expression(
     return (None if checked is None or failed else checked.core), diagnostics
 
 
+def check_beside(
+    text: Text, section: str, source: PolicySource
+) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
+    """Check an expression to which a policy's parameters, functions and variables are visible.
+
+    Returns a policy of these definitions, with the expression as its one matchCondition.
+    """
+    report = _Report(source.name)
+    definitions, variables = check_definitions(source, params_type(source.params), report.add)
+    checked = _Checker(definitions, report).text(text, section)
+    diagnostics = report.sorted()
+    if checked is None or any(d.severity is Severity.ERROR for d in diagnostics):
+        return None, diagnostics
+    functions = {n: d.function for n, d in definitions.functions.items() if d.function}
+    policy = CheckedPolicy(
+        name=source.name,
+        params=source.params,
+        params_type=definitions.params,
+        functions=functions,
+        variables=variables,
+        match_conditions=(checked,),
+    )
+    return policy, diagnostics
+
+
 @dataclass(slots=True)
 class _Report:
     """Collects problems as diagnostics."""

@@ -1,0 +1,117 @@
+"""The verb ``eval``: one expression, its values, and where they come from."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+from cyclopts import Parameter
+
+from policy_sched.cli.render import OK, exit_code, require_files, write_diagnostics
+from policy_sched.cluster.cache import Cache
+from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.language.environment import ANY, SECTIONS
+from policy_sched.language.sources import PolicySource
+from policy_sched.language.suggest import did_you_mean
+from policy_sched.model.manifests import load
+from policy_sched.model.meta import ApiObject
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.profiles.load_policies import load_policies
+from policy_sched.profiles.policy_source import policy_source
+from policy_sched.simulate.cluster_load import load_cluster
+from policy_sched.simulate.evaluation import document, evaluated, text_lines
+from policy_sched.simulate.expansion import expand
+
+#: What a rule's cost is told for where the cluster has fewer nodes.
+USUAL_NODES: Final = 5_000
+Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+
+
+def evaluate(  # noqa: PLR0913  # each is an option of the command
+    expression: Annotated[str, Parameter(name="EXPRESSION", allow_leading_hyphen=True)],
+    /,
+    *,
+    pod: str | None = None,
+    node: Paths = (),
+    cluster: Paths = (),
+    section: str = ANY.name,
+    policy: str | None = None,
+    output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
+) -> int:
+    """Evaluate one expression of the rule language: its type, its cost, its value on each node.
+
+    Tells of each part where it is computed: once when a policy is loaded, once per pod, per node
+    and then kept, or for each pod and node anew. What it costs is estimated.
+
+    Parameters
+    ----------
+    expression
+        The expression, as in a rule.
+    pod
+        A file with the pod that is asked about: its first.
+    node
+        Files with nodes.
+    cluster
+        Manifests of nodes and of pods that run on them: files, directories, or - for standard
+        input.
+    section
+        The section of a policy whose names it may read, and whose type it must have, such as
+        filter or score.
+    policy
+        A policy file whose params, functions and variables the expression may use.
+    output
+        text, or json.
+    """
+    require_files([*node, *cluster, *([pod] if pod else []), *([policy] if policy else [])])
+    if section != ANY.name and section not in SECTIONS:
+        hint = did_you_mean(section, SECTIONS)
+        raise PolicySchedError(f'there is no section "{section}"{hint}')
+    cache = Cache()
+    load_cluster(cache, _objects([*node, *cluster]))
+    found = evaluated(
+        expression,
+        section,
+        None if policy is None else _source(policy),
+        cache,
+        None if pod is None else _pod(pod),
+        time.time_ns(),
+    )
+    if output == "json":
+        print(json.dumps(document(found), indent=2))
+    else:
+        nodes = max(USUAL_NODES, cache.nodes.live_count)
+        sys.stdout.writelines(f"{line}\n" for line in text_lines(found, nodes))
+    return OK
+
+
+def _objects(paths: Sequence[str]) -> list[ApiObject]:
+    manifests = load(list(paths), sys.stdin)
+    if exit_code(manifests.diagnostics) != OK:
+        raise PolicyError(manifests.diagnostics)
+    write_diagnostics(manifests.diagnostics, sys.stderr)
+    return expand(manifests.objects)
+
+
+def _pod(path: str) -> PodInfo:
+    """Return the first pod of a file, as if it had no node yet."""
+    for one in _objects([path]):
+        if isinstance(one, Pod):
+            info = PodInfo.of(one)
+            info.node_name = ""
+            return info
+    raise PolicySchedError(f"{path}: there is no pod")
+
+
+def _source(path: str) -> PolicySource:
+    """Return the one policy of a file."""
+    policies, problems = load_policies([path])
+    if exit_code(problems) != OK:
+        raise PolicyError(problems)
+    write_diagnostics(problems, sys.stderr)
+    if len(policies) != 1:
+        raise PolicySchedError(f"{path}: one policy is needed here, not {len(policies)}")
+    return policy_source(policies[0])
