@@ -46,10 +46,9 @@ def test_nothing_is_left_without_a_meaning() -> None:
 
 
 def yaml_blocks() -> list[str]:
-    """Return the YAML examples of the manual."""
-    return re.findall(
-        r"^```yaml\n(.*?)^```", MANUAL.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    """Return the YAML examples of the manual, those of the first hour aside: mistakes are in it."""
+    _, _, text = MANUAL.read_text(encoding="utf-8").partition("## How to write one")
+    return re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def test_the_examples_load_without_a_problem(tmp_path: Path) -> None:

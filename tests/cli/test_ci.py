@@ -1,0 +1,100 @@
+"""What we offer to builds: the pre-commit hooks and the workflow of the manual call what exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cyclopts import CycloptsError
+
+from policy_sched.cli.main import VERBS, app
+from policy_sched.profiles.load_policies import load_policies
+
+ROOT = Path(__file__).parents[2]
+MANUAL = (ROOT / "policies" / "README.md").read_text(encoding="utf-8")
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+
+
+def documents(key: str) -> list[Any]:
+    """Return the YAML examples of the manual that have a key."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", MANUAL, re.MULTILINE | re.DOTALL)
+    loaded = [document for block in blocks for document in yaml.safe_load_all(block)]
+    return [document for document in loaded if key in document]
+
+
+def first_block(heading: str) -> str:
+    """Return the first YAML example below a heading."""
+    found = re.search(
+        r"^```yaml\n(.*?)^```", MANUAL.partition(heading)[2], re.MULTILINE | re.DOTALL
+    )
+    assert found is not None
+    return found[1]
+
+
+def parsed(line: str) -> None:
+    """Fail if a command line names a verb, an option or a value that does not exist."""
+    program, *arguments = shlex.split(line)
+    assert program == "policy-sched"
+    assert arguments[0] in VERBS
+    app.parse_args(arguments, exit_on_error=False, print_error=False)
+
+
+def test_a_line_with_an_unknown_option_would_be_found() -> None:
+    """The check that the other tests use finds what does not exist."""
+    with pytest.raises(CycloptsError):
+        parsed("policy-sched check policies --stricct")
+
+
+def test_the_hooks_call_what_exists() -> None:
+    """Three hooks; each entry with its arguments is a command line that is understood."""
+    assert [hook["id"] for hook in HOOKS] == ["policy-check", "policy-fmt", "policy-test"]
+    for hook in HOOKS:
+        files = [] if hook.get("pass_filenames") is False else ["policies/default/policy.yaml"]
+        parsed(shlex.join([*shlex.split(hook["entry"]), *hook.get("args", []), *files]))
+
+
+def test_the_hooks_are_given_the_files_that_they_are_for() -> None:
+    """Each shipped policy is checked, and what is no policy is not refused."""
+    pattern = re.compile(HOOKS[0]["files"])
+    files = [str(one.relative_to(ROOT)) for one in (ROOT / "policies").rglob("*.yaml")]
+    wanted = [file for file in files if pattern.search(file)]
+    assert len(wanted) > 5
+    assert load_policies([str(ROOT / file) for file in wanted])[1] == []
+
+
+def test_the_manual_configures_hooks_that_exist() -> None:
+    """The example of a .pre-commit-config.yaml names our hooks."""
+    (example,) = documents("repos")
+    named = [hook["id"] for hook in example["repos"][0]["hooks"]]
+    assert sorted(named) == sorted(hook["id"] for hook in HOOKS)
+
+
+def test_the_workflow_calls_what_exists() -> None:
+    """Every policy-sched line of the GitHub workflow is understood."""
+    (workflow,) = documents("jobs")
+    steps = workflow["jobs"]["policies"]["steps"]
+    lines = [line for step in steps for line in step.get("run", "").splitlines()]
+    ours = [line for line in lines if line.startswith("policy-sched ")]
+    assert {shlex.split(line)[1] for line in ours} == {"fmt", "check", "test", "diff"}
+    for line in ours:
+        parsed(line)
+
+
+def test_the_manual_knows_the_exit_codes() -> None:
+    """Those that the command line owns."""
+    part = MANUAL.partition("### In CI")[2].partition("`.pre-commit-config.yaml`")[0]
+    assert {"0", "1", "2", "130"} <= set(re.findall(r"\b\d+\b", part))
+
+
+def test_the_example_of_a_test_passes(tmp_path: Path) -> None:
+    """The manual's PolicyTest runs as it is, with the manual's policy and configuration."""
+    policy = first_block("## How to write one")
+    tests = first_block("### Tests of policies")
+    (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
+    (tmp_path / "tests.yaml").write_text(tests, encoding="utf-8")
+    code = app(["test", str(tmp_path)], exit_on_error=False, result_action="return_value")
+    assert code == 0
