@@ -13,7 +13,7 @@ PACKAGE = ROOT / "policy_sched"
 
 LAYERS = (
     {"cli", "__main__"},
-    {"simulate", "serve"},
+    {"apiserver", "simulate", "serve"},
     {"scheduler"},
     {"profiles"},
     {"plugins"},

@@ -27,8 +27,9 @@ class ApiError(ClusterError):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            body["reason"] = self.reason
         if self.details:
             body["details"] = self.details
         return {**body, "code": self.code}

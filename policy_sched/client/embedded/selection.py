@@ -61,6 +61,8 @@ def _field(stored: Stored, path: str) -> str:
         return stored.namespace
     if path == "spec.nodeName" and isinstance(typed, Pod):
         return typed.spec.node_name
+    if path == "status.phase" and isinstance(typed, Pod):
+        return typed.status.phase
     value: object = stored.data
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None

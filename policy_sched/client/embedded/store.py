@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -96,6 +97,7 @@ class ObjectStore:
     ) -> None:
         self.now = now
         self.on_commit: list[Callable[[], None]] = []
+        self._rehearsing = False
         self._storage: Storage = storage if storage is not None else Forgetful()
         self._objects: dict[Kind, dict[Place, Stored]] = {}
         self._owned: dict[str, dict[Key, None]] = {}
@@ -250,6 +252,15 @@ class ObjectStore:
         data = pod_changes.bound(stored, binding, node, self.now())
         return self._changed(stored, data, checked=True)
 
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Work requests out to the end without letting anything change (a dry run)."""
+        self._rehearsing = True
+        try:
+            yield
+        finally:
+            self._rehearsing = False
+
     # Inside.
 
     def _name(self, found: Resource, meta: Plain) -> None:
@@ -337,6 +348,10 @@ class ObjectStore:
     def _commit(self, changes: list[Change]) -> Stored:
         """Keep the changes and let them be seen; return the first one's object, as it is then."""
         numbered = [Change(c.type, c.new.version, c.new, c.old) for c in changes]
+        uid = numbered[0].new.uid
+        result = next(c.new for c in reversed(numbered) if c.new.uid == uid)
+        if self._rehearsing:
+            return result
         self._storage.keep(numbered)
         for change in numbered:
             if change.old is not None:
@@ -350,8 +365,7 @@ class ObjectStore:
             self._history.append(change)
         for told in self.on_commit:
             told()
-        first = numbered[0].new
-        return next(c.new for c in reversed(numbered) if c.new.uid == first.uid)
+        return result
 
     def _put(self, one: Stored) -> None:
         kind = one.resource.key

@@ -60,10 +60,11 @@ class Stored:
 def seal(resource: Resource, data: Plain, version: int, *, checked: bool = False) -> Stored:
     """Return an object of plain data at a version. Raises ApiError if it does not fit its kind.
 
-    ``checked``: all quantities in it have been read before.
+    Its JSON begins with kind and apiVersion. ``checked``: all quantities in it have been read
+    before.
     """
     data["metadata"]["resourceVersion"] = str(version)
-    raw = encoded(data)
+    raw = encoded({"kind": resource.kind, "apiVersion": resource.api_version, **data})
     if checked:
         try:
             return Stored(resource, version, raw, decoder(resource.struct).decode(raw))

@@ -1,0 +1,162 @@
+"""Who may reach the server: addresses, certificates, tokens, and the kubeconfig that fits.
+
+Beyond loopback nothing is served without TLS and tokens. On loopback without tokens everybody on
+this machine may do everything; there a request that a web page of elsewhere could have sent (by
+another host name, or with an origin) is turned away.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hmac
+import ipaddress
+import json
+import os
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from policy_sched.errors import ClusterError
+
+DEFAULT_HOST: Final = "127.0.0.1"
+CONTEXT: Final = "policy-sched"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; port 0 is any free one."""
+
+    host: str
+    port: int
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def reached(self) -> Address:
+        """Where this machine reaches it: an address of all interfaces stands for loopback."""
+        here = {"0.0.0.0": DEFAULT_HOST, "::": "::1"}  # noqa: S104 - compared, not listened on
+        return Address(here.get(self.host, self.host), self.port)
+
+    @property
+    def text(self) -> str:
+        """Host and port as they stand in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def address_of(text: str) -> Address:
+    """Return the address that ``[HOST:]PORT`` names. Raises ClusterError if it names none."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ClusterError(f"{text!r} is no address: expected [HOST:]PORT")
+    return Address(host or DEFAULT_HOST, int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Files of the certificate, its key and the tokens, as far as they are given."""
+
+    certificate: str | None = None
+    key: str | None = None
+    tokens: str | None = None
+
+    def check(self, address: Address) -> None:
+        """Raise ClusterError if the address may not be served with that."""
+        if bool(self.certificate) != bool(self.key):
+            raise ClusterError("--tls-cert-file and --tls-private-key-file go together")
+        if address.loopback or (self.certificate and self.tokens):
+            return
+        raise ClusterError(
+            f"{address.text} can be reached from other machines: that needs --tls-cert-file,"
+            " --tls-private-key-file and --token-auth-file"
+        )
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the TLS of the server. Raises ClusterError if its files cannot be used."""
+        if self.certificate is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except OSError as error:
+            raise ClusterError(f"{self.certificate}: cannot be used: {error}") from None
+        return context
+
+    def known(self) -> Tokens | None:
+        """Return the tokens. Raises ClusterError if there are none in the file."""
+        if self.tokens is None:
+            return None
+        try:
+            with open(self.tokens, encoding="utf-8", newline="") as file:
+                rows = [row for row in csv.reader(file) if row and row[0].strip()]
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise ClusterError(f"{self.tokens}: cannot be read: {error}") from None
+        if not rows or any(len(row) < 3 for row in rows):
+            raise ClusterError(f"{self.tokens}: each line must be token,user,uid[,groups]")
+        return Tokens([row[0].strip() for row in rows])
+
+
+class Tokens:
+    """The tokens that are let in."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.first = tokens[0]
+        self._tokens = [token.encode() for token in tokens]
+
+    def admit(self, header: str) -> bool:
+        """Tell whether an Authorization header holds one; all are compared, in constant time."""
+        scheme, _, token = header.partition(" ")
+        given = token.strip().encode("utf-8", "surrogateescape")
+        same = [hmac.compare_digest(given, one) for one in self._tokens]
+        return scheme.lower() == "bearer" and any(same)
+
+
+def from_here(host: str, origin: str | None) -> bool:
+    """Tell whether a request to an open server was meant for it, and sent by no web page."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.removeprefix("[").removesuffix("]")
+    return origin is None and Address(name, 0).loopback
+
+
+def kubeconfig(address: Address, access: Access, tokens: Tokens | None) -> str:
+    """Return a kubeconfig, as JSON (which is YAML too), with the first token."""
+    place = address.reached.text
+    cluster: dict[str, object] = {"server": f"http://{place}"}
+    if access.certificate is not None:
+        cluster["server"] = f"https://{place}"
+        authority = Path(access.certificate).read_bytes()
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+    user = {"token": tokens.first} if tokens else {}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": CONTEXT, "cluster": cluster}],
+            "users": [{"name": CONTEXT, "user": user}],
+            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+            "current-context": CONTEXT,
+        },
+        indent=2,
+    )
+
+
+def write_kubeconfig(path: str, text: str) -> None:
+    """Write a kubeconfig that only its owner can read. Raises ClusterError if it cannot be."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, 0o600)
+            file.write(text + "\n")
+    except OSError as error:
+        raise ClusterError(f"{path}: cannot be written: {error}") from None

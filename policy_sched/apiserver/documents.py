@@ -1,0 +1,98 @@
+"""Answers that are no objects: discovery, health, version, the API's description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.apiserver import discovery, openapi
+from policy_sched.apiserver.negotiation import DISCOVERY, Accepted, accepted
+from policy_sched.apiserver.refusals import JSON, NoSuchPage, not_acceptable
+from policy_sched.client.embedded.stored import encoded
+
+HEALTH: Final = ("healthz", "livez", "readyz")
+OPEN: Final = frozenset({f"/{name}" for name in (*HEALTH, "version")})
+"""What everybody may read, known or not."""
+TEXT: Final = "text/plain; charset=utf-8"
+_CHECKS: Final = ("ping", "log", "storage-readiness")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The body of an answer, and its media type."""
+
+    body: bytes
+    content_type: str = JSON
+
+
+def document(path: str, accept: str, host: str, *, verbose: bool) -> Document | None:
+    """Return what is under a path, None if it is none of these.
+
+    Raises ApiError if it is not in an accepted form. ``host``: host and port that were reached.
+    """
+    parts = path.strip("/").split("/")
+    match parts:
+        case [""]:
+            return _json({"paths": ["/api", "/apis", "/openapi/v2", "/openapi/v3", "/version"]})
+        case ["version"]:
+            return _json(discovery.VERSION)
+        case [name, *rest] if name in HEALTH:
+            return _health(name, rest, verbose=verbose)
+        case ["openapi", *rest]:
+            return _openapi(rest, accept)
+        case ["api"]:
+            return _discovered(accept, lambda: discovery.api_versions(host), core=True)
+        case ["apis"]:
+            return _discovered(accept, discovery.group_list, core=False)
+        case ["api", version]:
+            return _found(discovery.resource_list("", version), accept)
+        case ["apis", group]:
+            return _found(discovery.group(group), accept)
+        case ["apis", group, version]:
+            return _found(discovery.resource_list(group, version), accept)
+    return None
+
+
+def _json(value: object) -> Document:
+    return Document(encoded(value) + b"\n")
+
+
+def _found(value: object | None, accept: str) -> Document:
+    if value is None:
+        raise NoSuchPage
+    accepted(accept, ())
+    return _json(value)
+
+
+def _discovered(accept: str, classic: Callable[[], object], *, core: bool) -> Document:
+    form: Accepted = accepted(accept, (DISCOVERY,))
+    if form.shown_as == DISCOVERY:
+        return Document(encoded(discovery.aggregated(core=core)) + b"\n", form.content_type)
+    return _json(classic())
+
+
+def _health(name: str, rest: list[str], *, verbose: bool) -> Document:
+    if rest and rest[0] not in _CHECKS:
+        raise NoSuchPage
+    if not verbose or rest:
+        return Document(b"ok", TEXT)
+    lines = [f"[+]{check} ok" for check in _CHECKS]
+    return Document("\n".join([*lines, f"{name} check passed", ""]).encode(), TEXT)
+
+
+def _openapi(rest: list[str], accept: str) -> Document:
+    match rest:
+        case ["v2"]:
+            if "protobuf" in accept.partition(",")[0]:
+                return Document(openapi.v2_protobuf(), openapi.V2_PROTOBUF)
+            return _json(openapi.v2())
+        case ["v3"]:
+            return _json(openapi.v3_index())
+        case ["v3", *path]:
+            if accept and "json" not in accept and "*" not in accept:
+                raise not_acceptable()
+            found = openapi.v3("/".join(path))
+            if found is not None:
+                return _json(found)
+    raise NoSuchPage

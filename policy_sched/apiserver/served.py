@@ -1,0 +1,150 @@
+"""The resources that are served: paths, verbs, short names, subresources; a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.apiserver.forms import CORE_EVENT, Form, as_stored, shown_event
+from policy_sched.client.embedded.resources import EVENT, NAMESPACE, Resource, resource
+from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, Kind
+
+ALL_VERBS: Final[tuple[str, ...]] = (
+    "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+)  # fmt: skip
+_CHANGE: Final = ("get", "patch", "update")
+
+GROUPS: Final = (
+    "", "apps", "events.k8s.io", "autoscaling", "batch", "certificates.k8s.io",
+    "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io",
+    "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
+    "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io", "scheduling.x-k8s.io",
+)  # fmt: skip
+"""In the order in which discovery names them."""
+
+_NOT_SERVED: Final[frozenset[Kind]] = frozenset({
+    ("v1", "Binding"), ("v1", "ComponentStatus"), ("v1", "Event"),
+    ("autoscaling/v1", "HorizontalPodAutoscaler"), ("apiregistration.k8s.io/v1", "APIService"),
+})  # fmt: skip
+"""No objects, or the same objects as those of another version."""
+
+_SHORT: Final = {
+    "configmaps": ("cm",), "endpoints": ("ep",), "events": ("ev",), "limitranges": ("limits",),
+    "namespaces": ("ns",), "nodes": ("no",), "persistentvolumeclaims": ("pvc",),
+    "persistentvolumes": ("pv",), "pods": ("po",), "replicationcontrollers": ("rc",),
+    "resourcequotas": ("quota",), "serviceaccounts": ("sa",), "services": ("svc",),
+    "daemonsets": ("ds",), "deployments": ("deploy",), "replicasets": ("rs",),
+    "statefulsets": ("sts",), "horizontalpodautoscalers": ("hpa",), "cronjobs": ("cj",),
+    "certificatesigningrequests": ("csr",), "ingresses": ("ing",), "ipaddresses": ("ip",),
+    "networkpolicies": ("netpol",), "poddisruptionbudgets": ("pdb",), "storageclasses": ("sc",),
+    "volumeattributesclasses": ("vac",), "priorityclasses": ("pc",),
+    "customresourcedefinitions": ("crd", "crds"), "podgroups": ("pg",),
+}  # fmt: skip
+_IN_ALL: Final = frozenset({
+    "pods", "services", "replicationcontrollers", "daemonsets", "deployments", "replicasets",
+    "statefulsets", "horizontalpodautoscalers", "cronjobs", "jobs",
+})  # fmt: skip
+_EXTENSIONS: Final = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io"})
+SCALED: Final = frozenset({
+    "deployments", "replicasets", "statefulsets", "replicationcontrollers",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A part of an object that is served apart; ``of``: group, version and kind if not its own."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...]
+    of: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One resource of one group and version; ``resource`` is how the store names it."""
+
+    group: str
+    version: str
+    resource: Resource
+    form: Form
+    subresources: tuple[Subresource, ...]
+    verbs: tuple[str, ...] = ALL_VERBS
+
+    @property
+    def name(self) -> str:
+        """The name in paths: ``pods``."""
+        return self.resource.plural
+
+    @property
+    def kind(self) -> str:
+        """The kind of its objects."""
+        return self.resource.kind
+
+    @property
+    def group_version(self) -> str:
+        """The apiVersion of its objects, as they are served."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def singular(self) -> str:
+        """The name of one object."""
+        return self.kind.lower()
+
+    @property
+    def short_names(self) -> tuple[str, ...]:
+        """What may be typed instead."""
+        return _SHORT.get(self.name, ())
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Under which names it is listed together with others."""
+        if self.name in _IN_ALL:
+            return ("all",)
+        return ("api-extensions",) if self.group in _EXTENSIONS else ()
+
+    def subresource(self, name: str) -> Subresource | None:
+        """Return a subresource by its name."""
+        return next((one for one in self.subresources if one.name == name), None)
+
+
+def _subresources(found: Resource) -> tuple[Subresource, ...]:
+    result = []
+    if found.kind == "Pod":
+        result.append(Subresource("binding", "Binding", ("create",)))
+        result.append(Subresource("eviction", "Eviction", ("create",), ("policy", "v1")))
+    if found.plural in SCALED:
+        result.append(Subresource("scale", "Scale", _CHANGE, ("autoscaling", "v1")))
+    if found.has_status:
+        result.append(Subresource("status", found.kind, _CHANGE))
+    return tuple(result)
+
+
+def _served(key: Kind, api_version: str = "", renamed: dict[str, str] | None = None) -> Served:
+    found = resource(key)
+    shown = api_version or found.api_version
+    group, _, version = shown.rpartition("/")
+    finish = shown_event if renamed else as_stored
+    form = Form(shown, found.kind, found.api_version, renamed or {}, finish)
+    verbs = ALL_VERBS
+    if key == NAMESPACE:
+        verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+    return Served(group, version, found, form, _subresources(found), verbs)
+
+
+def _table() -> tuple[Served, ...]:
+    keys = sorted({*KINDS, *SKIPPED_KINDS} - _NOT_SERVED)
+    found = [_served(key) for key in keys]
+    found.append(_served(EVENT, "v1", CORE_EVENT))
+    order = {group: place for place, group in enumerate(GROUPS)}
+    return tuple(sorted(found, key=lambda one: (order[one.group], one.version, one.name)))
+
+
+SERVED: Final = _table()
+BY_PATH: Final = {(one.group, one.version, one.name): one for one in SERVED}
+VERSIONS: Final = {
+    group: tuple(dict.fromkeys(one.version for one in SERVED if one.group == group))
+    for group in GROUPS
+}
+"""The versions of each group, the preferred one first."""

@@ -1,0 +1,215 @@
+"""Requests that change objects: create, update, patch, delete, and deletion of many.
+
+Each is worked out and done in one go, between two turns of the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from policy_sched.apiserver.calls import Options, Target
+from policy_sched.apiserver.listing import selection
+from policy_sched.apiserver.negotiation import checked, decoded, media_type, object_of
+from policy_sched.apiserver.refusals import too_large, unreadable, unsupported, wrong_option
+from policy_sched.client.embedded.api_error import ApiError, bad_request
+from policy_sched.client.embedded.deletion import DeleteOptions
+from policy_sched.client.embedded.patches import JSON as JSON_PATCH
+from policy_sched.client.embedded.patches import PATCHES
+from policy_sched.client.embedded.store import Key, ObjectStore
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.model.expansion import Plain
+
+OPERATIONS: Final = 10_000
+"""Operations that a JSON patch may have (the API server's limit)."""
+_CREATED_BY_UPDATE: Final = frozenset({"Lease", "Event"})
+"""Kinds of which an update may name an object that is not there."""
+_RETURNED: Final = frozenset({
+    "Pod", "Service", "PersistentVolume", "PersistentVolumeClaim", "PodTemplate", "ResourceQuota",
+    "ServiceAccount", "CSINode", "CSIDriver", "StorageClass", "VolumeAttachment",
+})  # fmt: skip
+"""Kinds of which a deletion returns the object; of others it says that it is done."""
+_POLICIES: Final = ("Background", "Foreground", "Orphan")
+_DELETE: Final = "DeleteOptions"
+
+
+class Writing:
+    """What changes the objects of a store."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    @contextmanager
+    def perhaps(self, *, dry: bool) -> Iterator[None]:
+        """Let nothing change if it is a dry run."""
+        if not dry:
+            yield
+            return
+        with self._store.rehearsal():
+            yield
+
+    def create(self, target: Target, options: Options, body: bytes, content_type: str) -> Stored:
+        """Create an object."""
+        data = object_of(body, content_type, target.served)
+        _place(data, target)
+        with self.perhaps(dry=options.dry_run):
+            return self._store.create(data)
+
+    def update(
+        self, target: Target, options: Options, body: bytes, content_type: str
+    ) -> tuple[int, Stored]:
+        """Replace an object, or its status; return the status code too."""
+        data = object_of(body, content_type, target.served)
+        _place(data, target)
+        return self.replace(target, options, data)
+
+    def replace(self, target: Target, options: Options, data: Plain) -> tuple[int, Stored]:
+        """Put an object in the place of another."""
+        key = target.key
+        with self.perhaps(dry=options.dry_run):
+            if self._store.find(key.kind, key.namespace, key.name) is None:
+                if target.served.kind in _CREATED_BY_UPDATE and not target.subresource:
+                    return 201, self._store.create(data)
+                self._store.get(key.kind, key.namespace, key.name)
+            return 200, self._store.update(data, target.subresource)
+
+    def patch(self, target: Target, options: Options, body: bytes, content_type: str) -> Stored:
+        """Patch an object, or its status."""
+        key, served = target.key, target.served
+        patch = patch_of(body, content_type)
+        stored = self._store.get(key.kind, key.namespace, key.name)
+        wanted = PATCHES[media_type(content_type)](served.form.data(stored), patch)
+        data = checked(wanted, served)
+        _place(data, target)
+        return self.replace(target, options, data)[1]
+
+    def delete(self, target: Target, options: Options, body: bytes) -> tuple[int, Stored, bool]:
+        """Delete an object. Return status code, its last state, and whether to show it."""
+        given = _Deletion(options, body)
+        with self.perhaps(dry=given.dry):
+            last = self._store.delete(target.key, given.options)
+        return 200, last, self._shown(target, last, given)
+
+    def _shown(self, target: Target, last: Stored, given: _Deletion) -> bool:
+        key = target.key
+        stays = self._store.find(key.kind, key.namespace, key.name)
+        waits = stays is not None and stays.uid == last.uid and not given.dry
+        return waits or target.served.kind in _RETURNED
+
+    def delete_many(self, target: Target, options: Options, body: bytes) -> list[Stored]:
+        """Delete what is selected; return it as it was, or as it awaits its end."""
+        given = _Deletion(options, body)
+        wanted = selection(target, options)
+        found = self._store.select(target.served.resource.key, target.namespace)
+        result = []
+        with self.perhaps(dry=given.dry):
+            for one in found:
+                if not wanted.selects(one):
+                    continue
+                key = Key(one.resource.key, *one.place)
+                if self._store.find(key.kind, key.namespace, key.name) is not None:
+                    result.append(self._store.delete(key, given.options))
+        return result
+
+
+def deleted(target: Target, last: Stored) -> Plain:
+    """Return what is said of an object that has gone."""
+    served = target.served
+    details: Plain = {"name": last.name}
+    if served.group:
+        details["group"] = served.group
+    details |= {"kind": served.name, "uid": last.uid}
+    head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    return {**head, "details": details}
+
+
+def patch_of(body: bytes, content_type: str) -> Any:
+    """Return the patch that a body holds. Raises ApiError if it is none."""
+    if media_type(content_type) not in PATCHES:
+        raise unsupported(tuple(PATCHES))
+    patch = decoded(body, "Patch")
+    operations = media_type(content_type) == JSON_PATCH
+    if not isinstance(patch, list if operations else dict):
+        raise bad_request("error decoding patch: json: cannot unmarshal")
+    if operations and len(patch) > OPERATIONS:
+        most = f"The allowed maximum operations in a JSON patch is {OPERATIONS}"
+        raise too_large(f"{most}, got {len(patch)}")
+    return patch
+
+
+def _place(data: Plain, target: Target) -> None:
+    """Complete name and namespace from the path. Raises ApiError if they say something else."""
+    meta = data["metadata"]
+    if target.served.resource.namespaced:
+        if (meta.get("namespace") or target.namespace) != target.namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the"
+                " request"
+            )
+        meta["namespace"] = target.namespace
+    name = meta.get("name") or target.name
+    if target.name and name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+    if name:
+        meta["name"] = name
+
+
+class _Deletion:
+    """The options of a deletion, from the query and the body."""
+
+    def __init__(self, options: Options, body: bytes) -> None:
+        given = _delete_options(body)
+        policy = given.get("propagationPolicy") or options.text("propagationPolicy")
+        orphan = given.get("orphanDependents")
+        if orphan is None and options.given("orphanDependents"):
+            orphan = options.flag("orphanDependents")
+        if policy and orphan is not None:
+            why = (
+                'Invalid value: "' + str(policy) + '": orphanDependents and'
+                " deletionPropagation cannot be both set"
+            )
+            raise wrong_option(_DELETE, "propagationPolicy", "FieldValueInvalid", why)
+        if policy and policy not in _POLICIES:
+            kinds = ", ".join(f'"{one}"' for one in (*_POLICIES, "nil"))
+            why = f'Unsupported value: "{policy}": supported values: {kinds}'
+            raise wrong_option(_DELETE, "propagationPolicy", "FieldValueNotSupported", why)
+        grace = given.get("gracePeriodSeconds")
+        if grace is None:
+            grace = options.number("gracePeriodSeconds")
+        before = given.get("preconditions") or {}
+        self.dry = options.dry_run or given.get("dryRun") == ["All"]
+        self.options = DeleteOptions(
+            grace_seconds=grace,
+            uid=before.get("uid"),
+            version=before.get("resourceVersion"),
+            orphan=policy == "Orphan" or orphan is True,
+        )
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "propagationPolicy": (str,),
+    "orphanDependents": (bool,),
+    "gracePeriodSeconds": (int,),
+    "preconditions": (dict,),
+    "dryRun": (list,),
+}
+
+
+def _delete_options(body: bytes) -> Plain:
+    """Return what a deletion's body says. Raises ApiError if it is none."""
+    if not body.strip():
+        return {}
+    given = decoded(body, _DELETE)
+    if not isinstance(given, dict):
+        raise unreadable(_DELETE, "couldn't get version/kind", body)
+    if given.get("kind") not in (None, _DELETE):
+        kind = given["kind"]
+        raise bad_request(f"{kind} cannot be handled as {_DELETE}")
+    for field, types in _TYPES.items():
+        value = given.get(field)
+        if value is not None and not isinstance(value, types):
+            raise ApiError(400, "BadRequest", f"json: cannot unmarshal {_DELETE}.{field}")
+    return given
