@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from policy_sched.language.codes import MAX_RULE_COST
 from policy_sched.language.sources import Text
 from policy_sched.language.typed import Core, UserFunction
 from policy_sched.language.types import RecordType
@@ -112,3 +113,4 @@ class CheckedPolicy:
     post_bind: CheckedStep | None = None
     requeue: CheckedRequeue | None = None
     preemption: CheckedPreemption | None = None
+    cost_limit: int = MAX_RULE_COST

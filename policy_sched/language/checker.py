@@ -83,6 +83,7 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
             check.optional(source.requeue.hint, "requeue.hint"),
             check.optional(source.requeue.every, "requeue.every"),
         ),
+        cost_limit=source.cost_limit,
     )
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)

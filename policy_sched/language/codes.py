@@ -133,4 +133,6 @@ MAX_VARIABLES: Final = 64
 MAX_FUNCTIONS: Final = 32
 MAX_RULES: Final = 64
 MAX_PATTERN_BYTES: Final = 512
+MAX_RULE_COST: Final = 500  # units of one rule, see cost.py; an annotation may raise it
+MAX_PROFILE_COST: Final = 5_000  # units of all rules of a profile
 MAX_PROBLEMS: Final = 100  # printed of one policy

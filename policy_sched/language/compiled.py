@@ -31,6 +31,11 @@ class Unit:
     sites: tuple[Site, ...]
     can_fail: bool
 
+    @property
+    def units(self) -> float:
+        """What it costs per pod and node; what standing columns keep is not counted."""
+        return self.program.kept.units
+
     def words(self, site: int) -> str:
         """Return an error for people, such as ``no such key 'zone'``."""
         found = self.sites[site]

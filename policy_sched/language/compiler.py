@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.abstract import Abstract, Opt, Static, Val
+from policy_sched.language.budget import over_budget
 from policy_sched.language.checked import (
     Checked,
     CheckedKey,
@@ -47,11 +48,13 @@ _T = TypeVar("_T")
 class PolicyCompiler:
     """Compiles the sections of one policy and collects what is wrong with them.
 
-    All sections share one lowering, so that what they have in common is lowered once.
+    All sections share one lowering, so that what they have in common is lowered once. Without
+    ``code``, what is wrong is all that is asked for: the sections cannot be bound.
     """
 
-    def __init__(self, policy: CheckedPolicy) -> None:
+    def __init__(self, policy: CheckedPolicy, *, code: bool = True) -> None:
         self.policy = policy
+        self._code = code
         self.diagnostics: list[Diagnostic] = []
         self._low = make_lowering(policy.params, policy.params_type, policy.functions)
         for name, variable in policy.variables:
@@ -59,6 +62,27 @@ class PolicyCompiler:
 
     def compile(self) -> Sections:
         """Return the compiled sections; of no use where there are diagnostics."""
+        sections = self._sections()
+        self._limit_cost(sections)
+        return sections
+
+    def _limit_cost(self, sections: Sections) -> None:
+        """Refuse filter and score rules that cost too much for each node."""
+        policy, limit = self.policy, self.policy.cost_limit
+        rules = [rule.expression for rule in policy.filter]
+        if sections.filter is None or sections.filter.units <= limit:
+            rules = []
+        if sections.score is not None and sections.score.unit.units > limit:
+            rules += [policy.score.expression] if policy.score else []
+        variables = [(name, variable.core) for name, variable in policy.variables]
+        for rule in rules:
+            value = self._lowered(rule)
+            units = 0.0 if value is None else make_unit(self._low, [value], keeps=True).units
+            if units > limit:
+                given = (policy.params, policy.params_type, policy.functions, variables)
+                self._refused(rule, over_budget(rule, units, limit, given))
+
+    def _sections(self) -> Sections:
         policy = self.policy
         before = policy.pre_filter
         names = before.node_names if before else None
@@ -114,7 +138,10 @@ class PolicyCompiler:
         found = [value for value in values if value is not None]
         if not found or len(found) != len(values):
             return None
-        return make_unit(self._low, found, keeps=keeps)
+        return self._made(found, keeps=keeps)
+
+    def _made(self, values: Sequence[Val], *, keeps: bool = False) -> Unit:
+        return make_unit(self._low, values, keeps=keeps, code=self._code)
 
     # Sections.
 
@@ -169,7 +196,7 @@ class PolicyCompiler:
         if value is None:
             return None
         name = f"{self.policy.name}.preemption.{part}"
-        unit = make_unit(self._low, [value])
+        unit = self._made([value])
         return Choice(name, unit, plan_of(value.op, value.err), descending)
 
     def _life_cycle(self) -> LifeCycle:
@@ -228,7 +255,7 @@ class PolicyCompiler:
             self._problem(
                 score.expression, "PS510", "onError: Abort of a score is not supported yet"
             )
-        unit = make_unit(self._low, [value], keeps=True)
+        unit = self._made([value], keeps=True)
         return Score(unit, found, name, expression)
 
     def _raw_score(self, checked: Checked) -> Val:
@@ -242,7 +269,7 @@ class PolicyCompiler:
         if value is None:
             return None
         self._within(checked, self._low.range(value), "normalized score")
-        unit = make_unit(self._low, [value])
+        unit = self._made([value])
         if unit.reads.pod or unit.reads.node:
             self._problem(
                 checked,
@@ -262,7 +289,9 @@ class PolicyCompiler:
         self._refused(checked, Refusal(code, message, checked.core.span, hint))
 
 
-def make_unit(low: Lowering, values: Sequence[Val], *, keeps: bool = False) -> Unit:
+def make_unit(
+    low: Lowering, values: Sequence[Val], *, keeps: bool = False, code: bool = True
+) -> Unit:
     """Return the unit that computes ``values``; ``keeps``: often, and of all rows."""
     ops: list[Op] = []
     roots: list[Root] = []
@@ -274,7 +303,7 @@ def make_unit(low: Lowering, values: Sequence[Val], *, keeps: bool = False) -> U
             ops.append(value.err)
         roots.append(Root(len(ops) - (1 if error is None else 2), error))
     return Unit(
-        generate(ops, low.build if keeps else None),
+        generate(ops, low.build if keeps else None, code=code),
         tuple(roots),
         find_reads(ops),
         tuple(low.build.sites),

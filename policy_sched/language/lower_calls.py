@@ -12,7 +12,7 @@ from policy_sched.language.abstract import (
     Wide,
     rep_of,
 )
-from policy_sched.language.ir import NO_VALUE
+from policy_sched.language.ir import NO_VALUE, Level
 from policy_sched.language.kernels import FREE, KERNELS, Kernel
 from policy_sched.language.kernels_format import formatter
 from policy_sched.language.lower_aggregates import AGGREGATES
@@ -51,6 +51,8 @@ from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Call, ListLit, Span
 from policy_sched.language.types import DOUBLE, UNKNOWN, QuantityType, Type
 
+#: Functions whose second argument is a regular expression.
+_PATTERNS: Final = frozenset({"matches_string_string", "find_string_string"})
 Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
 
@@ -77,6 +79,13 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
     handler = AGGREGATES.get(name) or SCHEDULER.get(name)
     if handler is not None and not (constant and name in KERNELS):
         return handler(low, args, result, span)
+    if name in _PATTERNS and low.plain(args[1]).op.level is Level.NODE:
+        raise Refusal(
+            "PS506",
+            "this pattern differs from node to node; a pattern is known before the node is",
+            core.args[1].span,
+            "compare with ==, startsWith or contains, or take the pattern from the pod or params",
+        )
     kernel = KERNELS.get(name)
     if kernel is None:
         raise Refusal("PS510", f"{name.split('_')[0]} is not supported yet", span)

@@ -16,7 +16,14 @@ from policy_sched.language.abstract import (
 from policy_sched.language.ir import Op
 from policy_sched.language.kernels_lists import mapping, sorted_keys, value_at
 from policy_sched.language.lower_logic import combine, opposite, with_error
-from policy_sched.language.lower_loops import count, over, quantifier, run_loop
+from policy_sched.language.lower_loops import (
+    count,
+    of_domain,
+    over,
+    quantifier,
+    refuse_node,
+    run_loop,
+)
 from policy_sched.language.lowering import Env, Lowering, element_type
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS, Interval
@@ -299,6 +306,8 @@ def _looped(
     with ExitStack() as stack:
         stack.enter_context(low.assuming((mask, True)))
         test = None if core.test is None else low.lower(core.test, inner)
+        if test is not None and core.test is not None and of_domain(loop.source):
+            refuse_node(low.val(test), core.test.span)
         if core.kind in ("all", "exists"):
             assert test is not None
             return quantifier(low, loop, test, every=core.kind == "all")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from policy_sched.language.abstract import Abstract, Comprehension, Val, range_of, rep_of
 from policy_sched.language.ir import Loop, Op
-from policy_sched.language.lowering import Lowering, element_type
+from policy_sched.language.lowering import Lowering, Refusal, element_type
 from policy_sched.language.ranges import BOOLS, Interval
 from policy_sched.language.renaming import renamed
+from policy_sched.language.typed import Span
 from policy_sched.language.types import BOOL, INT, Type
 
 #: No list is longer than this.
@@ -22,6 +25,38 @@ def over(low: Lowering, value: Val, *, indexed: bool = False) -> Comprehension:
     index = low.build.fresh("param", "i", value.op) if indexed else None
     item = Val(param, None, element, range_of(element))
     return Comprehension(value.op, param, index, (), None, item, value.err, value.type)
+
+
+def of_domain(source: Op) -> bool:
+    """Tell whether a list is that of a domain's pods."""
+    if source.kind == "where":  # no pods where there is no domain
+        source = source.args[2]
+    if source.kind != "attr" or source.data != "pods":
+        return False
+    return source.args[0].kind in ("domain_at", "param")
+
+
+def refuse_node(test: Val, span: Span) -> None:
+    """Refuse a predicate over a domain's pods that reads the node: it would be asked of each pod
+    for each node.
+    """
+    todo, seen = [test.op, *([] if test.err is None else [test.err])], set[Op]()
+    while todo:
+        op = todo.pop()
+        if op.kind in _OF_NODE:
+            raise Refusal(
+                "PS509",
+                "this predicate over a domain's pods reads the node",
+                span,
+                "count pods by what the pod that is scheduled says, or ask node.pods",
+            )
+        if op not in seen:
+            seen.add(op)
+            todo.extend(op.args)
+
+
+#: Ops that read a row of the node table.
+_OF_NODE: Final = frozenset({"row", "column", "column_of", "fits", "affinity", "preference"})
 
 
 def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from policy_sched.language.codes import MAX_RULE_COST
+
 #: Maps an offset of a text (0 to its length) to line, column (both from 1) and the line's text.
 Locate = Callable[[int], tuple[int, int, str]]
 
@@ -144,3 +146,4 @@ class PolicySource:
     post_bind: StepSource | None = None
     requeue: RequeueSource | None = None
     preemption: PreemptionSource | None = None
+    cost_limit: int = MAX_RULE_COST

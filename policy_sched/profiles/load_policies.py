@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path as FilePath
@@ -11,6 +11,7 @@ from typing import Final
 from pydantic.alias_generators import to_snake
 
 from policy_sched.errors import Diagnostic
+from policy_sched.language.budget import ANNOTATION
 from policy_sched.profiles.document import (
     Place,
     covered,
@@ -46,6 +47,7 @@ from policy_sched.profiles.rule_texts import hiding_comments, with_rule_texts
 from policy_sched.profiles.schema_files import POLICY_FILE
 from policy_sched.source import Marked, SourceFile
 
+_DIGITS: Final = 10
 _SECTIONS: Final = (
     "preEnqueue",
     "queueSort",
@@ -164,6 +166,10 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
         text = f"spec: Required value: at least one of {', '.join(_SECTIONS)}"
         yield Problem(("spec",), MISSING_KEY, text, on_key=True)
     yield from _null_params(spec.params, ("spec", "params"))
+    stated = policy.metadata.annotations.get(ANNOTATION)
+    if stated is not None and cost_limit(policy.metadata.annotations) is None:
+        text = f'metadata.annotations[{ANNOTATION}]: Invalid value: "{stated}": must be a number'
+        yield Problem(("metadata", "annotations", ANNOTATION), BAD_VALUE, f"{text} from 1 on")
     for i, gate in enumerate(spec.pre_enqueue):
         yield from _one_message(gate, ("spec", "preEnqueue", i))
     for i, rule in enumerate(spec.filter):
@@ -172,6 +178,12 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
         step = getattr(spec, to_snake(section))
         if isinstance(step, VetoRule | Permit):
             yield from _one_message(step, ("spec", section))
+
+
+def cost_limit(annotations: Mapping[str, str]) -> int | None:
+    """Return what a policy lets its rules cost; None where it says nothing, or no number."""
+    stated = annotations.get(ANNOTATION, "")
+    return int(stated) if stated.isdecimal() and len(stated) < _DIGITS and int(stated) else None
 
 
 def _one_message(

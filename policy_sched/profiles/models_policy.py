@@ -59,7 +59,9 @@ class Metadata(Document):
     labels: dict[str, str] = Field(default_factory=dict)
     """Free labels; not read."""
     annotations: dict[str, str] = Field(default_factory=dict)
-    """Free annotations; not read."""
+    """Free annotations, but for one: policysched.dev/cost-limit, how many nanoseconds a rule may
+    cost for each node, 500 unless stated.
+    """
 
 
 class Function(Document):

@@ -9,6 +9,7 @@ from typing import Any, Final
 from yaml.nodes import ScalarNode
 
 from policy_sched.errors import PolicyError
+from policy_sched.language.codes import MAX_RULE_COST
 from policy_sched.language.sources import (
     FunctionSource,
     KeySource,
@@ -24,7 +25,7 @@ from policy_sched.language.sources import (
     VariableSource,
 )
 from policy_sched.profiles.compile import LIMIT, content_hash
-from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
+from policy_sched.profiles.load_policies import LoadedPolicy, cost_limit, load_policies
 from policy_sched.profiles.models_life_cycle import (
     BindRule,
     EventRule,
@@ -107,6 +108,7 @@ def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
         filter=tuple(text.rule(rule, ("filter", i)) for i, rule in enumerate(spec.filter)),
         score=None if spec.score is None else text.score(spec.score),
         preemption=None if spec.preemption is None else text.preemption(spec.preemption),
+        cost_limit=cost_limit(loaded.model.metadata.annotations) or MAX_RULE_COST,
         reserve=text.step("reserve", spec.reserve),
         permit=None if spec.permit is None else text.permit(spec.permit),
         pre_bind=text.step("preBind", spec.pre_bind),
