@@ -1,0 +1,218 @@
+"""KubeClient: the scheduler's client whose cluster is behind an API server.
+
+Theory of operation. No call waits. What concerns one pod is sent in the order of the calls, what
+concerns others beside it (`lanes`). A binding tells its callback how it went; an answer that
+leaves that open (the connection broke, or somebody was faster) is settled by reading the pod: bound
+to the node that we chose is bound. Whatever else fails is told to ``failed``, and the state of the
+cluster stays as it is: the scheduler sees it through its watches, and tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.embedded.resources import CLAIM, POD, VOLUME
+from policy_sched.client.embedded.times import timestamp
+from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND, Unreachable
+from policy_sched.client.kube.api import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api
+from policy_sched.client.kube.decoding import Decoding
+from policy_sched.client.kube.event_series import Reference, Said
+from policy_sched.client.kube.event_writer import EventWriter
+from policy_sched.client.kube.lanes import Lanes
+from policy_sched.client.kube.paths import object_path
+from policy_sched.client.protocol import Done
+from policy_sched.errors import ClusterError
+from policy_sched.model.kinds import Kind
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
+
+Plain = dict[str, Any]
+Failed = Callable[[str, str, ClusterError], None]
+"""Told of a call that failed: its name, the object, why."""
+
+GONE: Final = (NOT_FOUND, CONFLICT)
+"""Answers to a change of a pod, by UID, that is there no more."""
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+
+
+class NotLeading(ClusterError):  # noqa: N818 - it is a state, not a mistake
+    """We do not lead: nothing may be written."""
+
+
+def ignore_failure(_call: str, _key: str, _error: ClusterError) -> None:
+    """Tell nobody."""
+
+
+def nothing() -> None:
+    """Wake nobody."""
+
+
+class KubeClient:
+    """Carries decisions out through an API server; needs a running event loop.
+
+    ``leads`` is asked before each write. ``wake`` is called after a binding was answered.
+    ``reporter`` and ``instance`` sign events.
+    """
+
+    def __init__(  # all but the first are keywords
+        self,
+        api: Api,
+        *,
+        reporter: str = "default-scheduler",
+        instance: str = "",
+        leads: Callable[[], bool] = lambda: True,
+        failed: Failed = ignore_failure,
+        wake: Callable[[], None] = nothing,
+    ) -> None:
+        self.events = EventWriter(api)
+        self.lanes = Lanes()
+        self._api = api
+        self._reporter = reporter
+        self._instance = instance or reporter
+        self._leads = leads
+        self._failed = failed
+        self._wake = wake
+        self._pods = Decoding(POD, Pod)
+
+    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+        """Bind the pod (by UID) to the node; ``done`` is told later how it went."""
+        self.lanes.add(pod.uid, partial(self._bind, pod, node, done))
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Set status.nominatedNodeName."""
+        self._status("nominate", pod, {"nominatedNodeName": node})
+
+    def set_unschedulable(
+        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
+    ) -> None:
+        """Set condition PodScheduled=False; ``nominated`` as nominatedNodeName unless None."""
+        changed = self._condition(pod, "PodScheduled", "False", reason, message)
+        if nominated is not None:
+            changed["nominatedNodeName"] = nominated or None
+        self._status("set_unschedulable", pod, changed)
+
+    def clear_nomination(self, pod: PodInfo) -> None:
+        """Empty status.nominatedNodeName."""
+        self._status("clear_nomination", pod, {"nominatedNodeName": None})
+
+    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
+        """Set condition DisruptionTarget=True; a pod that has gone is no error."""
+        reason = "PreemptionByScheduler"
+        changed = self._condition(pod, "DisruptionTarget", "True", reason, message)
+        self._status("set_disruption_target", pod, changed)
+
+    def delete_pod(self, pod: PodInfo) -> None:
+        """Delete the pod (by UID), gracefully; one that has gone is no error."""
+        path = object_path(POD, pod.namespace, pod.name)
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": pod.uid}}
+        self._send("delete_pod", pod, ("DELETE", path, options, JSON))
+
+    def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about the pod."""
+        about = Reference("Pod", pod.namespace, pod.name, pod.uid)
+        self.events.say(Said(about, kind, reason, action, self._reporter, self._instance, note))
+
+    def update_volume(self, volume: PersistentVolume) -> None:
+        """Write for which claim a volume is kept, if the volume is as it was when we decided."""
+        reference, patch = volume.spec.claim_ref, {"spec": {"claimRef": None}}
+        annotations: dict[str, str | None] = {}
+        if reference is not None:
+            claim = {"namespace": reference.namespace, "name": reference.name}
+            named: Any = {"apiVersion": "v1", "kind": CLAIM[1], **claim, "uid": reference.uid}
+            patch = {"spec": {"claimRef": named}}
+            annotations = {BOUND_BY_CONTROLLER: "yes"}
+        self._patch("update_volume", VOLUME, volume, annotations, patch)
+
+    def update_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Write for which node a claim's volume is to be made, if the claim is as it was."""
+        chosen = claim.metadata.annotations.get(SELECTED_NODE)
+        self._patch("update_claim", CLAIM, claim, {SELECTED_NODE: chosen}, {})
+
+    # Inside.
+
+    async def _bind(self, pod: PodInfo, node: str, done: Done) -> None:
+        error: ClusterError | None = None
+        try:
+            self._check_lead()
+            path = object_path(POD, pod.namespace, pod.name, "binding")
+            meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+            target = {"kind": "Node", "name": node}
+            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+            await self._api.request("POST", path, binding)
+        except ClusterError as found:
+            error = await self._settled(pod, node, found)
+        done(error)
+        self._wake()
+
+    async def _settled(self, pod: PodInfo, node: str, error: ClusterError) -> ClusterError | None:
+        """Return what went wrong with a binding; None if the pod is bound as we wanted."""
+        faster = isinstance(error, ApiError) and error.code == CONFLICT
+        unknown = isinstance(error, Unreachable) and error.sent
+        if not (faster or unknown):
+            return error
+        try:
+            path = object_path(POD, pod.namespace, pod.name)
+            found = self._pods.object(await self._api.get(path))
+        except ClusterError:
+            return error
+        same = found.metadata.uid == pod.uid and found.spec.node_name == node
+        return None if same else error
+
+    def _check_lead(self) -> None:
+        if not self._leads():
+            raise NotLeading("this scheduler does not lead (any more)")
+
+    def _condition(self, pod: PodInfo, kind: str, state: str, reason: str, message: str) -> Plain:
+        """Return the change of a condition; its time changes only if its state does."""
+        condition: Plain = {"type": kind, "status": state, "reason": reason, "message": message}
+        before = [c.status for c in pod.pod.status.conditions if c.type == kind]
+        if before != [state]:
+            condition["lastTransitionTime"] = timestamp(self._api.chance.clocks.wall())
+        return {"conditions": [condition]}
+
+    def _status(self, call: str, pod: PodInfo, changed: Plain) -> None:
+        path = object_path(POD, pod.namespace, pod.name, "status")
+        patch = {"metadata": {"uid": pod.uid}, "status": changed}
+        self._send(call, pod, ("PATCH", path, patch, STRATEGIC_PATCH))
+
+    def _send(self, call: str, pod: PodInfo, request: tuple[str, str, Plain, str]) -> None:
+        work = partial(self._attempt, call, pod.key, request)
+        if call in ("delete_pod", "set_disruption_target"):
+            work = partial(self._attempt, call, pod.key, request, GONE)
+        self.lanes.add(pod.uid, work)
+
+    def _patch(
+        self,
+        call: str,
+        kind: Kind,
+        thing: PersistentVolume | PersistentVolumeClaim,
+        annotations: dict[str, str | None],
+        patch: Plain,
+    ) -> None:
+        meta = thing.metadata
+        version = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
+        noted: Plain = {"annotations": annotations} if annotations else {}
+        body = {**patch, "metadata": {**version, **noted}}
+        request = ("PATCH", object_path(kind, meta.namespace, meta.name), body, MERGE_PATCH)
+        key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        self.lanes.add(meta.uid or key, partial(self._attempt, call, key, request))
+
+    async def _attempt(
+        self,
+        call: str,
+        key: str,
+        request: tuple[str, str, Plain, str],
+        accepted: tuple[int, ...] = (),
+    ) -> None:
+        method, path, body, content_type = request
+        try:
+            self._check_lead()
+            await self._api.request(method, path, body, content_type=content_type, repeatable=True)
+        except ClusterError as error:
+            if not (isinstance(error, ApiError) and error.code in accepted):
+                self._failed(call, key, error)

@@ -1,0 +1,145 @@
+"""What is said about objects, counted: events of events.k8s.io/v1 and their series.
+
+Theory of operation, as client-go's recorder has it. The first time something is said it is an
+event of its own. The second time, a series begins and is written; after that it is only counted,
+and written again every half hour, and for the last time when nothing was said for six minutes.
+The note is no part of what makes two events the same: a series keeps its first one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from policy_sched.client.embedded.times import micro_timestamp
+from policy_sched.client.kube.backoff import SECOND
+
+FINISH: Final = 6 * 60 * SECOND
+"""A series ends when nothing was said for so long; it is looked for as often."""
+REFRESH: Final = 30 * 60 * SECOND
+"""How often a series that goes on is written."""
+NOTE_LIMIT: Final = 1024
+"""The longest note, in bytes (events.k8s.io validation)."""
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The object that an event is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str = "v1"
+
+    def plain(self) -> Plain:
+        """Return it as the API has it."""
+        return {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "apiVersion": self.api_version,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Something that is said of an object; the note is what may differ within a series."""
+
+    regarding: Reference
+    type: str
+    reason: str
+    action: str
+    controller: str
+    instance: str
+    note: str = field(compare=False)
+
+
+@dataclass(slots=True)
+class Write:
+    """An event to write: as a new object, or its series. ``event`` is the whole of it."""
+
+    namespace: str
+    name: str
+    event: Plain
+
+    @property
+    def series(self) -> Plain | None:
+        """The series to write into an event that is there; None for a new event."""
+        found: Plain | None = self.event.get("series")
+        return found
+
+
+@dataclass(slots=True)
+class _Series:
+    event: Plain
+    first: int
+    count: int = 1
+    last: int = 0
+
+    def write(self) -> Write:
+        meta = self.event["metadata"]
+        event = dict(self.event)
+        if self.count > 1:
+            said = micro_timestamp(self.last)
+            event["series"] = {"count": self.count, "lastObservedTime": said}
+        return Write(meta["namespace"], meta["name"], event)
+
+
+class EventSeries:
+    """All that was said lately."""
+
+    def __init__(self) -> None:
+        self._series: dict[Said, _Series] = {}
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def say(self, said: Said, now: int) -> Write | None:
+        """Take what is said; return what is to be written now, if anything. ``now``: wall time."""
+        known = self._series.get(said)
+        if known is None:
+            known = self._series[said] = _Series(_event(said, now), now, last=now)
+            return known.write()
+        known.count += 1
+        known.last = now
+        return known.write() if known.count == 2 else None
+
+    def refresh(self) -> list[Write]:
+        """Return the series that go on."""
+        return [series.write() for series in self._series.values() if series.count > 1]
+
+    def finish(self, now: int) -> list[Write]:
+        """Forget what has not been said for a while; return the series among it."""
+        over = [said for said, series in self._series.items() if series.last < now - FINISH]
+        ended = [self._series.pop(said) for said in over]
+        return [series.write() for series in ended if series.count > 1]
+
+
+def cut(note: str) -> str:
+    """Return a note that is short enough."""
+    data = note.encode()
+    if len(data) <= NOTE_LIMIT:
+        return note
+    return data[: NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
+
+
+def _event(said: Said, now: int) -> Plain:
+    about = said.regarding
+    namespace = about.namespace or "default"
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{about.name}.{now:x}", "namespace": namespace},
+        "eventTime": micro_timestamp(now),
+        "reportingController": said.controller,
+        "reportingInstance": said.instance,
+        "action": said.action,
+        "reason": said.reason,
+        "regarding": about.plain(),
+        "note": cut(said.note),
+        "type": said.type,
+    }

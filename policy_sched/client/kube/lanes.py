@@ -1,0 +1,63 @@
+"""Lanes: what concerns one object is done in order, what concerns others is done beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+Work = Callable[[], Awaitable[None]]
+
+
+class Lanes:
+    """Work by key. Work that raises ends the lane of its key; `check` raises it to the owner."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[Work]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broken: list[BaseException] = []
+
+    @property
+    def busy(self) -> int:
+        """Lanes on which something is going on."""
+        return len(self._waiting)
+
+    def add(self, key: str, work: Work) -> None:
+        """Do something after what is under way for the same key."""
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.append(work)
+            return
+        self._waiting[key] = deque((work,))
+        task = asyncio.get_running_loop().create_task(self._drive(key))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def check(self) -> None:
+        """Raise what work has raised."""
+        if self._broken:
+            raise self._broken.pop(0)
+
+    async def drained(self) -> None:
+        """Wait until nothing is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def cancel(self) -> None:
+        """Give up everything that is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await self.drained()
+
+    async def _drive(self, key: str) -> None:
+        waiting = self._waiting[key]
+        try:
+            while waiting:
+                await waiting.popleft()()
+        finally:
+            del self._waiting[key]
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._broken.append(error)

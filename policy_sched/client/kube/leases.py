@@ -1,0 +1,165 @@
+"""Leases of coordination.k8s.io/v1 over HTTP, and the task that keeps an election going."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.embedded.times import micro_timestamp, parsed
+from policy_sched.client.kube.answers import NOT_FOUND
+from policy_sched.client.kube.api import Api
+from policy_sched.client.kube.backoff import SECOND
+from policy_sched.client.kube.election import (
+    Answer,
+    Create,
+    Election,
+    Failed,
+    Found,
+    Get,
+    LeaseRecord,
+    NotThere,
+    Request,
+)
+from policy_sched.client.kube.paths import collection_path, object_path
+from policy_sched.errors import ClusterError
+
+LEASE: Final = ("coordination.k8s.io/v1", "Lease")
+
+Plain = dict[str, Any]
+
+
+def spec_of(record: LeaseRecord) -> Plain:
+    """Return a record as a lease's spec has it."""
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration,
+        "acquireTime": micro_timestamp(record.acquired),
+        "renewTime": micro_timestamp(record.renewed),
+        "leaseTransitions": record.transitions,
+    }
+
+
+def record_of(lease: Plain) -> LeaseRecord:
+    """Return the record of a lease. Raises ValueError if its spec is of another form."""
+    spec = lease.get("spec") or {}
+    if not isinstance(spec, dict):
+        raise TypeError("the lease has no spec")
+    return LeaseRecord(
+        holder=str(spec.get("holderIdentity") or ""),
+        duration=int(spec.get("leaseDurationSeconds") or 0),
+        acquired=parsed(str(spec["acquireTime"])) if spec.get("acquireTime") else 0,
+        renewed=parsed(str(spec["renewTime"])) if spec.get("renewTime") else 0,
+        transitions=int(spec.get("leaseTransitions") or 0),
+    )
+
+
+class Lease:
+    """One lease; it is written as it was read or written last, or not at all."""
+
+    def __init__(self, api: Api, namespace: str, name: str) -> None:
+        self.namespace = namespace
+        self.name = name
+        self._api = api
+        self._last: Plain = {}
+
+    async def answer(self, request: Request, timeout: float | None = None) -> Answer:
+        """Do what an attempt asks for. ``timeout``: seconds for each request."""
+        try:
+            if isinstance(request, Get):
+                path = object_path(LEASE, self.namespace, self.name)
+                body = await self._api.request("GET", path, timeout=timeout)
+            else:
+                body = await self._write(request, timeout)
+            self._last = msgspec.json.decode(body, type=dict)
+            return Found(record_of(self._last))
+        except ApiError as error:
+            missing = error.code == NOT_FOUND and isinstance(request, Get)
+            return NotThere() if missing else Failed()
+        except (ClusterError, msgspec.DecodeError, ValueError, TypeError):
+            return Failed()
+
+    async def _write(self, request: Request, timeout: float | None) -> bytes:
+        assert not isinstance(request, Get)
+        spec = spec_of(request.record)
+        if isinstance(request, Create):
+            path = collection_path(LEASE, self.namespace)
+            meta = {"name": self.name, "namespace": self.namespace}
+            lease = {"apiVersion": LEASE[0], "kind": LEASE[1], "metadata": meta, "spec": spec}
+            return await self._api.request("POST", path, lease, timeout=timeout)
+        path = object_path(LEASE, self.namespace, self.name)
+        lease = {**self._last, "spec": {**(self._last.get("spec") or {}), **spec}}
+        return await self._api.request("PUT", path, lease, timeout=timeout)
+
+
+class Elector:
+    """Keeps an election going. ``run`` it as a task.
+
+    The `Api` should try each request once (``Settings(patience=Patience(tries=1))``) and have a
+    limit of its own, so that renewals do not wait behind bindings. ``changed`` is told when we
+    begin and cease to lead, ``new_holder`` whose the lease is.
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        election: Election,
+        api: Api,
+        changed: Callable[[bool], None],
+        new_holder: Callable[[str], None] = lambda _holder: None,
+    ) -> None:
+        self.election = election
+        self._lease = lease
+        self._chance = api.chance
+        self._changed = changed
+        self._new_holder = new_holder
+        self._led = False
+        self._holder = ""
+
+    async def run(self) -> None:
+        """Try to lead, and to go on leading, until cancelled."""
+        while True:
+            wait = self.election.due - self._chance.clocks.monotonic()
+            if wait > 0:
+                await self._chance.sleep(wait / SECOND)
+            await self.try_once()
+
+    async def try_once(self) -> bool:
+        """Make one attempt; one that takes longer than we may lead is given up."""
+        election, monotonic = self.election, self._chance.clocks.monotonic
+        began, until = monotonic(), election.gives_up
+        deadline = election.settings.renew_deadline
+        limit = deadline if until is None else max(0.0, (until - began) / SECOND)
+        held = False
+        try:
+            async with asyncio.timeout(limit):
+                held = await self._drive(election.attempt(), deadline / 2)
+        except TimeoutError:
+            election.conclude(False, began)
+        self._tell()
+        return held
+
+    async def release(self) -> None:
+        """Give the lease back, if we hold it."""
+        await self._drive(self.election.release(), self.election.settings.renew_deadline / 2)
+        self._tell()
+
+    async def _drive(self, attempt: Generator[Request, Answer, bool], timeout: float) -> bool:
+        try:
+            request = next(attempt)
+            while True:
+                request = attempt.send(await self._lease.answer(request, timeout))
+        except StopIteration as end:
+            return bool(end.value)
+
+    def _tell(self) -> None:
+        election = self.election
+        if election.leading != self._led:
+            self._led = election.leading
+            self._changed(self._led)
+        if election.holder != self._holder:
+            self._holder = election.holder
+            self._new_holder(self._holder)

@@ -1,0 +1,321 @@
+"""What a scheduler writes, as it arrives at the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from policy_sched.client.kube.api import Api, Settings
+from policy_sched.client.kube.client import KubeClient, NotLeading
+from policy_sched.client.kube.retries import Patience
+from policy_sched.errors import ClusterError
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.records import Condition
+from policy_sched.model.storage import (
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+)
+from policy_sched.testing import make_pod
+from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, pod, stage, status
+
+POD = PodInfo.of(make_pod("web", uid="u1"))
+PATH = "/api/v1/namespaces/default/pods/web"
+
+
+class Told:
+    """Collects what a client reports."""
+
+    def __init__(self) -> None:
+        self.bound: list[ClusterError | None] = []
+        self.failures: list[tuple[str, str]] = []
+        self.woken = 0
+
+    def failed(self, call: str, key: str, _error: ClusterError) -> None:
+        self.failures.append((call, key))
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+def written(
+    script: Script, act: Callable[[KubeClient, Told], None], **options: Any
+) -> tuple[Stage, Told]:
+    """Let a client act, and wait until all is sent."""
+    result: list[Any] = []
+
+    async def play() -> None:
+        settings = Settings(patience=Patience(tries=2))
+        async with stage(script) as here, here.api(settings) as api:
+            told = Told()
+            client = KubeClient(api, failed=told.failed, wake=told.wake, **options)
+            act(client, told)
+            await client.lanes.drained()
+            client.lanes.check()
+            result.extend((here, told))
+
+    acted(play())
+    return result[0], result[1]
+
+
+async def yes(asked: Asked, wire: Wire) -> None:
+    """Accept everything."""
+    await wire.answer(201, {"kind": "Status", "status": "Success"})
+
+
+def refusing(code: int, found: dict[str, Any] | None = None) -> Script:
+    """Refuse every write; a read finds this pod."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if asked.method == "GET" and found is not None:
+            await wire.answer(200, found)
+        else:
+            await wire.answer(code, status(code, "Conflict"))
+
+    return script
+
+
+def bind(client: KubeClient, told: Told) -> None:
+    """Bind the pod."""
+    client.bind(POD, "node-a", told.bound.append)
+
+
+def test_a_binding_names_the_pod_by_uid() -> None:
+    """POST to the binding subresource; the callback is told, then the owner is woken."""
+    here, told = written(yes, bind)
+    asked = here.asked[0]
+    assert (asked.method, asked.path) == ("POST", f"{PATH}/binding")
+    assert asked.json["metadata"] == {"name": "web", "namespace": "default", "uid": "u1"}
+    assert asked.json["target"] == {"kind": "Node", "name": "node-a"}
+    assert told.bound == [None]
+    assert told.woken == 1
+
+
+def test_a_conflict_is_settled_by_reading_the_pod() -> None:
+    """Bound to the node that we chose is bound; elsewhere, or another pod, is the conflict."""
+    _, told = written(refusing(409, pod("web", 7, uid="u1", nodeName="node-a")), bind)
+    assert told.bound == [None]
+    for other in (
+        pod("web", 7, uid="u1", nodeName="node-b"),
+        pod("web", 7, uid="u2", nodeName="node-a"),
+        {"not": "a pod"},
+    ):
+        _, told = written(refusing(409, other), bind)
+        assert [str(error) for error in told.bound] == ["no"]
+
+
+def test_a_binding_whose_answer_was_lost_is_settled_by_reading_the_pod() -> None:
+    """The connection broke after the binding was sent: it is not sent twice."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if asked.method == "POST":
+            wire.cut()
+        else:
+            await wire.answer(200, pod("web", 7, uid="u1", nodeName="node-a"))
+
+    here, told = written(script, bind)
+    assert told.bound == [None]
+    assert [asked.method for asked in here.asked] == ["POST", "GET"]
+
+
+def test_who_does_not_lead_writes_nothing() -> None:
+    """Without the lease a binding fails before it is sent, and so does everything else."""
+
+    def act(client: KubeClient, told: Told) -> None:
+        bind(client, told)
+        client.delete_pod(POD)
+
+    here, told = written(yes, act, leads=lambda: False)
+    assert here.asked == []
+    assert isinstance(told.bound[0], NotLeading)
+    assert told.failures == [("delete_pod", "default/web")]
+
+
+def test_conditions_and_nominations_are_strategic_patches() -> None:
+    """One condition by its type, the nomination beside it, the UID as a precondition."""
+
+    def act(client: KubeClient, told: Told) -> None:
+        client.set_unschedulable(POD, "Unschedulable", "0/2 nodes are available", "node-b")
+        client.nominate(POD, "node-c")
+        client.clear_nomination(POD)
+        client.set_disruption_target(POD, "default-scheduler: preempting")
+
+    here, told = written(yes, act)
+    assert {a.path for a in here.asked} == {f"{PATH}/status"}
+    assert {a.headers["content-type"] for a in here.asked} == {
+        "application/strategic-merge-patch+json"
+    }
+    first, second, third, fourth = (asked.json for asked in here.asked)
+    assert first["metadata"] == {"uid": "u1"}
+    assert first["status"] == {
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "0/2 nodes are available",
+                "lastTransitionTime": "2027-01-15T08:00:00Z",
+            }
+        ],
+        "nominatedNodeName": "node-b",
+    }
+    assert second["status"] == {"nominatedNodeName": "node-c"}
+    assert third["status"] == {"nominatedNodeName": None}
+    assert fourth["status"]["conditions"][0]["reason"] == "PreemptionByScheduler"
+    assert told.failures == []
+
+
+def test_the_time_of_a_condition_changes_only_with_its_status() -> None:
+    """A condition that is False already keeps its lastTransitionTime."""
+    before = make_pod("web", uid="u1")
+    before.status.conditions = (_false("PodScheduled"),)
+    info = PodInfo.of(before)
+    here, _ = written(yes, lambda client, _: client.set_unschedulable(info, "Unschedulable", "x"))
+    assert "lastTransitionTime" not in here.asked[0].json["status"]["conditions"][0]
+
+
+def _false(kind: str) -> Any:
+    return Condition(type=kind, status="False")
+
+
+def test_victims_are_deleted_by_uid_and_may_have_gone() -> None:
+    """The UID is a precondition; 404 and 409 mean that the pod is gone, which was wanted."""
+
+    def act(client: KubeClient, told: Told) -> None:
+        client.set_disruption_target(POD, "x")
+        client.delete_pod(POD)
+
+    for script in (yes, refusing(404), refusing(409)):
+        here, told = written(script, act)
+        assert [asked.method for asked in here.asked] == ["PATCH", "DELETE"]
+        assert here.asked[1].json["preconditions"] == {"uid": "u1"}
+        assert told.failures == []
+    _, told = written(refusing(403), act)
+    assert told.failures == [
+        ("set_disruption_target", "default/web"),
+        ("delete_pod", "default/web"),
+    ]
+
+
+def test_calls_for_one_pod_arrive_in_order_and_others_do_not_wait() -> None:
+    """A slow answer holds up only what concerns the same pod."""
+    others = [PodInfo.of(make_pod(f"p{i}", uid=f"p{i}")) for i in range(3)]
+    order: list[str] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if "/web/" in asked.path and "p2 binding" not in order:
+            order.append("web begun")
+            while "p2 binding" not in order:
+                await _moment()
+        order.append(asked.path.rpartition("/pods/")[2].replace("/", " "))
+        await wire.answer(200, {})
+
+    def act(client: KubeClient, told: Told) -> None:
+        client.nominate(POD, "n")
+        bind(client, told)
+        for other in others:
+            client.bind(other, "n", told.bound.append)
+
+    written(script, act)
+    assert order[-2:] == ["web status", "web binding"]
+
+
+async def _moment() -> None:
+    await asyncio.sleep(0.001)
+
+
+def test_volumes_and_claims_are_patched_at_the_version_that_was_seen() -> None:
+    """claimRef with UID, the selected node as an annotation; the version guards both."""
+    volume = PersistentVolume(
+        metadata=ObjectMeta(name="pv", uid="v", resource_version="8"),
+        spec=PersistentVolumeSpec(claim_ref=ClaimReference(namespace="d", name="c", uid="cu")),
+    )
+    chosen = {"volume.kubernetes.io/selected-node": "node-a"}
+    claim = PersistentVolumeClaim(
+        metadata=ObjectMeta(
+            name="c", namespace="d", uid="cu", resource_version="9", annotations=chosen
+        ),
+        spec=PersistentVolumeClaimSpec(),
+    )
+
+    def act(client: KubeClient, told: Told) -> None:
+        client.update_volume(volume)
+        client.update_claim(claim)
+
+    here, _ = written(yes, act)
+    by_path = {asked.path: asked.json for asked in here.asked}
+    first = by_path["/api/v1/persistentvolumes/pv"]
+    assert first["spec"]["claimRef"]["uid"] == "cu"
+    assert first["metadata"]["resourceVersion"] == "8"
+    second = by_path["/api/v1/namespaces/d/persistentvolumeclaims/c"]
+    assert second["metadata"] == {"resourceVersion": "9", "annotations": chosen}
+
+
+def test_events_are_counted_in_series() -> None:
+    """Said once: an event. Twice: a series is patched. After that only counted."""
+    result: list[Stage] = []
+
+    async def play() -> None:
+        async with stage(yes) as here, here.api() as api:
+            result.append(here)
+            await _say(api, ["x", "y", "z"])
+
+    acted(play())
+    made, series = result[0].asked
+    assert made.path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    event = made.json
+    assert event["metadata"]["name"].startswith("web.")
+    assert event["reportingController"] == "policy-sched"
+    assert event["reportingInstance"] == "policy-sched-host"
+    assert event["eventTime"] == "2027-01-15T08:00:00.000000Z"
+    assert event["regarding"]["uid"] == "u1"
+    assert series.method == "PATCH"
+    assert series.json["series"]["count"] == 2
+
+
+async def _say(api: Api, notes: list[str]) -> None:
+    client = KubeClient(api, reporter="policy-sched", instance="policy-sched-host")
+    task = asyncio.create_task(client.events.write())
+    for note in notes:
+        client.record_event(POD, "Warning", "FailedScheduling", "Scheduling", note)
+    await client.events.drained()
+    task.cancel()
+
+
+def test_events_that_cannot_be_written_are_lost_and_counted() -> None:
+    """A refusal is final; a failing server is asked twelve times; a lost series is made anew."""
+
+    async def play() -> None:
+        async with stage(refusing(403)) as here, here.api() as api:
+            await _said(api, 1)
+            assert len(here.asked) == 1
+        async with stage(refusing(500)) as here, here.api() as api:
+            await _said(api, 1)
+            assert len(here.asked) == 12
+
+        async def forgetful(asked: Asked, wire: Wire) -> None:
+            code = 404 if asked.method == "PATCH" else 201
+            await wire.answer(code, status(code, "NotFound"))
+
+        async with stage(forgetful) as here, here.api() as api:
+            await _say(api, ["x", "x"])
+            assert [asked.method for asked in here.asked] == ["POST", "PATCH", "POST"]
+            assert here.asked[2].json["series"]["count"] == 2
+
+    acted(play())
+
+
+def _said(api: Api, lost: int) -> Coroutine[Any, Any, None]:
+    async def say() -> None:
+        client = KubeClient(api)
+        task = asyncio.create_task(client.events.write())
+        client.record_event(POD, "Normal", "Scheduled", "Binding", "x")
+        await client.events.drained()
+        assert client.events.lost == lost
+        task.cancel()
+
+    return say()

@@ -1,0 +1,151 @@
+"""Leases over HTTP, and electors against a server that keeps one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from policy_sched.client.kube.api import Settings
+from policy_sched.client.kube.election import Create, Election, ElectionSettings, Failed
+from policy_sched.client.kube.leases import Elector, Lease, record_of, spec_of
+from policy_sched.client.kube.retries import Patience
+from tests.client.kube.stage import Asked, Stage, Wire, acted, stage, status
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
+@dataclass
+class Kept:
+    """An API server's one lease."""
+
+    lease: dict[str, Any] = field(default_factory=dict)
+    version: int = 0
+    stuck: bool = False
+
+    async def __call__(self, asked: Asked, wire: Wire) -> None:
+        """Answer as an API server does."""
+        if self.stuck:
+            await asyncio.Event().wait()
+        if asked.method == "GET":
+            if not self.lease:
+                return await wire.answer(404, status(404, "NotFound"))
+            return await wire.answer(200, self.lease)
+        body = asked.json
+        if asked.method == "POST":
+            assert asked.path == PATH
+            if self.lease:
+                return await wire.answer(409, status(409, "AlreadyExists"))
+        elif body["metadata"]["resourceVersion"] != str(self.version):
+            return await wire.answer(409, status(409, "Conflict"))
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = body
+        return await wire.answer(200, body)
+
+
+def elector(here: Stage, api: Any, name: str, told: list[str]) -> Elector:
+    """Return a candidate that writes down what it is told."""
+    clocks = here.chance.clocks
+    election = Election(name, clocks, Random(1), ElectionSettings())
+    return Elector(
+        Lease(api, "kube-system", "policy-sched"),
+        election,
+        api,
+        lambda leads: told.append(f"{name} {'leads' if leads else 'led'}"),
+        lambda holder: told.append(f"{name}: {holder or 'nobody'}"),
+    )
+
+
+ONCE = Settings(patience=Patience(tries=1))
+
+
+def test_two_electors_share_one_lease() -> None:
+    """One leads, the other follows, and takes over when the first gives the lease back."""
+    told: list[str] = []
+
+    async def play() -> None:
+        kept = Kept()
+        async with stage(kept) as here, here.api(ONCE) as api:
+            a, b = (elector(here, api, name, told) for name in "ab")
+            assert await a.try_once()
+            assert not await b.try_once()
+            here.monotonic.advance(2)
+            here.wall.advance(2)
+            assert await a.try_once()
+            assert here.asked[-1].method == "PUT", "a leader renews in one request"
+            assert kept.lease["spec"]["holderIdentity"] == "a"
+            assert kept.lease["spec"]["renewTime"] == "2027-01-15T08:00:02.000000Z"
+            assert kept.lease["spec"]["acquireTime"] == "2027-01-15T08:00:00.000000Z"
+            kept.lease["metadata"]["labels"] = {"kept": "yes"}
+            await a.release()
+            assert await b.try_once()
+            assert kept.lease["spec"]["leaseTransitions"] == 1
+            assert kept.lease["metadata"]["name"] == "policy-sched"
+
+    acted(play())
+    assert told == ["a leads", "a: a", "b: a", "a led", "a: nobody", "b leads", "b: b"]
+
+
+def test_a_server_that_does_not_answer_cannot_hold_an_elector() -> None:
+    """A leader whose renewal hangs gives up when its deadline comes."""
+    told: list[str] = []
+
+    async def play() -> None:
+        kept = Kept()
+        async with stage(kept) as here, here.api(ONCE) as api:
+            one = elector(here, api, "a", told)
+            assert await one.try_once()
+            kept.stuck = True
+            here.monotonic.advance(11.95)
+            assert not await one.try_once()
+            here.monotonic.advance(0.1)
+            assert not await one.try_once()
+            assert not one.election.leading
+
+    acted(play())
+    assert told == ["a leads", "a: a", "a led"]
+
+
+def test_a_running_elector_waits_between_its_attempts() -> None:
+    """The task sleeps until the next attempt is due."""
+
+    async def play() -> None:
+        async with stage(Kept()) as here, here.api(ONCE) as api:
+            task = asyncio.create_task(elector(here, api, "a", []).run())
+            while len(here.slept) < 4:
+                await asyncio.sleep(0.001)
+            task.cancel()
+            assert here.slept[:4] == [2, 2, 2, 2]
+
+    acted(play())
+
+
+def test_an_answer_that_is_no_lease_is_a_failure() -> None:
+    """A spec of another form, or no JSON at all, is not believed."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        await wire.answer(200, b"<html>" if asked.method == "GET" else {"spec": [1]})
+
+    async def play() -> None:
+        async with stage(script) as here, here.api(ONCE) as api:
+            lease = Lease(api, "kube-system", "x")
+            record = record_of({"spec": {"holderIdentity": "a"}})
+            assert isinstance(await lease.answer(Create(record)), Failed)
+
+    acted(play())
+
+
+def test_recorded_leases_are_read_and_written_as_they_are() -> None:
+    """The spec of a lease goes through our record and comes out the same."""
+    spec = {
+        "holderIdentity": "host_1",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000001Z",
+        "leaseTransitions": 3,
+    }
+    assert spec_of(record_of({"spec": json.loads(json.dumps(spec))})) == spec
+    assert record_of({"spec": {"holderIdentity": None}}).holder == ""

@@ -1,0 +1,86 @@
+"""Mirrors: what is told is always a story that makes sense."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.client.kube.mirror import Change, ChangeType, Mirror
+from policy_sched.model.meta import ApiObject, ObjectMeta
+
+
+def thing(name: str, uid: str, version: int) -> ApiObject:
+    """Return an object."""
+    meta = ObjectMeta(name=name, namespace="d", uid=uid, resource_version=str(version))
+    return ApiObject(metadata=meta)
+
+
+THINGS = st.builds(thing, st.sampled_from("abc"), st.sampled_from("uvw"), st.integers(1, 9))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("present"), THINGS),
+        st.tuples(st.just("absent"), THINGS),
+        st.tuples(st.just("replace"), st.lists(THINGS, max_size=4)),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_changes_lead_from_what_was_believed_to_what_is(
+    steps: list[tuple[str, ApiObject | list[ApiObject]]],
+) -> None:
+    """Whoever only hears the changes believes what the mirror believes, and hears no nonsense."""
+    mirror: Mirror[ApiObject] = Mirror()
+    heard: dict[tuple[str, str], ApiObject] = {}
+    for what, given_ in steps:
+        if isinstance(given_, list):
+            changes = mirror.replace(given_)
+        elif what == "present":
+            changes = mirror.present(given_)
+        else:
+            changes = mirror.absent(given_)
+        for change in changes:
+            hear(heard, change)
+        assert {k: v.metadata.uid for k, v in heard.items()} == {
+            (m.metadata.namespace, m.metadata.name): m.metadata.uid for m in mirror
+        }
+
+
+def hear(heard: dict[tuple[str, str], ApiObject], change: Change[ApiObject]) -> None:
+    """Take a change as an informer's user does."""
+    meta = change.object.metadata
+    key = meta.namespace, meta.name
+    before = heard.get(key)
+    if change.type is ChangeType.ADDED:
+        assert before is None
+        assert change.old is None
+        heard[key] = change.object
+    elif change.type is ChangeType.MODIFIED:
+        assert before is change.old
+        assert change.old is not None
+        assert change.old.metadata.uid == meta.uid
+        assert change.old.metadata.resource_version != meta.resource_version
+        heard[key] = change.object
+    else:
+        assert before is not None
+        assert change.new is None
+        assert before.metadata.uid == meta.uid
+        del heard[key]
+
+
+def test_a_list_that_says_nothing_new_changes_nothing() -> None:
+    """Objects of the same version are the ones that are held already."""
+    mirror: Mirror[ApiObject] = Mirror()
+    first = thing("a", "u", 1)
+    mirror.replace([first])
+    assert mirror.replace([thing("a", "u", 1)]) == []
+    assert mirror.get("d", "a") is first
+
+
+def test_what_could_not_be_read_is_not_taken_for_gone() -> None:
+    """An object that a list holds in a form that cannot be read stays as it was believed."""
+    mirror: Mirror[ApiObject] = Mirror()
+    mirror.replace([thing("a", "u", 1), thing("b", "v", 1)])
+    changes = mirror.replace([], unread=[("d", "a")])
+    assert [(c.type, c.object.metadata.name) for c in changes] == [(ChangeType.DELETED, "b")]
