@@ -11,8 +11,10 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from policy_sched.apiserver.access import Access
 from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.render import OK, require_files
+from policy_sched.cli.serving import Serving
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.instance import Instance, Sources
@@ -22,13 +24,18 @@ Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 _encode = msgspec.json.Encoder().encode
 
 
-def run(
+def run(  # noqa: PLR0913  # the options of the verb
     *,
     config: str | None = None,
     policies: Paths = (),
     cluster: Paths = (),
     data: str | None = None,
     seed: int = 0,
+    serve: str | None = None,
+    tls_cert_file: str | None = None,
+    tls_private_key_file: str | None = None,
+    token_auth_file: str | None = None,
+    write_kubeconfig: str | None = None,
 ) -> int:
     """Keep scheduling: an embedded cluster, whose objects and policies follow their files.
 
@@ -52,29 +59,47 @@ def run(
         memory.
     seed
         Decides between nodes with equal scores.
+    serve
+        Serve the cluster's API at [HOST:]PORT, for kubectl and other clients; on 127.0.0.1 unless
+        a host is named, and beyond loopback only with the next three.
+    tls_cert_file
+        The certificate (PEM) of the API server.
+    tls_private_key_file
+        Its private key (PEM).
+    token_auth_file
+        Lines of token,user,uid: only who sends such a bearer token is answered.
+    write_kubeconfig
+        Where to write a kubeconfig for the API server.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the files are read there is no need
     require_files([*([config] if config else []), *policies, *cluster])
     sources = Sources(PolicyFiles(config, policies), cluster, data, seed)
+    access = Access(tls_cert_file, tls_private_key_file, token_auth_file)
+    serving = Serving(serve, access, write_kubeconfig)
     if sys.stdout.isatty():
-        _run_in_terminal(sources)
+        _run_in_terminal(sources, serving)
     else:
         instance = Instance(sources, time.time_ns, _write)
-        _run(instance, Running(instance, lambda: None, LONGEST_SLEEP))
+        _run(instance, Running(instance, lambda: None, LONGEST_SLEEP), serving)
     return OK
 
 
-def _run(instance: Instance, running: Running) -> None:
+async def _serve(instance: Instance, running: Running, serving: Serving) -> None:
+    async with serving.of(instance):
+        await running.run()
+
+
+def _run(instance: Instance, running: Running, serving: Serving) -> None:
     try:
-        asyncio.run(running.run())
+        asyncio.run(_serve(instance, running, serving))
     finally:
         instance.close()
 
 
-def _run_in_terminal(sources: Sources) -> None:
+def _run_in_terminal(sources: Sources, serving: Serving) -> None:
     with LiveView(sys.stdout) as view:
         instance = Instance(sources, time.time_ns, view.take)
-        _run(instance, Running(instance, lambda: view.show(instance), view.every))
+        _run(instance, Running(instance, lambda: view.show(instance), view.every), serving)
         view.show(instance, now=True)
 
 

@@ -54,6 +54,7 @@ class Running:
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
         self._instance.log.say(INFO, "Running")
+        self._instance.cluster.store.on_commit.append(self._awake.set)
         ending = asyncio.create_task(self._wake_at_the_end())
         self._warn_of_frozen_files()
         self._begin(self._watch())
@@ -72,9 +73,9 @@ class Running:
     async def _step(self) -> None:
         """Do what can be done, and sleep until there is more to do."""
         self._raise_what_failed()
-        self._awake.clear()
         instance = self._instance
         instance.step()
+        self._awake.clear()  # what the step itself has changed, `next_wakeup` knows
         self._show()
         wakeup = instance.next_wakeup()
         pause = self._show_every
