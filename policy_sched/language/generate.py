@@ -33,7 +33,11 @@ RowFunction = Callable[..., tuple[Any, ...]]
 #: Representation and limit of each kept column of a group.
 Columns = tuple[tuple[str, float | None], ...]
 
+COSTLY: Final = "vector"
+"""The function whose cost is that of a program without kept columns."""
 _OVER_ROWS: Final = "pod, ctx, rows, n"
+
+_NO_CODE: Final = compile("", "<policy>", "exec")
 
 _NAMES: Final[dict[str, object]] = {
     **runtime_scalar.NAMES,
@@ -114,7 +118,8 @@ class Program:
 class _Writer:
     """Writes the functions of a program, one after the other, into its factory."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, code: bool) -> None:
+        self._code = code
         self.slots = Slots()
         self.shapes = Shapes()
         self.lines: list[str] = []
@@ -125,14 +130,18 @@ class _Writer:
         self, name: str, arguments: str, roots: Sequence[Op], *, rows: bool, first: str = ""
     ) -> None:
         """Write the function that returns ``roots``, with a line before all others."""
+        if not self._code and name != COSTLY:
+            return
         placement = Placement(roots, rows, (), self.shapes)
+        self.costs[name] = cost_of(placement)
         emitter = Emitter(placement, self.slots, {})
         self._write(name, arguments, emitter, roots, first)
         self.names.append(name)
-        self.costs[name] = cost_of(placement)
 
     def beside(self, name: str, arguments: str, roots: Sequence[Op]) -> None:
         """Write a function of all rows that only other functions call."""
+        if not self._code:
+            return
         emitter = Emitter(Placement(roots, True, (), self.shapes), self.slots, {})
         self._write(name, arguments, emitter, roots, "")
 
@@ -140,8 +149,10 @@ class _Writer:
         """Write the function that takes ``kept`` as arguments, and hands over if a guard fails."""
         names = {op: f"d{op.serial}" for op in kept}
         placement = Placement([*roots, *guards], True, names, self.shapes)
-        emitter = Emitter(placement, self.slots, names)
         self.costs["whole"] = cost_of(placement)
+        if not self._code:
+            return
+        emitter = Emitter(placement, self.slots, names)
         for op in guards:
             test = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
             emitter.guard(op, test, "return vector(pod, ctx, rows, n)")
@@ -152,6 +163,8 @@ class _Writer:
     def _write(
         self, name: str, arguments: str, emitter: Emitter, roots: Sequence[Op], first: str
     ) -> None:
+        if not self._code:
+            return
         values = [emitter.root(op) for op in roots]
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
         if first:
@@ -164,15 +177,18 @@ class _Writer:
         lines = [*self.lines, f"return {', '.join(self.names)}"]
         text = "\n".join([f"def factory({given}):", *(INDENT + line for line in lines)]) + "\n"
         by_row = any(op.level is Level.NODE for op in roots)
-        code = compile(text, "<policy>", "exec")
-        full = self.costs["vector"]
+        code = compile(text, "<policy>", "exec") if self._code else _NO_CODE
+        full = self.costs[COSTLY]
         kept = self.costs.get("whole", full)
         return Program(text, code, self.slots, by_row, static, moving, full, kept)
 
 
-def generate(roots: Sequence[Op], build: Builder | None = None) -> Program:
-    """Return the program that computes ``roots``; with a builder, one that keeps columns."""
-    writer = _Writer()
+def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = True) -> Program:
+    """Return the program that computes ``roots``; with a builder, one that keeps columns.
+
+    Without ``code`` it says what it costs, and nothing else: it cannot be bound.
+    """
+    writer = _Writer(code=code)
     writer.function("scalar", "pod, ctx, row", roots, rows=False)
     first = ""
     if build is not None:
@@ -181,7 +197,7 @@ def generate(roots: Sequence[Op], build: Builder | None = None) -> Program:
             writer.beside("plain", _OVER_ROWS, roots)
             first = f"if rt.supposing: return plain({_OVER_ROWS})"
             roots = tallied.roots
-    writer.function("vector", _OVER_ROWS, roots, rows=True, first=first)
+    writer.function(COSTLY, _OVER_ROWS, roots, rows=True, first=first)
     if build is None:
         return writer.program(roots, (), ())
     standings = Standings()

@@ -9,15 +9,16 @@ from typing import Any
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.checker import check_policy
+from policy_sched.language.program import problems_of
 from policy_sched.plugins.registry import plugin_points
 from policy_sched.profiles import models, models_policy
 from policy_sched.profiles.build import compile_profiles
-from policy_sched.profiles.compile import compiled
 from policy_sched.profiles.document import (
     Place,
     files_below,
     kind_of,
     kind_problem,
+    parse,
     read_documents,
 )
 from policy_sched.profiles.lint import lint_policy, without_suppressed
@@ -100,18 +101,37 @@ def check_all(paths: Sequence[str], snapshot: Snapshot | None = None) -> Checkup
             found.diagnostics += unreadable
             for marked in documents:
                 found.read(marked, named=file == root)
+    return _finished(found, snapshot)
+
+
+def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnostic]:
+    """Return every problem of a file that an editor has open, as its text is there.
+
+    Documents of other kinds are passed over. A configuration may name the policies in the files
+    and directories ``beside`` it; what is wrong with those is not told.
+    """
+    found = _Found()
+    documents, found.diagnostics = parse(SourceFile(path, text))
+    for marked in documents:
+        found.read(marked, named=False)
+    others: tuple[LoadedPolicy, ...] = ()
+    if found.configs:
+        names = {policy.name for policy in found.policies}
+        others = tuple(one for one in load_policies(beside)[0] if one.name not in names)
+    finished = _finished(found, None, others)
+    return [one for one in finished.diagnostics if one.file == path]
+
+
+def _finished(
+    found: _Found, snapshot: Snapshot | None, others: Sequence[LoadedPolicy] = ()
+) -> Checkup:
+    """Return what is wrong with what was read; ``others`` are policies that are sound."""
     found.diagnostics += duplicate_names(found.policies)
     for policy in found.policies:
-        problems = _rules(policy)
-        found.diagnostics += problems
-        if policy.sound and not any(d.severity is Severity.ERROR for d in problems):
-            found.diagnostics += lint_policy(policy)
-            if snapshot is not None:
-                given = list(_arguments(policy.name, found.configs))
-                found.diagnostics += lint_with_snapshot(policy, given, snapshot)
+        found.diagnostics += _policy(policy, found.configs, snapshot)
     seen = {(d.file, d.line, d.column) for d in found.diagnostics}
     for config in found.configs:
-        refused = _resolved(config, found.policies)
+        refused = _resolved(config, (*found.policies, *others))
         found.diagnostics += [d for d in refused if (d.file, d.line, d.column) not in seen]
     return Checkup(sorted(found.files), tuple(found.policies), _without_suppressed(found))
 
@@ -135,15 +155,32 @@ def _without_suppressed(found: _Found) -> list[Diagnostic]:
     return sorted(kept)
 
 
-def _rules(policy: LoadedPolicy) -> Sequence[Diagnostic]:
+def _policy(
+    policy: LoadedPolicy, configs: Sequence[LoadedConfig], snapshot: Snapshot | None
+) -> list[Diagnostic]:
     """Return what is wrong with a policy's rules, as far as the rest of it lets that be told.
 
     Types are checked unless placeholders stand for rules; ranges only in a sound document, as a
-    misspelt ``normalize`` would be blamed on the rule.
+    misspelt ``normalize`` would be blamed on the rule; lints only where there is no error.
     """
-    if policy.sound:
-        return compiled(policy_source(policy))[1]
-    return () if policy.mended else check_policy(policy_source(policy))[1]
+    if policy.mended and not policy.sound:
+        return []
+    source = policy_source(policy)
+    checked, found = check_policy(source)
+    if not policy.sound or checked is None or _failed(found):
+        return found
+    found += problems_of(checked)
+    if _failed(found):
+        return found
+    found += lint_policy(policy, source, checked)
+    if snapshot is not None:
+        given = list(_arguments(policy.name, configs))
+        found += lint_with_snapshot(policy, source, checked, given, snapshot)
+    return found
+
+
+def _failed(found: Sequence[Diagnostic]) -> bool:
+    return any(one.severity is Severity.ERROR for one in found)
 
 
 def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:

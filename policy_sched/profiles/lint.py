@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language.checker import check_policy
+from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.lint import lint, unused_params
+from policy_sched.language.sources import PolicySource
 from policy_sched.profiles.load_policies import LoadedPolicy
-from policy_sched.profiles.policy_source import policy_source
 from policy_sched.profiles.problems import Problem
 from policy_sched.source import SourceFile, diagnostic
 
@@ -31,12 +31,10 @@ _OF_THE_SEARCH: Final = frozenset({"minCandidateNodesPercentage", "minCandidateN
 """Parameters of a policy with a ``preemption`` section that the search for victims reads."""
 
 
-def lint_policy(policy: LoadedPolicy) -> list[Diagnostic]:
+def lint_policy(
+    policy: LoadedPolicy, source: PolicySource, checked: CheckedPolicy
+) -> list[Diagnostic]:
     """Return the warnings and notes about a policy that has no error."""
-    source = policy_source(policy)
-    checked, _ = check_policy(source)
-    if checked is None:
-        return []
     read = _OF_THE_SEARCH if checked.preemption is not None else frozenset()
     problems = [
         Problem(

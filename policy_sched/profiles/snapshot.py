@@ -103,17 +103,17 @@ def _vocabulary(objects: Sequence[ApiObject], pods: Sequence[PodInfo]) -> Vocabu
 
 
 def lint_with_snapshot(
-    policy: LoadedPolicy, args: Sequence[Mapping[str, Any]], snapshot: Snapshot
+    policy: LoadedPolicy,
+    source: PolicySource,
+    checked: CheckedPolicy,
+    args: Sequence[Mapping[str, Any]],
+    snapshot: Snapshot,
 ) -> list[Diagnostic]:
     """Return what a snapshot says of a policy without errors.
 
     ``args``: the parameters that configurations give it, one entry each. A rule is warned about if
     it rejects all with the arguments of each; without configurations, with the policy's own values.
     """
-    source = policy_source(policy)
-    checked, _ = check_policy(source)
-    if checked is None:
-        return []
     found = unknown_names(source, checked, snapshot.vocabulary)
     rejecting: set[int] | None = None
     for given in args or ({},):
