@@ -84,8 +84,12 @@ def _classic(one: Served) -> Plain:
 
 
 def _hash(one: Served) -> str:
-    """Return what tells apart how objects are stored (StorageVersionHash of the API server)."""
-    group, _, version = one.resource.api_version.rpartition("/")
+    """Return what tells apart how objects are stored (StorageVersionHash of the API server).
+
+    An API server stores events in their older form.
+    """
+    stored = "v1" if one.kind == "Event" else one.resource.api_version
+    group, _, version = stored.rpartition("/")
     text = f"{group}/{version}/{one.kind}".encode()
     return base64.b64encode(hashlib.sha256(text).digest()[:8]).decode()
 

@@ -42,7 +42,7 @@ _WITH_STATUS: Final = _words(
     "APIService CertificateSigningRequest CronJob CustomResourceDefinition DaemonSet Deployment"
     " FlowSchema HorizontalPodAutoscaler Ingress Job Namespace Node PersistentVolume"
     " PersistentVolumeClaim Pod PodDisruptionBudget PriorityLevelConfiguration ReplicaSet"
-    " ReplicationController ResourceClaim ResourceQuota Service StatefulSet"
+    " ReplicationController ResourceClaim ResourceQuota Service ServiceCIDR StatefulSet"
     " ValidatingAdmissionPolicy VolumeAttachment"
 )
 #: Kinds whose status a creator cannot give; what runs in the cluster reports it.
