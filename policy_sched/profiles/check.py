@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.checker import check_policy
 from policy_sched.language.program import problems_of
-from policy_sched.plugins.registry import plugin_points
+from policy_sched.language.sources import PolicySource
 from policy_sched.profiles import models, models_policy
-from policy_sched.profiles.build import compile_profiles
 from policy_sched.profiles.document import (
     Place,
     files_below,
@@ -30,14 +30,18 @@ from policy_sched.profiles.load_policies import (
     load_policy_document,
 )
 from policy_sched.profiles.policy_source import policy_source
-from policy_sched.profiles.resolve import resolve
 from policy_sched.profiles.resources import default_policies
-from policy_sched.profiles.snapshot import Snapshot, lint_with_snapshot
 from policy_sched.source import Marked, SourceFile
 
 _POLICY = (models_policy.API_VERSION, models_policy.KIND)
 _CONFIGURATION = (models.API_VERSION, models.KIND)
 _CONFIGURATION_GROUP = "kubescheduler.config.k8s.io/"
+
+
+Further = Callable[
+    [LoadedPolicy, PolicySource, CheckedPolicy, Sequence[Mapping[str, Any]]], list[Diagnostic]
+]
+"""From a policy, its source, its checked form and the arguments that configurations give it."""
 
 
 @dataclass(slots=True)
@@ -85,13 +89,13 @@ def check_files(paths: Sequence[str]) -> list[Diagnostic]:
     return check_all(paths).diagnostics
 
 
-def check_all(paths: Sequence[str], snapshot: Snapshot | None = None) -> Checkup:
+def check_all(paths: Sequence[str], further: Further | None = None) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
     Directories are read recursively. A configuration may name the policies found here, those of
     the shipped default profile, and installed Python plugins. Documents of other kinds are
-    refused in a file that is named, and passed over in a directory. ``snapshot``: a cluster that
-    sound policies are held against.
+    refused in a file that is named, and passed over in a directory. ``further``: what else is asked
+    of policies without errors.
     """
     found = _Found()
     for path in paths:
@@ -101,7 +105,7 @@ def check_all(paths: Sequence[str], snapshot: Snapshot | None = None) -> Checkup
             found.diagnostics += unreadable
             for marked in documents:
                 found.read(marked, named=file == root)
-    return _finished(found, snapshot)
+    return _finished(found, further)
 
 
 def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnostic]:
@@ -123,12 +127,12 @@ def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnos
 
 
 def _finished(
-    found: _Found, snapshot: Snapshot | None, others: Sequence[LoadedPolicy] = ()
+    found: _Found, further: Further | None, others: Sequence[LoadedPolicy] = ()
 ) -> Checkup:
     """Return what is wrong with what was read; ``others`` are policies that are sound."""
     found.diagnostics += duplicate_names(found.policies)
     for policy in found.policies:
-        found.diagnostics += _policy(policy, found.configs, snapshot)
+        found.diagnostics += _policy(policy, found.configs, further)
     seen = {(d.file, d.line, d.column) for d in found.diagnostics}
     for config in found.configs:
         refused = _resolved(config, (*found.policies, *others))
@@ -156,7 +160,7 @@ def _without_suppressed(found: _Found) -> list[Diagnostic]:
 
 
 def _policy(
-    policy: LoadedPolicy, configs: Sequence[LoadedConfig], snapshot: Snapshot | None
+    policy: LoadedPolicy, configs: Sequence[LoadedConfig], further: Further | None
 ) -> list[Diagnostic]:
     """Return what is wrong with a policy's rules, as far as the rest of it lets that be told.
 
@@ -173,9 +177,8 @@ def _policy(
     if _failed(found):
         return found
     found += lint_policy(policy, source, checked)
-    if snapshot is not None:
-        given = list(_arguments(policy.name, configs))
-        found += lint_with_snapshot(policy, source, checked, given, snapshot)
+    if further is not None:
+        found += further(policy, source, checked, list(_arguments(policy.name, configs)))
     return found
 
 
@@ -188,6 +191,11 @@ def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Di
 
     Rules are compiled with a profile's parameters only if nothing else is wrong.
     """
+    # Plugins and the framework take 100 ms to import, and policies alone need none of them.
+    from policy_sched.plugins.registry import plugin_points  # noqa: PLC0415  see above
+    from policy_sched.profiles.build import compile_profiles  # noqa: PLC0415  see above
+    from policy_sched.profiles.resolve import resolve  # noqa: PLC0415  see above
+
     shipped, _ = load_policies([str(default_policies())])
     plans, problems = resolve(config, (*shipped, *policies), plugin_points())
     unsound = {policy.name for policy in policies if not policy.sound}

@@ -52,6 +52,37 @@ class Snapshot:
     cache: Cache
     pods: tuple[PodInfo, ...]
 
+    def lint(
+        self,
+        policy: LoadedPolicy,
+        source: PolicySource,
+        checked: CheckedPolicy,
+        args: Sequence[Mapping[str, Any]],
+    ) -> list[Diagnostic]:
+        """Return what the snapshot says of a policy without errors.
+
+        ``args``: the parameters that configurations give it, one entry each. A rule is warned
+        about if it rejects all with the arguments of each; without configurations, with the
+        policy's own values.
+        """
+        found = unknown_names(source, checked, self.vocabulary)
+        rejecting: set[int] | None = None
+        for given in args or ({},):
+            closed = _closed(policy, given, self)
+            rejecting = closed if rejecting is None else rejecting & closed
+        trees = Trees(source, checked)
+        for number in sorted(rejecting or ()):
+            rule = checked.filter[number].expression
+            if trees.ask(rule.core).value is False:
+                continue  # no snapshot is needed to see that
+            message = "this rule rejects every node of the snapshot"
+            if _reads(trees, checked, number) & _OF_THE_POD:
+                message += ", for every pod that the policy is about"
+            problem = Problem(0, len(rule.text.text), REJECTS_ALL, message, "")
+            context = f"policy {checked.name}, {rule.text.path}"
+            found.append(diagnostic(problem, rule.text, context))
+        return sorted(found)
+
 
 def snapshot_of(objects: Iterable[ApiObject]) -> Snapshot:
     """Return the snapshot that some API objects are; pods that have ended do not count."""
@@ -100,37 +131,6 @@ def _vocabulary(objects: Sequence[ApiObject], pods: Sequence[PodInfo]) -> Vocabu
         taints=frozenset(taints) if "Node" in labels else None,
         priority_classes=frozenset(classes) if has_classes else None,
     )
-
-
-def lint_with_snapshot(
-    policy: LoadedPolicy,
-    source: PolicySource,
-    checked: CheckedPolicy,
-    args: Sequence[Mapping[str, Any]],
-    snapshot: Snapshot,
-) -> list[Diagnostic]:
-    """Return what a snapshot says of a policy without errors.
-
-    ``args``: the parameters that configurations give it, one entry each. A rule is warned about if
-    it rejects all with the arguments of each; without configurations, with the policy's own values.
-    """
-    found = unknown_names(source, checked, snapshot.vocabulary)
-    rejecting: set[int] | None = None
-    for given in args or ({},):
-        closed = _closed(policy, given, snapshot)
-        rejecting = closed if rejecting is None else rejecting & closed
-    trees = Trees(source, checked)
-    for number in sorted(rejecting or ()):
-        rule = checked.filter[number].expression
-        if trees.ask(rule.core).value is False:
-            continue  # no snapshot is needed to see that
-        message = "this rule rejects every node of the snapshot"
-        if _reads(trees, checked, number) & _OF_THE_POD:
-            message += ", for every pod that the policy is about"
-        problem = Problem(0, len(rule.text.text), REJECTS_ALL, message, "")
-        context = f"policy {checked.name}, {rule.text.path}"
-        found.append(diagnostic(problem, rule.text, context))
-    return sorted(found)
 
 
 def _reads(trees: Trees, policy: CheckedPolicy, number: int) -> frozenset[str]:

@@ -72,7 +72,7 @@ def told(
     body = yaml.safe_dump({"spec": spec}, width=1000).removeprefix("spec:\n")
     text = HEAD + body + (f"---\n{config}" if config else "")
     file.write_text(text, encoding="utf-8")
-    found = check_all([str(file)], snapshot).diagnostics
+    found = check_all([str(file)], snapshot.lint).diagnostics
     return [
         f"{one.code} {one.source_line[one.column - 1 :][: one.width]}: {one.message}"
         for one in found
