@@ -13,7 +13,7 @@ PACKAGE = ROOT / "policy_sched"
 
 LAYERS = (
     {"cli", "__main__"},
-    {"apiserver", "simulate", "serve"},
+    {"apiserver", "simulate", "serve", "lsp"},
     {"scheduler"},
     {"profiles"},
     {"plugins"},

@@ -50,6 +50,10 @@ VERBS = {
         "policy_sched.cli.diff:diff",
         "Tell what differs between two policy sets, and which pods would go elsewhere.",
     ),
+    "lsp": (
+        "policy_sched.cli.lsp:serve",
+        "Serve an editor: problems, completion, meanings, formatting.",
+    ),
     "schema": (
         "policy_sched.cli.schema:schema",
         "Print a JSON Schema for editors and validators.",

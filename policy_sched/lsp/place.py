@@ -1,0 +1,153 @@
+"""Where in a policy file the cursor stands: at a key, or in the text of a rule.
+
+Theory of operation. While somebody types, the file is seldom YAML. So the place is found from the
+lines above by their indentation alone: keys in columns further left lead to it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.language.environment import DEFINITION, SECTIONS, Section
+
+_ITEM: Final = re.compile(r"\s*(?:- +)*")
+_ENTRY: Final = re.compile(r"([$\w]+):(?: +(.*)|)$")
+_BLOCK: Final = re.compile(r"[|>][-+0-9]*\s*(?:#.*)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class CursorPlace:
+    """The keys that lead to the cursor, and what stands before it.
+
+    ``path`` has no list positions. ``before`` is the text of the value up to the cursor; None if
+    the cursor is in a key, whose beginning is ``word``.
+    """
+
+    path: tuple[str, ...]
+    before: str | None
+    word: str = ""
+
+    @property
+    def section(self) -> Section | None:
+        """The section of a policy whose rule the cursor is in; None elsewhere."""
+        return None if self.before is None else section_of(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line's column of content, its key ("" if it has none) and its value."""
+
+    column: int
+    key: str
+    value: str
+
+
+def place_at(text: str, line: int, character: int) -> CursorPlace:
+    """Return the place of a cursor; line and character count from 0, in characters."""
+    lines = text.split("\n")[: line + 1]
+    head = lines[-1][:character] if lines else ""
+    above = [_read(one) for one in _document(lines[:-1])]
+    current = _read(head)
+    block = _enclosing_block(above, len(head) - len(head.lstrip()))
+    if block is not None:
+        start = len(above) - block
+        before = "\n".join([*lines[-start:-1], head])
+        return CursorPlace((*_keys(above[:block], above[block].column), above[block].key), before)
+    column = min(current.column, len(head))
+    path = _keys(above, column)
+    if current.key:
+        return _in_value((*path, current.key), current.value)
+    content = head[column:]
+    if content.startswith("{"):
+        return _in_value(path, content)
+    if re.fullmatch(r"[$\w]*", content):
+        return CursorPlace(path, content if path[-1:] == ("matchConditions",) else None, content)
+    return CursorPlace(path, content)
+
+
+def section_of(path: tuple[str, ...]) -> Section | None:
+    """Return the section whose rules stand below these keys, None if no rule does."""
+    names = tuple(name for name in path if name != "spec")
+    names = names[:-1] if names[-1:] == ("expression",) else names
+    if not names:
+        return None
+    if names[0] in ("variables", "functions"):
+        return DEFINITION if path[-1] == "expression" else None
+    if path[-1] in ("message", "onError", "order", "params", "name"):
+        return None
+    found = SECTIONS.get(".".join(names))
+    return found if found is not None else SECTIONS.get(names[0]) if len(names) > 1 else None
+
+
+def _document(lines: list[str]) -> list[str]:
+    """Return the lines of the last document; those of earlier ones are emptied."""
+    starts = [i for i, line in enumerate(lines) if line.startswith("---")]
+    first = starts[-1] + 1 if starts else 0
+    return [""] * first + lines[first:]
+
+
+def _read(line: str) -> _Line:
+    found = _ITEM.match(line)
+    column = found.end() if found else 0
+    content = line[column:]
+    if content.startswith("#"):
+        return _Line(1 << 30, "", "")
+    entry = _ENTRY.match(content)
+    if entry is None:
+        return _Line(column if content else 1 << 30, "", content)
+    return _Line(column, entry[1], entry[2] or "")
+
+
+def _enclosing_block(above: list[_Line], indent: int) -> int | None:
+    """Return the number of the line that opens the block text that the cursor is in."""
+    column = indent
+    for i in range(len(above) - 1, -1, -1):
+        line = above[i]
+        if line.column >= column and not (line.key and line.column < indent):
+            continue
+        if line.key and _BLOCK.match(line.value):
+            return i if line.column < indent else None
+        column = min(column, line.column)
+        if line.key:
+            return None
+    return None
+
+
+def _keys(above: list[_Line], column: int) -> tuple[str, ...]:
+    """Return the keys that lead to a column, the outermost first."""
+    path: list[str] = []
+    for line in reversed(above):
+        if line.key and line.column < column:
+            path.append(line.key)
+            column = line.column
+    return tuple(reversed(path))
+
+
+def _in_value(path: tuple[str, ...], value: str) -> CursorPlace:
+    """Return the place in a value on the cursor's line, which may be ``{key: value``."""
+    if not value.startswith("{"):
+        return CursorPlace(path, _unquoted(value))
+    quote, start, key = "", 1, ""
+    for i, char in enumerate(value):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == ",":
+            entry = re.match(r"\s*[$\w]*(?::|$)", value[i + 1 :])
+            if entry is not None:
+                start, key = i + 1, ""
+        elif char == ":" and not key and value[i : i + 2] in (": ", ":"):
+            key, start = value[start:i].strip(" {"), i + 1
+    rest = value[start:].lstrip()
+    if not key:
+        return CursorPlace(path, None, rest.strip("{ "))
+    return CursorPlace((*path, key), _unquoted(rest))
+
+
+def _unquoted(value: str) -> str:
+    if value.startswith("'"):
+        return value[1:].replace("''", "'")
+    return value.removeprefix('"')

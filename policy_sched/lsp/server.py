@@ -1,0 +1,123 @@
+"""The server: Language Server Protocol in, what the rest of this room says out.
+
+Positions on the wire count what the client asked for, UTF-16 units by default; ours count
+characters. pygls converts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
+from pygls.workspace.position_codec import ServerTextPosition, ServerTextRange
+
+from policy_sched import __version__
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language.reference import Entry
+from policy_sched.lsp.suggestions import Kind, meaning, suggestions
+from policy_sched.profiles.check import check_open
+from policy_sched.profiles.formatting import format_file
+
+_SEVERITIES: Final = {
+    Severity.ERROR: lsp.DiagnosticSeverity.Error,
+    Severity.WARNING: lsp.DiagnosticSeverity.Warning,
+    Severity.NOTE: lsp.DiagnosticSeverity.Information,
+}
+_KINDS: Final[dict[Kind, lsp.CompletionItemKind]] = {
+    "variable": lsp.CompletionItemKind.Variable,
+    "field": lsp.CompletionItemKind.Field,
+    "method": lsp.CompletionItemKind.Method,
+    "function": lsp.CompletionItemKind.Function,
+    "module": lsp.CompletionItemKind.Module,
+    "keyword": lsp.CompletionItemKind.Keyword,
+    "property": lsp.CompletionItemKind.Property,
+}
+
+
+def make_server() -> LanguageServer:
+    """Return a server that knows its features; `start_io` serves one client over stdio."""
+    server = LanguageServer("policy-sched", __version__)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    def opened(params: lsp.DidOpenTextDocumentParams) -> None:
+        _publish(server, params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(params: lsp.DidChangeTextDocumentParams) -> None:
+        _publish(server, params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: lsp.DidCloseTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
+
+    @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["."]))
+    def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+        document = server.workspace.get_text_document(params.text_document.uri)
+        at = document.position_from_client_units(params.position)
+        found = suggestions(_name(document), document.source, at.line, at.character)
+        return [
+            lsp.CompletionItem(
+                label=one.label,
+                kind=_KINDS[one.kind],
+                detail=one.entry.title,
+                documentation=_markdown(one.entry),
+                sort_text=f"{number:04d}",
+            )
+            for number, one in enumerate(found)
+        ]
+
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    def hover(params: lsp.HoverParams) -> lsp.Hover | None:
+        document = server.workspace.get_text_document(params.text_document.uri)
+        at = document.position_from_client_units(params.position)
+        entry = meaning(_name(document), document.source, at.line, at.character)
+        return None if entry is None else lsp.Hover(_markdown(entry))
+
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    def formatted(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
+        document = server.workspace.get_text_document(params.text_document.uri)
+        text, problems = format_file(_name(document), document.source)
+        if problems or text == document.source:
+            return None
+        end = lsp.Position(len(document.lines), 0)
+        return [lsp.TextEdit(lsp.Range(lsp.Position(0, 0), end), text)]
+
+    return server
+
+
+def _publish(server: LanguageServer, uri: str) -> None:
+    """Tell the client all problems of a document, as its text is now."""
+    document = server.workspace.get_text_document(uri)
+    name = _name(document)
+    folder = Path(name).parent
+    beside = [str(folder)] if folder.is_dir() else []
+    found = [_diagnostic(document, one) for one in check_open(name, document.source, beside)]
+    server.text_document_publish_diagnostics(
+        lsp.PublishDiagnosticsParams(uri, found, document.version)
+    )
+
+
+def _name(document: TextDocument) -> str:
+    return document.path or document.uri
+
+
+def _diagnostic(document: TextDocument, one: Diagnostic) -> lsp.Diagnostic:
+    start = ServerTextPosition(one.line - 1, one.column - 1)
+    end = ServerTextPosition(one.line - 1, one.column - 1 + one.width)
+    return lsp.Diagnostic(
+        range=document.range_to_client_units(ServerTextRange(start, end)),
+        message="\n".join(part for part in (one.message, one.context, one.hint) if part),
+        severity=_SEVERITIES[one.severity],
+        code=one.code,
+        source="policy-sched",
+    )
+
+
+def _markdown(entry: Entry) -> lsp.MarkupContent:
+    parts = [f"```\n{entry.title}\n```", f"*{entry.kind}*", entry.text]
+    value = "\n\n".join(part for part in parts if part)
+    return lsp.MarkupContent(lsp.MarkupKind.Markdown, value)

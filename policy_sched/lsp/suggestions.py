@@ -1,0 +1,175 @@
+"""What can be typed at the cursor, and what the word at the cursor means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from policy_sched.language.environment import RECORDS, VARIABLES
+from policy_sched.language.functions import FUNCTIONS, METHODS, NAMESPACES, Overload
+from policy_sched.language.reference import (
+    MACROS,
+    Entry,
+    of_field,
+    of_macro,
+    of_overload,
+    of_variable,
+)
+from policy_sched.language.sources import PolicySource
+from policy_sched.language.types import ListType, MapType, OptionalType, RecordType
+from policy_sched.language.unify import fit
+from policy_sched.lsp.place import CursorPlace, place_at
+from policy_sched.lsp.policy_text import (
+    locals_in,
+    member_before,
+    source_at,
+    type_of,
+    word_before,
+)
+from policy_sched.lsp.schema_keys import keys_at
+
+Kind = Literal["variable", "field", "method", "function", "module", "keyword", "property"]
+_CONSTANTS: Final = ("true", "false")
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A word that can stand at the cursor, of what kind it is, and what it means."""
+
+    label: str
+    kind: Kind
+    entry: Entry
+
+
+def suggestions(path: str, text: str, line: int, character: int) -> list[Suggestion]:
+    """Return what can stand at a cursor (from 0, in characters), in the order of the tables."""
+    place = place_at(text, line, character)
+    if place.before is None:
+        keys = keys_at(text, line, place.path)
+        return [
+            Suggestion(key, "property", Entry(key, "key", meaning))
+            for key, meaning in keys.items()
+            if key.startswith(place.word)
+        ]
+    if place.section is None:
+        return []
+    source = source_at(path, text, line)
+    member = member_before(place.before)
+    found = (
+        _names(place, source)
+        if member is None
+        else _members(member[0], place.before, source, place)
+    )
+    word = word_before(place.before) if member is None else member[1]
+    return [one for one in found if one.label.startswith(word)]
+
+
+def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
+    """Return what the word at a cursor means; None if nothing is known of it."""
+    lines = text.split("\n")
+    shown = lines[line] if line < len(lines) else ""
+    end = character + len(re.match(r"\w*", shown[character:])[0])  # type: ignore[index]
+    place = place_at(text, line, end)
+    key = re.search(r"([$\w]+)$", shown[:end])
+    if key is None:
+        return None
+    if shown[end : end + 1] == ":" and (place.section is None or place.before == key[1]):
+        path_of_key = place_at(text, line, key.start()).path
+        said = keys_at(text, line, path_of_key).get(key[1])
+        return Entry(key[1], "key", said) if said else None
+    if place.before is None or place.section is None:
+        return None
+    source = source_at(path, text, line)
+    member = member_before(place.before)
+    if member is None:
+        found = [one for one in _names(place, source) if one.label == key[1]]
+    else:
+        found = [s for s in _members(member[0], place.before, source, place) if s.label == key[1]]
+    return found[0].entry if found else None
+
+
+def _names(place: CursorPlace, source: PolicySource) -> Iterator[Suggestion]:
+    """Yield what an expression may begin with in a section."""
+    section, before = place.section, place.before or ""
+    assert section is not None, "the cursor is in a rule"
+    for name in locals_in(before):
+        kind = type_of(name, before, source)
+        yield Suggestion(name, "variable", Entry(f"{name}: {kind}", "variable of a loop", ""))
+    for name in VARIABLES:
+        if name in section.visible:
+            yield Suggestion(name, "variable", of_variable(VARIABLES[name]))
+    for name, words in (("params", "parameters"), ("variables", "variables")):
+        if name in section.visible:
+            yield Suggestion(name, "variable", Entry(name, "variable", f"This policy's {words}."))
+    for function in source.functions:
+        params = ", ".join(f"{name}: {kind}" for name, kind in function.params)
+        entry = Entry(
+            f"{function.name}({params})", "function of this policy", function.expression.text
+        )
+        yield Suggestion(function.name, "function", entry)
+    for name, overloads in FUNCTIONS.items():
+        if "." not in name:
+            yield Suggestion(name, "function", _all_of(overloads))
+    for name in NAMESPACES:
+        yield Suggestion(name, "module", Entry(name, "group of functions", ""))
+    for name in ("has", *_CONSTANTS):
+        yield Suggestion(name, "keyword", Entry(name, "keyword", ""))
+
+
+def _members(
+    base: str, before: str, source: PolicySource, place: CursorPlace
+) -> Iterator[Suggestion]:
+    """Yield what can stand behind the dot of an expression."""
+    section = place.section
+    assert section is not None, "the cursor is in a rule"
+    if base in NAMESPACES:
+        for name, overloads in FUNCTIONS.items():
+            if name.startswith(f"{base}."):
+                yield Suggestion(name.partition(".")[2], "function", _all_of(overloads))
+        return
+    if base == "variables":
+        for variable in source.variables:
+            name = f"variables.{variable.name}"
+            title = f"{name}: {type_of(name, '', source) or 'unknown'}"
+            entry = Entry(title, "variable of this policy", variable.expression.text)
+            yield Suggestion(variable.name, "field", entry)
+        return
+    if base in VARIABLES and base not in section.visible and base not in locals_in(before):
+        return
+    kind = type_of(base, before, source)
+    if kind is None:
+        return
+    if isinstance(kind, RecordType):
+        yield from _fields(base, kind)
+    for name, overloads in METHODS.items():
+        fitting = tuple(one for one in overloads if fit(one.params[0], kind, {}))
+        if fitting:
+            yield Suggestion(name, "method", _all_of(fitting))
+    if isinstance(kind, ListType | MapType | OptionalType):
+        optional = isinstance(kind, OptionalType)
+        for name in MACROS:
+            if name.startswith("opt") == optional:
+                yield Suggestion(name, "method", of_macro(name))
+
+
+def _fields(base: str, kind: RecordType) -> Iterator[Suggestion]:
+    if kind.name in RECORDS and not kind.fields:
+        record = RECORDS[kind.name]
+        for field in record.fields.values():
+            yield Suggestion(field.name, "field", of_field(record, field))
+        return
+    for name, inner in kind.fields:
+        entry = Entry(f"{base}.{name}: {inner}", "parameter of this policy", "")
+        yield Suggestion(name, "field", entry)
+
+
+def _all_of(overloads: tuple[Overload, ...]) -> Entry:
+    """Return one entry for all ways to call a name."""
+    first = of_overload(overloads[0])
+    if len(overloads) == 1:
+        return first
+    titles = "\n".join(dict.fromkeys(one.signature for one in overloads))
+    texts = "\n".join(dict.fromkeys(one.doc for one in overloads))
+    return Entry(titles, first.kind, texts)

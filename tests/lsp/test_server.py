@@ -1,0 +1,149 @@
+"""The language server, driven by a real client over stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pygls")
+
+from lsprotocol import types as lsp
+from pygls.lsp.client import LanguageClient
+
+TEXT = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: P}
+spec:
+  filter:
+  - expression: '"😀" == node.nmae  ||  node.unschedulable'
+    message: why
+"""
+Use = Callable[["Editor"], Awaitable[None]]
+
+
+class Editor:
+    """A client with one file open; what the server publishes is kept."""
+
+    def __init__(self, file: Path) -> None:
+        self.uri = file.as_uri()
+        self.client = LanguageClient("editor", "1")
+        self._published: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
+
+        @self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def published(params: lsp.PublishDiagnosticsParams) -> None:
+            self._published.put_nowait(params)
+
+    async def start(self) -> lsp.InitializeResult:
+        """Start the server and greet it."""
+        await self.client.start_io(sys.executable, "-m", "policy_sched", "lsp")
+        root = lsp.InitializeParams(capabilities=lsp.ClientCapabilities())
+        result = await self.client.initialize_async(root)
+        self.client.initialized(lsp.InitializedParams())
+        return result
+
+    async def open(self, text: str) -> list[lsp.Diagnostic]:
+        """Open the file; return what is wrong with it."""
+        document = lsp.TextDocumentItem(self.uri, "yaml", 1, text)
+        self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(document))
+        return await self._problems()
+
+    async def type(self, line: int, start: int, end: int, text: str) -> list[lsp.Diagnostic]:
+        """Replace a part of a line; return what is wrong then."""
+        span = lsp.Range(lsp.Position(line, start), lsp.Position(line, end))
+        change = lsp.TextDocumentContentChangePartial(range=span, text=text)
+        document = lsp.VersionedTextDocumentIdentifier(version=2, uri=self.uri)
+        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(document, [change]))
+        return await self._problems()
+
+    async def _problems(self) -> list[lsp.Diagnostic]:
+        found = await asyncio.wait_for(self._published.get(), 30)
+        assert found.uri == self.uri
+        return list(found.diagnostics)
+
+    async def stop(self) -> None:
+        """Say goodbye."""
+        await self.client.shutdown_async(None)
+        self.client.exit(None)
+        await self.client.stop()
+
+
+def with_editor(folder: Path, use: Use) -> None:
+    """Run what an editor does with one server."""
+
+    async def session() -> None:
+        editor = Editor(folder / "policy.yaml")
+        await editor.start()
+        await use(editor)
+        await editor.stop()
+
+    asyncio.run(session())
+
+
+def test_problems_are_told_as_one_types(tmp_path: Path) -> None:
+    """With code, hint and a place in UTF-16 units; they go when they are mended."""
+
+    async def use(editor: Editor) -> None:
+        (problem,) = await editor.open(TEXT)
+        assert (problem.code, problem.severity) == ("PS102", lsp.DiagnosticSeverity.Error)
+        assert "name" in problem.message
+        line = TEXT.splitlines()[5]
+        column = line.index("nmae") + 1  # the emoji is one character and two units
+        assert (problem.range.start.line, problem.range.start.character) == (5, column)
+        assert problem.range.end.character == column + 4
+        assert await editor.type(5, column, column + 4, "name") == []
+        assert [one.code for one in await editor.type(2, 0, 5, "\t[")] == ["PS701"]
+
+    with_editor(tmp_path, use)
+
+
+def test_completion_hover_and_formatting(tmp_path: Path) -> None:
+    """Fields behind a dot, what one means, and the file in its one form."""
+
+    async def use(editor: Editor) -> None:
+        await editor.open(TEXT.replace("nmae", "name"))
+        document = lsp.TextDocumentIdentifier(editor.uri)
+        line = TEXT.splitlines()[5]
+        behind = lsp.Position(5, line.index("node.nmae") + 1 + len("node."))
+        found = await editor.client.text_document_completion_async(
+            lsp.CompletionParams(document, behind)
+        )
+        assert isinstance(found, list)
+        free = next(one for one in found if one.label == "free")
+        assert (free.detail, free.kind) == ("Node.free: resources", lsp.CompletionItemKind.Field)
+        on_name = lsp.Position(5, line.index("node.nmae") + 1 + len("node.n"))
+        hover = await editor.client.text_document_hover_async(lsp.HoverParams(document, on_name))
+        assert hover is not None
+        assert isinstance(hover.contents, lsp.MarkupContent)
+        assert "Node.name: string" in hover.contents.value
+        edits = await editor.client.text_document_formatting_async(
+            lsp.DocumentFormattingParams(document, lsp.FormattingOptions(2, True))
+        )
+        assert edits is not None
+        (edit,) = edits
+        assert "'\"😀\" == node.name || node.unschedulable'" in edit.new_text
+        assert (edit.range.start.line, edit.range.end.line) == (0, len(TEXT.splitlines()))
+
+    with_editor(tmp_path, use)
+
+
+def test_a_configuration_knows_the_policies_beside_it(tmp_path: Path) -> None:
+    """What a profile enables is looked for in the files of its folder."""
+    (tmp_path / "p.yaml").write_text(TEXT.replace("nmae", "name"), encoding="utf-8")
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "P"}, {"name": "Q"}]}}}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", **profile}],
+    }
+
+    async def use(editor: Editor) -> None:
+        (problem,) = await editor.open(json.dumps(config))
+        assert '"Q"' in problem.message
+
+    with_editor(tmp_path, use)

@@ -1,0 +1,93 @@
+"""What can be typed at the cursor: what that section sees, and what the value has."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.lsp.suggestions import meaning, suggestions
+
+HEAD = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: P}
+spec:
+  params: {limit: 3, zone: a}
+  functions:
+  - {name: twice, params: {x: int}, expression: x * 2}
+  variables:
+  - {name: tier, expression: 'node.labels[?"tier"]'}
+"""
+
+
+def at_end(rule: str) -> tuple[str, int, int]:
+    """Return a policy that ends in a rule, with the cursor at its end."""
+    text = HEAD + rule
+    return text, text.count("\n"), len(text) - text.rfind("\n") - 1
+
+
+def labels(rule: str) -> list[str]:
+    """Return what is suggested at the end of a rule."""
+    return [one.label for one in suggestions("p.yaml", *at_end(rule))]
+
+
+@pytest.mark.parametrize(
+    ("rule", "there", "missing"),
+    [
+        ("  filter:\n  - expression: no", {"node"}, {"pod"}),
+        ("  filter:\n  - expression: ", {"node", "pod", "twice", "percent", "math"}, {"victim"}),
+        ("  preEnqueue:\n  - expression: ", {"queue", "pod"}, {"node", "cluster"}),
+        ("  filter:\n  - expression: node.", {"labels", "free", "podCount"}, {"priority"}),
+        ("  filter:\n  - expression: node.pod", {"pods", "podCount"}, {"labels"}),
+        ("  filter:\n  - expression: node.name.st", {"startsWith"}, {"labels"}),
+        ("  filter:\n  - expression: params.", {"limit", "zone"}, {"labels"}),
+        ("  filter:\n  - expression: variables.", {"tier"}, {"labels"}),
+        ("  filter:\n  - expression: variables.tier.", {"orValue", "optMap"}, {"map"}),
+        ("  filter:\n  - expression: node.pods.", {"all", "exists"}, {"optMap"}),
+        ("  filter:\n  - expression: node.pods.all(q, q.", {"priority"}, {"podCount"}),
+        ("  filter:\n  - expression: node.pods.all(q, ", {"q", "pod"}, {"victim"}),
+        ("  filter:\n  - expression: math.", {"abs", "ceil"}, {"percent"}),
+        ("  preEnqueue:\n  - expression: node.", set(), {"labels"}),
+        ("  preemption:\n    victim: victim.pri", {"priority"}, {"name"}),
+        ("  filter:\n  - expression: |-\n      pod.tolerations.exists(t, t.k", {"key"}, {"name"}),
+        ("  filter:\n  - mess", {"message", "messageExpression"}, {"expression"}),
+        ("  ", {"filter", "score", "permit"}, {"expression"}),
+    ],
+)
+def test_what_can_be_typed(rule: str, there: set[str], missing: set[str]) -> None:
+    """Names that the section sees, members that the value has, keys that the schema has."""
+    found = set(labels(rule))
+    assert there <= found
+    assert not missing & found
+
+
+@pytest.mark.parametrize(
+    ("rule", "title", "words"),
+    [
+        ("  filter:\n  - expression: node.free", "Node.free: resources", "may be below zero"),
+        ("  filter:\n  - expression: node", "node: Node", ""),
+        ("  filter:\n  - expression: percent", "percent(int, int) -> int", ""),
+        (
+            "  filter:\n  - expression: node.name.startsWith",
+            "string.startsWith(string) -> bool",
+            "",
+        ),
+        ("  filter:\n  - expression: variables.tier", "variables.tier: optional(string)", "node"),
+        ("  filter:\n  - expression: params.limit", "params.limit: int", ""),
+    ],
+)
+def test_what_a_word_means(rule: str, title: str, words: str) -> None:
+    """Type, unit and sentence, as the reference has them."""
+    text, line, character = at_end(rule)
+    entry = meaning("p.yaml", text, line, character - 1)
+    assert entry is not None
+    assert title in entry.title.split("\n")
+    assert words in entry.text
+
+
+def test_what_a_key_means() -> None:
+    """As the schema says; words of messages mean nothing."""
+    text, line, _ = at_end("  filter:\n  - expression: 'true'\n    message: node")
+    entry = meaning("p.yaml", text, line, 6)
+    assert entry is not None
+    assert entry.text == "Why, as constant text."
+    assert meaning("p.yaml", text, line, 15) is None
