@@ -74,6 +74,13 @@ class CompiledPolicy:
         """What decides whether a pod may have the node that was chosen for it."""
 
     @property
+    def units(self) -> float:
+        """What filter and score cost per pod and node, in units of `cost`."""
+        score = self.sections.score
+        units = (self.sections.filter, None if score is None else score.unit)
+        return sum(unit.units for unit in units if unit is not None)
+
+    @property
     def filter_scope(self) -> Scope:
         """What a filter verdict depends on besides the pod."""
         return self.filter_reads.scope

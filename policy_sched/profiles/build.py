@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -10,6 +10,7 @@ from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Pipeline, freeze_implementations
 from policy_sched.framework.points import CONFIGURED
+from policy_sched.language.codes import MAX_PROFILE_COST, MAX_RULE_COST
 from policy_sched.language.program import CompiledPolicy
 from policy_sched.plugins.registry import factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
@@ -55,6 +56,7 @@ def compile_profiles(
             if policy is not None:
                 ready[name] = policy
         problems += _unsupported(config, i, plan)
+        problems += _too_costly(config, i, plan, ready)
         results.append(CompiledPlan(plan, ready, _plan_hash(plan)))
     failed = any(d.severity is Severity.ERROR for d in problems)
     return () if failed else tuple(results), sorted(problems)
@@ -79,6 +81,24 @@ def _plan_hash(plan: ProfilePlan) -> str:
             plan.extenders,
         ]
     )
+
+
+def _too_costly(
+    config: LoadedConfig, index: int, plan: ProfilePlan, ready: Mapping[str, CompiledPolicy]
+) -> list[Diagnostic]:
+    """Refuse a profile whose rules together cost too much; what policies ask for is added."""
+    limit = MAX_PROFILE_COST + sum(
+        source.cost_limit for source in plan.policies.values() if source.cost_limit > MAX_RULE_COST
+    )
+    costs = {name: policy.units for name, policy in ready.items()}
+    if sum(costs.values()) <= limit:
+        return []
+    most = max(costs, key=lambda name: costs[name])
+    text = (
+        f"profiles[{index}]: the rules cost about {sum(costs.values()):.0f} ns for each node;"
+        f" the limit is {limit}, and {most} has {costs[most]:.0f} of it"
+    )
+    return [config.place.diagnostic(Problem(("profiles", index), "PS503", text))]
 
 
 def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:

@@ -12,6 +12,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.language.checker import check_policy
 from policy_sched.language.cycle import Cycle
+from policy_sched.language.ir import KINDS
 from policy_sched.language.normalizers import FAILED
 from policy_sched.language.program import BoundPolicy, CompiledPolicy, RuleError, compile_policy
 from policy_sched.language.ranges import Interval
@@ -28,6 +29,8 @@ from policy_sched.language.sources import (
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.testing import make_node, make_pod
+
+from .rule_files import documents
 
 NOW = Cycle()
 
@@ -343,3 +346,33 @@ class TestVariables:
         text = "node.podCount > 0 ? clamp(variables.share, 0, 100) : clamp(variables.share, 0, 9)"
         asked = bound(cluster(RACKS), variables=variables, score=ScoreSource(Text(text)))
         assert asked.score(POD, NOW).tolist() == [0, 0, 0]
+
+
+RUN_TIME = documents("run_time.yaml")
+
+
+class TestErrorsOfNodes:
+    """Kinds of errors that happen on a node, each with its words and a rule that almost has it."""
+
+    def outcome(self, text: str) -> str:
+        """Return why a node that has nothing is rejected by a rule, "" if it passes or fails."""
+        compiled = policy(filter=rule(text))
+        bound = compiled.bind(cluster([{}]).nodes)
+        pod, rows = PodInfo.of(make_pod()), np.array([0])
+        codes = bound.filter(pod, Cycle(), rows)
+        if codes is None or not codes[0] or codes[0] % 2:
+            return ""
+        return bound.explain(pod, Cycle(), rows, codes)[0].reasons[0]
+
+    @pytest.mark.parametrize("entry", RUN_TIME, ids=lambda e: e["code"])
+    def test_the_kind_has_its_words(self, entry: dict[str, str]) -> None:
+        """The reason names rule and error; what is almost the same has none."""
+        assert self.outcome(entry["fails"]) == f"rule Test.filter[0]: {entry['says']}"
+        assert self.outcome(entry["passes"]) == ""
+
+    def test_every_kind_is_shown(self) -> None:
+        """The kinds are the codes from PS601 on, in their order."""
+        assert [entry["code"] for entry in RUN_TIME] == [f"PS{600 + k}" for k in range(1, 8)]
+        assert [e["says"].split(" '")[0] for e in RUN_TIME] == [
+            k.replace("_", " ") for k in KINDS[1:]
+        ]

@@ -1,0 +1,72 @@
+"""Promises of the catalogue of files' problems: each fails, almost fails, says its words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from policy_sched.language.codes import CODES
+from policy_sched.model.manifests import load
+from policy_sched.profiles.check import check_all
+from policy_sched.profiles.snapshot import snapshot_of
+
+HERE = Path(__file__).parent
+RULES = HERE.parent / "language" / "rules"
+ENTRIES = yaml.safe_load((HERE / "problems.yaml").read_text(encoding="utf-8"))
+#: Codes that no file alone has: the tests of what meets them, and what they call the code.
+ELSEWHERE = {
+    "PS711": ("profiles/test_store.py", "NOT_BUILT"),
+    "PS712": ("profiles/test_watch.py", "PS712"),
+    "PS713": ("serve/test_manifest_files.py", "REFUSED"),
+}
+
+
+def title(entry: dict[str, Any]) -> str:
+    """Name a test after its entry."""
+    return f"{entry['code']} {entry['title']}"
+
+
+def told(folder: Path, text: str, nodes: str | None) -> str:
+    """Return everything that is said of a file, held against a snapshot if there is one."""
+    file = folder / "rules.yaml"
+    file.write_text(text, encoding="utf-8")
+    against = None
+    if nodes is not None:
+        (folder / "nodes.yml").write_text(nodes, encoding="utf-8")
+        against = snapshot_of(load([str(folder / "nodes.yml")], None).objects).lint
+    found = check_all([str(file)], against).diagnostics
+    return "".join(f"{d.render()}\n" for d in found).replace(str(file), "rules.yaml")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=title)
+def test_the_failing_file_gets_exactly_these_words(entry: dict[str, Any], tmp_path: Path) -> None:
+    """What is wrong is told with place, caret, context and hint."""
+    said = told(tmp_path, entry["fails"], entry.get("snapshot"))
+    assert said == entry["says"]
+    assert set(re.findall(r"(PS\d{3}):", said)) == {entry["code"]}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=title)
+def test_the_near_miss_passes_without_a_word(entry: dict[str, Any], tmp_path: Path) -> None:
+    """What almost makes the mistake is accepted in silence."""
+    assert told(tmp_path, entry["passes"], entry.get("snapshot")) == ""
+
+
+def test_every_code_is_shown() -> None:
+    """Each code of the table has a failing file, a near miss and its words; no other code has."""
+    shown = {entry["code"] for entry in ENTRIES} | set(ELSEWHERE)
+    for name in ("catalogue.yaml", "lints.yaml", "run_time.yaml"):
+        loaded = yaml.safe_load((RULES / name).read_text(encoding="utf-8"))
+        shown |= {entry["code"] for entry in loaded}
+    assert shown == set(CODES)
+
+
+@pytest.mark.parametrize("code", ELSEWHERE)
+def test_what_no_file_shows_has_its_own_test(code: str) -> None:
+    """A code that needs more than a file stands in the tests of what meets it."""
+    path, name = ELSEWHERE[code]
+    assert name in (HERE.parent / path).read_text(encoding="utf-8")
