@@ -15,6 +15,7 @@ from policy_sched.apiserver.access import Access
 from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.render import OK, require_files
 from policy_sched.cli.serving import Serving
+from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.instance import Instance, Sources
@@ -90,8 +91,11 @@ async def _serve(instance: Instance, running: Running, serving: Serving) -> None
 
 
 def _run(instance: Instance, running: Running, serving: Serving) -> None:
+    store = instance.reloader.store
     try:
-        asyncio.run(_serve(instance, running, serving))
+        with CompilerProcess(store.files) as compiler:
+            store.compiler = compiler.compile
+            asyncio.run(_serve(instance, running, serving))
     finally:
         instance.close()
 

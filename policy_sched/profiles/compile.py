@@ -57,6 +57,11 @@ def compiled(source: PolicySource) -> Outcome:
     return met.outcome
 
 
+def known_form(source: PolicySource, policy: CompiledPolicy) -> CompiledPolicy:
+    """Return the kept form of a source that was compiled elsewhere; ``policy`` if there is none."""
+    return _KEPT.get(_met(source).digest, policy)
+
+
 def kept_hash(value: object) -> str:
     """Return the `content_hash` of what never changes, worked out once for each object."""
     return _met(value).digest

@@ -20,11 +20,10 @@ from policy_sched.profiles.changes import Changes, changes_between, restarts_bet
 from policy_sched.profiles.compile import content_hash
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.policy_files import Compilation, PolicyFiles
+from policy_sched.profiles.steady_files import compile_steadily
 
 #: Code of a set that compiles, but whose plugins cannot be built.
 NOT_BUILT = "PS711"
-#: How often files that change while they are read are read again.
-TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +109,12 @@ class PolicyStore:
     def __init__(self, files: PolicyFiles, now: Callable[[], int]) -> None:
         self.seen = files.fingerprint()
         """The state of the files before they were loaded for the first time."""
-        found = self._compile(files)
+        found = compile_steadily(files)
         raise_errors(found.problems)
         assert found.settings is not None, "there are no errors"
         self.files = files
+        self.compiler: Callable[[PolicyFiles], Compilation] = compile_steadily
+        """Reads and compiles the files at a reload, here or in another process."""
         self._now = now
         self.current = PolicySet(found.plans, found.settings, 1, found.problems)
         self.status = StoreStatus(1, self.current.content_hash, now(), now())
@@ -124,7 +125,7 @@ class PolicyStore:
 
     def prepare(self) -> Compilation:
         """Read and compile the files; nothing that runs notices."""
-        return self._compile(self.files)
+        return self.compiler(self.files)
 
     def commit(self, found: Compilation, enact: Enact = _nothing) -> Reload:
         """Put what was compiled in force if it has no errors and says something new."""
@@ -172,18 +173,6 @@ class PolicyStore:
             counts=_counted(self.status, Result.REFUSED),
         )
         return Reload(Result.REFUSED, self.current, ordered)
-
-    @staticmethod
-    def _compile(files: PolicyFiles) -> Compilation:
-        """Compile the files as they were at one moment, if they hold still for long enough."""
-        before = files.fingerprint()
-        found = files.compile()
-        for _ in range(TRIES - 1):
-            after = files.fingerprint()
-            if after == before:
-                break
-            before, found = after, files.compile()
-        return found
 
 
 def _counted(status: StoreStatus, result: Result) -> dict[Result, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.extender import EXTENDER
@@ -35,6 +35,7 @@ from policy_sched.scheduler.attempt import Profile
 REJECTING: Final = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit", "pre_bind", "bind")
 #: Stands for a plugin: it gates the pods whose profile is not there any more.
 NO_PROFILE: Final = "NoProfile"
+Events: TypeAlias = tuple[ClusterEventWithHint, ...]
 _ANYTHING: Final = (ClusterEventWithHint(ClusterEvent(EventResource.WILDCARD, ALL)),)
 
 
@@ -92,12 +93,25 @@ def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
     return lambda pod, first: objection(profiles, pod, first).plugin
 
 
-def queue_hints(profiles: Mapping[str, Profile]) -> HintTable:
-    """Return the events that the profiles' plugins registered for, with their hints."""
-    return HintTable({name: _registered(profile) for name, profile in profiles.items()})
+def queue_hints(
+    profiles: Mapping[str, Profile], known: dict[Hook, Events] | None = None
+) -> HintTable:
+    """Return the events that the profiles' plugins registered for, with their hints.
+
+    ``known``: what plugins were asked already, which is added to, and forgotten of those that
+    are in no profile any more.
+    """
+    asked: dict[Hook, Events] = {}
+    known = {} if known is None else known
+    table = HintTable({n: _registered(profile, known, asked) for n, profile in profiles.items()})
+    known.clear()
+    known.update(asked)
+    return table
 
 
-def _registered(profile: Profile) -> dict[str, Iterable[ClusterEventWithHint]]:
+def _registered(
+    profile: Profile, known: Mapping[Hook, Events], asked: dict[Hook, Events]
+) -> dict[str, Iterable[ClusterEventWithHint]]:
     runner = profile.runner
     pipeline = runner.pipeline
     registered: dict[str, Iterable[ClusterEventWithHint]] = {
@@ -106,11 +120,13 @@ def _registered(profile: Profile) -> dict[str, Iterable[ClusterEventWithHint]]:
     if profile.evaluator.extended:
         registered[EXTENDER] = _ANYTHING
     for hook in pipeline.at("events_to_register"):
-        found = runner.call("events_to_register", hook)
-        events = cast("tuple[ClusterEventWithHint, ...]", found)
-        registered[hook.plugin] = [
-            replace(one, hint=_guarded(runner, hook.plugin, one.hint)) for one in events
-        ]
+        events = known.get(hook)
+        if events is None:
+            found = cast("Events", runner.call("events_to_register", hook))
+            events = tuple(
+                replace(one, hint=_guarded(runner, hook.plugin, one.hint)) for one in found
+            )
+        registered[hook.plugin] = asked[hook] = events
     return registered
 
 

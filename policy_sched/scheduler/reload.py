@@ -10,6 +10,7 @@ queue, gated, until a profile of that name comes back.
 
 from __future__ import annotations
 
+from policy_sched.framework.pipeline import Hook
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.profiles.changes import Changes
 from policy_sched.profiles.policy_files import Compilation
@@ -18,7 +19,7 @@ from policy_sched.queue.pool import Rejection
 from policy_sched.scheduler.assembly import Assembly
 from policy_sched.scheduler.failure import announce_no_profile
 from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.queueing import NO_PROFILE, queue_gate, queue_hints, queue_order
+from policy_sched.scheduler.queueing import NO_PROFILE, Events, queue_gate, queue_hints, queue_order
 
 
 class Reloader:
@@ -31,6 +32,7 @@ class Reloader:
         self.store = store
         self._scheduler = scheduler
         self._assembly = assembly
+        self._events: dict[Hook, Events] = {}
 
     @property
     def status(self) -> StoreStatus:
@@ -53,7 +55,7 @@ class Reloader:
         """Build, then swap. Raises PolicyError or PluginError before anything has changed."""
         scheduler, queue = self._scheduler, self._scheduler.queue
         built = self._assembly.build(policies.plans, policies.generation)
-        gate, hints = queue_gate(built.profiles), queue_hints(built.profiles)
+        gate, hints = queue_gate(built.profiles), queue_hints(built.profiles, self._events)
         order = queue_order(built.profiles) if changes.queue_sort else None
         if order is not None:
             for queued in (*queue.active(), *queue.backoff()):

@@ -2,10 +2,11 @@
 
 Theory of operation. A directory of policies decides about pods of which no two are alike. Its
 n-th form keeps pods away from the nodes whose names end with the digit n mod 10, so a decision
-shows which form made it; every third form is broken. Reloads are what `policy-sched run` does:
-files are written beside and renamed, read and compiled in a thread, and put in force between two
-decisions. A phase either lets pods come at a steady rate, as in a cluster, or decides as fast as
-it can; then there is no idle time, and all that a reload costs is taken from the decisions.
+shows which form made it; every third form is broken, and none was seen before. Reloads are what
+`policy-sched run` does: a file that was written beside is renamed, read and compiled in another
+process while pods are decided, and put in force between two decisions. A phase either lets pods
+come at a steady rate, as in a cluster, or decides as fast as it can; then there is no idle time,
+and all that a reload costs this process is taken from the decisions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import Compilation, PolicyFiles
 from policy_sched.profiles.store import PolicyStore, Result
 from policy_sched.scheduler.loop import Outcome, Scheduler
@@ -89,20 +90,30 @@ class _Load:
     """A scheduler with nodes and the directory of policies that it follows."""
 
     def __init__(self, folder: Path, nodes: int) -> None:
-        self.file = folder / "keep.yaml"
+        policies = folder / "policies"
+        policies.mkdir()
+        self.files = PolicyFiles(None, (str(policies),))
+        self.file = policies / "keep.yaml"
+        self._beside = folder
         self.form = 0
         _write(self.file, _form(0))
-        store = PolicyStore(PolicyFiles(None, (str(folder),)), time.time_ns)
+        store = PolicyStore(self.files, time.time_ns)
         self.scheduler, assembly = assemble_with_assembly(store.current.plans)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.forms = {1: 0}
         _add_nodes(self.scheduler, nodes)
         self.bound: list[PodInfo] = []
 
+    def write(self, forms: int) -> None:
+        """Write the next forms, of which every third is broken, beside the file."""
+        for form in range(self.form + 1, self.form + 1 + forms):
+            text = _form(form, broken=form % 3 == 0)
+            (self._beside / str(form)).write_text(text, encoding="utf-8")
+
     def edit(self) -> None:
-        """Write the next form; every third one is broken."""
+        """Put the next form in the file's place, as an editor does at the end."""
         self.form += 1
-        _write(self.file, _form(self.form, broken=self.form % 3 == 0))
+        os.replace(self._beside / str(self.form), self.file)
 
     def commit(self, found: Compilation) -> Result:
         """Put what was read in force; a broken form must be refused, others must not."""
@@ -133,15 +144,17 @@ class _Load:
 
 def run_reloads(nodes: int = NODES, pods: int = PODS, rate: int = RATE) -> Reloads:
     """Run all phases. Raises PolicySchedError if a pod is lost, or the wrong policies decide."""
-    with TemporaryDirectory() as folder, ThreadPoolExecutor(1) as thread, quiet_collector():
+    with TemporaryDirectory() as folder, quiet_collector():
         load = _Load(Path(folder), nodes)
         phases = []
-        for number, (name, paced, reloading) in enumerate(_PHASES):
-            infos = list(_pods(number * pods, pods))
-            every = PODS_PER_RELOAD if reloading else 0
-            run = _Run(load, thread, every)
-            phases.append(run.paced(name, infos, rate) if paced else run.saturated(name, infos))
-            load.clear(pods)
+        with CompilerProcess(load.files) as compiler:
+            for number, (name, paced, reloading) in enumerate(_PHASES):
+                infos = list(_pods(number * pods, pods))
+                every = PODS_PER_RELOAD if reloading else 0
+                load.write(-(-pods // every) if every else 0)
+                run = _Run(load, compiler, every)
+                phases.append(run.paced(name, infos, rate) if paced else run.saturated(name, infos))
+                load.clear(pods)
     return Reloads(nodes, pods, tuple(phases), reload_directory(nodes))
 
 
@@ -162,11 +175,12 @@ def _pods(first: int, count: int) -> Iterator[PodInfo]:
 class _Run:
     """One phase in progress; a reload is asked for with each ``every``-th pod, if not 0."""
 
-    def __init__(self, load: _Load, thread: ThreadPoolExecutor, every: int) -> None:
+    def __init__(self, load: _Load, compiler: CompilerProcess, every: int) -> None:
         self._load = load
-        self._thread = thread
+        self._compiler = compiler
         self._every = every
-        self._reading: Future[Compilation] | None = None
+        self._reading = False
+        self._editing = 0
         self._results: Counter[str] = Counter()
         self._held_up: list[int] = []
 
@@ -197,7 +211,7 @@ class _Run:
         return self._phase(name, len(pods), clock() - started, latencies)
 
     def saturated(self, name: str, pods: list[PodInfo]) -> Phase:
-        """Decide all pods as fast as possible; each reload is waited for."""
+        """Decide all pods as fast as possible; a reload is waited for when the next one is due."""
         scheduler, load = self._load.scheduler, self._load
         clock = time.perf_counter_ns
         latencies: list[int] = []
@@ -206,26 +220,31 @@ class _Run:
             scheduler.add_pod(pod)
         while len(latencies) < len(pods):
             if self._every and len(latencies) % self._every == 0:
-                self._begin()
                 self._finish(wait=True)
+                self._begin()
+            self._finish(wait=False)
             before = clock()
             outcome = scheduler.schedule_one()
             latencies.append(clock() - before)
             assert outcome is not None, "a pod is lost"
             load.check(outcome)
-        return self._phase(name, len(pods), clock() - started, latencies)
+        # Renaming a file is the editor's time.
+        return self._phase(name, len(pods), clock() - started - self._editing, latencies)
 
     def _begin(self) -> None:
+        before = time.perf_counter_ns()
         self._load.edit()
-        self._reading = self._thread.submit(self._load.reloader.prepare)
+        self._editing += time.perf_counter_ns() - before
+        self._compiler.ask()
+        self._reading = True
 
     def _finish(self, *, wait: bool) -> None:
         """Put in force what was read; without `wait` only if it has been read."""
-        if self._reading is None or not (wait or self._reading.done()):
+        if not self._reading or not (wait or self._compiler.answered()):
             return
         before = time.perf_counter_ns()
-        found = self._reading.result()
-        self._reading = None
+        found = self._compiler.answer()
+        self._reading = False
         self._results[self._load.commit(found)] += 1
         self._held_up.append(time.perf_counter_ns() - before)
 
@@ -244,11 +263,14 @@ def reload_directory(nodes: int) -> float:
     with TemporaryDirectory() as name:
         folder = Path(name)
         _directory(folder, "first")
-        store = PolicyStore(PolicyFiles(None, (str(folder),)), time.time_ns)
+        files = PolicyFiles(None, (str(folder),))
+        store = PolicyStore(files, time.time_ns)
         scheduler, assembly = assemble_with_assembly(store.current.plans)
         _add_nodes(scheduler, nodes)
         reloader = Reloader(scheduler, assembly, store)
-        return min(_timed(reloader, folder, str(number)) for number in range(3))
+        with CompilerProcess(files) as compiler:
+            store.compiler = compiler.compile
+            return min(_timed(reloader, folder, str(number)) for number in range(3))
 
 
 def _timed(reloader: Reloader, folder: Path, label: str) -> float:
@@ -281,7 +303,8 @@ def _directory(folder: Path, label: str) -> None:
 def _form(number: int, *, broken: bool = False) -> str:
     field_ = "nam" if broken else "name"
     rule = f'!node.{field_}.endsWith("{_digit(number)}")'
-    return _HEAD.format(name="Keep") + f"  - {{expression: '{rule}', message: kept away}}\n"
+    message = f"kept away by form {number}"
+    return _HEAD.format(name="Keep") + f"  - {{expression: '{rule}', message: {message}}}\n"
 
 
 def _digit(form: int) -> str:
