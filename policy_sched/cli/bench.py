@@ -10,7 +10,13 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.render import OK, require_files
-from policy_sched.simulate import benchmark, dry_run_benchmark, likeness, reload_benchmark
+from policy_sched.simulate import (
+    benchmark,
+    check_benchmark,
+    dry_run_benchmark,
+    likeness,
+    reload_benchmark,
+)
 from policy_sched.simulate.workloads import DRY_RUN, WORKLOADS
 
 Name = Literal[
@@ -33,6 +39,7 @@ Name = Literal[
     "Unschedulable",
     "PreemptionDryRun",
     "Reload",
+    "Check",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
@@ -57,10 +64,11 @@ def bench(
         with pods of which no two are alike. PreemptionDryRun measures the search for pods to
         evict, in milliseconds. Reload runs SchedulingDistinct while policies change and break, a
         reload for every 20 pods: with 500 pods coming each second, and with all there at once.
+        Check measures `policy-sched check` on 200 policies, from the start of its process.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
-        Number of measured pods; scheduler_perf's own number unless given.
+        Number of measured pods, or of policies for Check; the workload's own unless given.
     policies
         Policies, files or directories, that take part beside the default profile, as in simulate.
     like
@@ -78,6 +86,9 @@ def bench(
             nodes or reload_benchmark.NODES, pods or reload_benchmark.PODS
         )
         found, lines = reload_benchmark.document(reloads), reload_benchmark.text_lines(reloads)
+    elif name == check_benchmark.NAME:
+        checks = check_benchmark.run_checks(pods or check_benchmark.POLICIES)
+        found, lines = check_benchmark.document(checks), check_benchmark.text_lines(checks)
     else:
         require_files([*policies, *([like] if like else [])])
         workload = likeness.like(WORKLOADS[name], like) if like else WORKLOADS[name]

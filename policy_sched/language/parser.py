@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
+from typing import Final
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
@@ -19,9 +20,15 @@ from policy_sched.language.slips import explain, safe_navigation
 from policy_sched.language.syntax import Node, walk
 from policy_sched.language.tree_builder import build
 
+#: Texts whose trees are kept: those of a few hundred policies.
+KEPT: Final = 4096
+
 
 def parse(text: str) -> tuple[Node | None, list[Problem]]:
-    """Return the syntax tree of an expression and its problems; the tree is None if it has any."""
+    """Return the syntax tree of an expression and its problems; the tree is None if it has any.
+
+    Texts that were parsed before, in any policy, are looked up.
+    """
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -30,6 +37,12 @@ def parse(text: str) -> tuple[Node | None, list[Problem]]:
     if size > MAX_SOURCE_BYTES:
         message = f"the expression has {size} bytes; the limit is {MAX_SOURCE_BYTES}"
         return None, [Problem(0, 1, "PS501", message, "split it with `variables` or `functions`")]
+    node, problems = _parsed(text)
+    return node, list(problems)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _parsed(text: str) -> tuple[Node | None, list[Problem]]:
     try:
         tree = lark_parser().parse(text)
     except UnexpectedInput as error:

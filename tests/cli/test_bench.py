@@ -10,7 +10,7 @@ import pytest
 
 from policy_sched.cli.bench import Name
 from policy_sched.cli.main import run
-from policy_sched.simulate import reload_benchmark
+from policy_sched.simulate import check_benchmark, reload_benchmark
 from policy_sched.simulate.workloads import DRY_RUN, UNSCHEDULABLE, WORKLOADS
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -108,6 +108,19 @@ def test_namespaces_of_the_scenario_are_there(capsys: pytest.CaptureFixture[str]
     assert json.loads(capsys.readouterr().out)["unschedulable"] == 0
 
 
+def test_check_is_measured_on_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    """From the start of the process to its end."""
+    assert run(["bench", "Check", "--pods", "2", "-o", "json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["policies"], len(result["runs"])) == (2, check_benchmark.RUNS)
+    assert 0 < result["seconds"] == min(result["runs"])
+
+
 def test_every_workload_can_be_named() -> None:
     """The names that the command line takes are those of the workloads."""
-    assert set(Name.__args__) == {*WORKLOADS, DRY_RUN.name, reload_benchmark.NAME}
+    assert set(Name.__args__) == {
+        *WORKLOADS,
+        DRY_RUN.name,
+        reload_benchmark.NAME,
+        check_benchmark.NAME,
+    }
