@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -43,8 +44,9 @@ class World:
     ) -> tuple[int, Any]:
         """Send a request; return the status code and the body. ``type``, ``accept``: headers."""
         named = {"Accept": headers.get("accept", JSON)}
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        if data is not None:
+        data = None
+        if body is not None:
+            data = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
             named["Content-Type"] = headers.get("type", JSON)
         if "token" in headers:
             named["Authorization"] = f"Bearer {headers['token']}"
