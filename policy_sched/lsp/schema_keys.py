@@ -66,6 +66,9 @@ def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Ma
         yield from _resolved(root, root["definitions"][name])
         return
     yield schema
+    for key in ("then", "else"):
+        if key in schema:
+            yield from _resolved(root, schema[key])
     for key in ("allOf", "anyOf", "oneOf"):
         for choice in schema.get(key, ()):
             yield from _resolved(root, choice)

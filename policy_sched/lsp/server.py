@@ -20,6 +20,7 @@ from policy_sched.language.reference import Entry
 from policy_sched.lsp.suggestions import Kind, meaning, suggestions
 from policy_sched.profiles.check import check_open
 from policy_sched.profiles.formatting import format_file
+from policy_sched.profiles.load_tests import test_problems
 
 _SEVERITIES: Final = {
     Severity.ERROR: lsp.DiagnosticSeverity.Error,
@@ -95,7 +96,9 @@ def _publish(server: LanguageServer, uri: str) -> None:
     name = _name(document)
     folder = Path(name).parent
     beside = [str(folder)] if folder.is_dir() else []
-    found = [_diagnostic(document, one) for one in check_open(name, document.source, beside)]
+    text = document.source
+    problems = [*check_open(name, text, beside), *test_problems(name, text)]
+    found = [_diagnostic(document, one) for one in problems]
     server.text_document_publish_diagnostics(
         lsp.PublishDiagnosticsParams(uri, found, document.version)
     )

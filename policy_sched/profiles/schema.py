@@ -146,6 +146,17 @@ def test_schema() -> Schema:
     chosen = schema["definitions"]["Expectation"]["properties"]["chosen"]
     chosen["type"] = ["string", "null"]  # null says that the pod fits nowhere
     del schema["required"]  # as in the shortest tests: a name and what is pending
+    properties = schema["properties"]
+    pod = {"if": {"required": ["pod"]}, "then": {"$ref": _REF.format(model="PodEntry")}}
+    manifest = {"if": {"required": ["kind"]}, "then": {"$ref": _REF.format(model="Manifest")}}
+    node, namespace = (
+        {"$ref": _REF.format(model=model)} for model in ("NodeEntry", "NamespaceEntry")
+    )
+    known = {"if": {"required": ["namespace"]}, "then": namespace, "else": node}
+    properties["objects"]["items"] = {**manifest, "else": {**pod, "else": known}}
+    text = {"if": {"type": "string"}, "then": {"minLength": 1}}
+    last = {"$ref": _REF.format(model="PodEntry")}
+    properties["pending"]["items"] = {**text, "else": {**manifest, "else": last}}
     return schema
 
 

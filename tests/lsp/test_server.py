@@ -147,3 +147,23 @@ def test_a_configuration_knows_the_policies_beside_it(tmp_path: Path) -> None:
         assert '"Q"' in problem.message
 
     with_editor(tmp_path, use)
+
+
+def test_tests_of_policies_are_looked_at_too(tmp_path: Path) -> None:
+    """A misspelt key of a PolicyTest, with what was meant."""
+    text = (
+        "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
+        "objects: [{node: n1, cpuu: 3}, {pod: old, node: n1, priority: high}]\n"
+        "pending: [a]\nexpect: [{pod: a, choosen: n1}]\n"
+    )
+
+    async def use(editor: Editor) -> None:
+        found = await editor.open(text)
+        assert [(one.range.start.line, one.code) for one in found] == [
+            (3, "PS702"),
+            (3, "PS703"),
+            (5, "PS702"),
+        ]
+        assert "did you mean 'chosen'?" in found[2].message
+
+    with_editor(tmp_path, use)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
+
 import pytest
 
 from policy_sched.lsp.suggestions import meaning, suggestions
+from policy_sched.profiles.check import check_open
+from policy_sched.profiles.resources import policies_directory
 
 HEAD = """\
 apiVersion: policysched.dev/v1alpha1
@@ -91,3 +96,34 @@ def test_what_a_key_means() -> None:
     assert entry is not None
     assert entry.text == "Why, as constant text."
     assert meaning("p.yaml", text, line, 15) is None
+
+
+def test_keys_of_tests() -> None:
+    """A PolicyTest has its own keys: of short forms, and of what is expected."""
+    head = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
+    for text, wanted in (
+        ("objects:\n- {node: n1, ta", {"taints"}),
+        ("expect:\n- pod: a\n  no", {"notOn"}),
+        ("pend", {"pending"}),
+    ):
+        whole = head + text
+        line, character = whole.count("\n"), len(whole) - whole.rfind("\n") - 1
+        assert {one.label for one in suggestions("t.yaml", whole, line, character)} == wanted
+
+
+@pytest.mark.parametrize(
+    "file", sorted(policies_directory().glob("*/*.yaml")), ids=lambda file: str(file.parent.name)
+)
+def test_no_place_and_no_half_of_a_file_is_too_much(file: Path) -> None:
+    """Wherever the cursor is, and wherever the file ends, there is an answer."""
+    random = Random(7)
+    text = file.read_text(encoding="utf-8")
+    lines = text.split("\n")
+    for _ in range(12):
+        line = random.randrange(len(lines))
+        character = random.randrange(len(lines[line]) + 1)
+        cut = "\n".join([*lines[:line], lines[line][:character]])
+        for shown in (text, cut, cut + "\n" + "\n".join(lines[line + 1 :])):
+            suggestions(str(file), shown, line, character)
+            meaning(str(file), shown, line, character)
+        check_open(str(file), cut)
