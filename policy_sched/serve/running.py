@@ -17,8 +17,8 @@ from typing import Final
 
 from policy_sched.profiles.watch import Watched, changes, frozen_mounts
 from policy_sched.serve.decision_log import INFO
-from policy_sched.serve.instance import Instance
 from policy_sched.serve.manifest_files import manifests_below
+from policy_sched.serve.scheduling import Scheduling
 
 GRACE: Final = 10.0
 """Seconds in which bindings that were sent must be answered when the instance ends."""
@@ -32,7 +32,7 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 class Running:
     """An instance in an event loop. ``show`` is called after steps and while nothing happens."""
 
-    def __init__(self, instance: Instance, show: Callable[[], None], show_every: float) -> None:
+    def __init__(self, instance: Scheduling, show: Callable[[], None], show_every: float) -> None:
         self._instance = instance
         self._show = show
         self._show_every = min(show_every, LONGEST_SLEEP)
@@ -54,7 +54,9 @@ class Running:
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
         self._instance.log.say(INFO, "Running")
-        self._instance.cluster.store.on_commit.append(self._awake.set)
+        self._instance.wakes(self._awake.set)
+        for work in self._instance.beside():
+            self._begin(work)
         ending = asyncio.create_task(self._wake_at_the_end())
         self._warn_of_frozen_files()
         self._begin(self._watch())

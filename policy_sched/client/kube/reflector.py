@@ -7,6 +7,7 @@ each bookmark brings a newer one. When a stream ends
 
 * by itself, or because the connection broke: the next one goes on from the last version;
 * with 410, the version being too old: everything is asked for again;
+* with 404, the server not knowing the kind: it is asked for from time to time;
 * at a line that cannot be read, or that says that the server failed: the next one goes on from the
   last version, and if that happens again, everything is asked for again.
 
@@ -23,6 +24,7 @@ from typing import Final, Generic, TypeVar
 
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.answers import (
+    NOT_FOUND,
     Malformed,
     Status,
     error_of_status,
@@ -150,7 +152,12 @@ class Reflector(Generic[T]):
                 if error.code not in _NO_STREAMING_LIST:
                     raise
                 self._streaming = False
-        listing = await list_all(self._api, self.selection, self._decoding, self._settings.page)
+        try:
+            listing = await list_all(self._api, self.selection, self._decoding, self._settings.page)
+        except ApiError as error:
+            if error.code == NOT_FOUND:
+                self._replace((), ())  # a kind that is not served has no objects, so far
+            raise
         for unread in listing.unread:
             self._trouble(self.selection, unread.why)
         self._replace(listing.items, [unread.place for unread in listing.unread])

@@ -1,0 +1,121 @@
+"""Informers: all collections that a scheduler reads, followed side by side and told in one order.
+
+Theory of operation. Each kind has a reflector; what they tell is kept until `drain` hands it on,
+so nothing changes while a pod is being decided. Until every collection has been read once nothing
+is handed on, and then pods come last: whoever hears of a pod has heard of its node, its volumes
+and its owners. After that changes come in the order in which they arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from policy_sched.client.embedded.resources import POD
+from policy_sched.client.kube.api import Api
+from policy_sched.client.kube.mirror import Change
+from policy_sched.client.kube.paths import Selection
+from policy_sched.client.kube.reflector import (
+    Reflector,
+    ReflectorSettings,
+    Trouble,
+    ignore_trouble,
+)
+from policy_sched.model.kinds import KINDS
+
+READ: Final[tuple[Selection, ...]] = (
+    Selection(("v1", "Node")),
+    Selection(("v1", "Namespace")),
+    Selection(("v1", "Service")),
+    Selection(("v1", "ReplicationController")),
+    Selection(("apps/v1", "ReplicaSet")),
+    Selection(("apps/v1", "StatefulSet")),
+    Selection(("v1", "PersistentVolume")),
+    Selection(("v1", "PersistentVolumeClaim")),
+    Selection(("storage.k8s.io/v1", "StorageClass")),
+    Selection(("storage.k8s.io/v1", "CSINode")),
+    Selection(("storage.k8s.io/v1", "CSIDriver")),
+    Selection(("storage.k8s.io/v1", "CSIStorageCapacity")),
+    Selection(("storage.k8s.io/v1", "VolumeAttachment")),
+    Selection(("policy/v1", "PodDisruptionBudget")),
+    Selection(("scheduling.k8s.io/v1alpha2", "PodGroup")),
+    Selection(("scheduling.x-k8s.io/v1alpha1", "PodGroup")),
+    Selection(POD, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
+)
+"""What the default profile reads; kinds that a server does not serve are empty."""
+
+Tell = Callable[[Change[Any]], None]
+
+
+def nothing() -> None:
+    """Wake nobody."""
+
+
+class Informers:
+    """Follows selections. ``run`` it as a task; ``wake`` is called when there is something new."""
+
+    def __init__(
+        self,
+        api: Api,
+        selections: Iterable[Selection] = READ,
+        *,
+        settings: ReflectorSettings | None = None,
+        trouble: Trouble = ignore_trouble,
+        wake: Callable[[], None] = nothing,
+    ) -> None:
+        self._wake = wake
+        self._waiting: deque[Change[Any]] = deque()
+        self._synced = False
+        self.reflectors: tuple[Reflector[Any], ...] = tuple(
+            Reflector(
+                api,
+                selection,
+                KINDS[selection.kind],
+                self._changed,
+                settings=settings,
+                trouble=trouble,
+            )
+            for selection in selections
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether every collection has been read once."""
+        if not self._synced and all(one.synced.is_set() for one in self.reflectors):
+            self._synced = True
+            pods_last = sorted(self._waiting, key=lambda c: c.object.kind == POD[1])
+            self._waiting = deque(pods_last)
+        return self._synced
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is something to hand on."""
+        return bool(self._waiting) and self.synced
+
+    async def run(self) -> None:
+        """Follow all collections until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self.reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(self._wake_when_synced())
+
+    def drain(self, tell: Tell, limit: int) -> int:
+        """Hand on at most so many changes; return how many."""
+        if not self.synced:
+            return 0
+        count = min(limit, len(self._waiting))
+        for _ in range(count):
+            tell(self._waiting.popleft())
+        return count
+
+    async def _wake_when_synced(self) -> None:
+        for reflector in self.reflectors:
+            await reflector.synced.wait()
+        self._wake()
+
+    def _changed(self, changes: Sequence[Change[Any]]) -> None:
+        self._waiting.extend(changes)
+        if self._synced:
+            self._wake()

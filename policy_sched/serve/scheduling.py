@@ -1,0 +1,188 @@
+"""Scheduling: a scheduler with its policies, driven one step at a time; what any instance does.
+
+Theory of operation. Nothing here waits or reads a clock of its own: `step` does what can be done
+now, `next_wakeup` says when the next step is worth while, and whoever drives the instance sleeps
+until then, or until something came. Policies are read beside the steps and take effect between
+two of them. `stop` ends it in order: no pod is begun any more, what waits for permission is
+undone, and the bindings that were sent are awaited. Where the cluster is, subclasses know.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Coroutine
+
+from policy_sched.client.protocol import Client
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.policy_files import Compilation
+from policy_sched.profiles.store import PolicyStore, Reload, Result
+from policy_sched.queue.backoff import SECOND, Timing
+from policy_sched.scheduler.loop import Outcome
+from policy_sched.scheduler.reload import Reloader
+from policy_sched.scheduler.wiring import assemble_with_assembly
+from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog
+from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
+from policy_sched.serve.metrics import Metrics
+
+PODS_PER_STEP = 64
+"""Pods that one step decides, after which its owner gets a turn."""
+CLOSING = "the scheduler is shutting down"
+
+
+class Scheduling(ABC):
+    """A scheduler behind a client; ``now`` returns nanoseconds since 1970."""
+
+    def __init__(
+        self,
+        store: PolicyStore,
+        client: Client,
+        now: Callable[[], int],
+        log: DecisionLog,
+        manifests: ManifestFiles,
+        seed: int = 0,
+    ) -> None:
+        self.now = now
+        self.log = log
+        self.metrics = Metrics()
+        self.manifests = manifests
+        self.manifest_problems: tuple[Diagnostic, ...] = ()
+        self.scheduler, assembly = assemble_with_assembly(
+            store.current.plans,
+            seed=seed,
+            client=client,
+            now=now,
+            timing=_timing(store.current.settings),
+        )
+        self.reloader = Reloader(self.scheduler, assembly, store)
+        self.stopping = False
+        self.metrics.loaded(store.current, store.status)
+        self._say_what_is_in_force("Loaded policies")
+        self.log.problems(store.current.warnings)
+
+    @abstractmethod
+    def step(self) -> int:
+        """Do what can be done now; return how many pods were decided."""
+
+    @abstractmethod
+    def next_wakeup(self) -> int | None:
+        """Return when the next step is worth while, the present included; None: not by itself."""
+
+    @abstractmethod
+    def apply(self, contents: Contents) -> Applied:
+        """Make the cluster what the files of objects say; with mistakes in them it stays."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the cluster."""
+
+    @abstractmethod
+    def wakes(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when something came that a step can deal with."""
+
+    def beside(self) -> list[Coroutine[None, None, None]]:
+        """Return what is to go on beside the steps."""
+        return []
+
+    @abstractmethod
+    def _adopt(self, profiles: Collection[str]) -> None:
+        """Profiles came: queue the pods that wait for them."""
+
+    def _decide(self) -> int:
+        """Do what is due, and decide pods; return how many."""
+        decided = 0
+        while True:
+            for late in self.scheduler.tick():
+                self._decided(late, late=True)
+            if self.stopping or decided == PODS_PER_STEP:
+                break
+            outcome = self.scheduler.schedule_one()
+            if outcome is None:
+                break
+            self._decided(outcome)
+            decided += 1
+        self.metrics.waiting(self.queue_lengths())
+        return decided
+
+    def queue_lengths(self) -> dict[str, int]:
+        """Return how many pods wait, by upstream's name of the queue."""
+        return self.scheduler.queue.lengths()
+
+    # What files say.
+
+    def read_policies(self) -> Compilation:
+        """Read and compile the files of policies; nothing that runs notices."""
+        return self.reloader.prepare()
+
+    def reload(self, found: Compilation, trigger: str) -> Reload:
+        """Put compiled policies in force if they are in order and say something new."""
+        reload = self.reloader.commit(found)
+        status = self.reloader.status
+        self.metrics.reloaded(reload.result, trigger)
+        self.log.problems(reload.problems)
+        if reload.result is Result.REFUSED:
+            self.metrics.reloadable(status)
+            count = sum(d.severity is Severity.ERROR for d in reload.problems)
+            text = "Failed to reload policies; those in force stay"
+            self.log.say(ERROR, text, trigger=trigger, problems=count, **self._in_force())
+            return reload
+        self.metrics.loaded(reload.policies, status)
+        if reload.restart:
+            text = "Some settings of the configuration count from the next start only"
+            self.log.say("warning", text, settings=list(reload.restart))
+        if reload.result is Result.LOADED:
+            changes = reload.changes
+            self._adopt(changes.added)
+            text = "Reloaded policies"
+            self._say_what_is_in_force(text, trigger=trigger, policies=list(changes.policies))
+        else:
+            self._say_what_is_in_force("Policies say what they said", trigger=trigger)
+        return reload
+
+    def read_manifests(self) -> Contents:
+        """Read the files of objects; nothing that runs notices."""
+        return self.manifests.read()
+
+    # The end.
+
+    def stop(self) -> None:
+        """Begin no pod any more, and undo what waits; steps go on until `stopped`."""
+        if self.stopping:
+            return
+        self.stopping = True
+        self.log.say(INFO, "Stopping", inFlight=self.scheduler.in_flight)
+        for outcome in self.scheduler.abandon(CLOSING):
+            self._decided(outcome, late=True)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing is half done."""
+        return self.stopping and not self.scheduler.in_flight
+
+    def dump(self) -> None:
+        """Write a record of the state and all metrics."""
+        facts = {"queues": self.queue_lengths(), "metrics": self.metrics.text()}
+        self.log.say(INFO, "State", **self._in_force(), **facts)
+
+    # Inside.
+
+    def _decided(self, outcome: Outcome, *, late: bool = False) -> None:
+        self.metrics.decided(outcome)
+        self.log.decided(outcome, 0 if late else self.scheduler.cache.nodes.live_count)
+
+    def _in_force(self) -> dict[str, object]:
+        status = self.reloader.status
+        return {"generation": status.generation, "contentHash": status.content_hash}
+
+    def _say_what_is_in_force(self, message: str, **facts: object) -> None:
+        profiles = {
+            name: profile.pipeline.content_hash for name, profile in self.scheduler.profiles.items()
+        }
+        self.log.say(INFO, message, profiles=profiles, **facts, **self._in_force())
+
+
+def _timing(settings: KubeSchedulerConfiguration) -> Timing:
+    return Timing(
+        initial_backoff=settings.pod_initial_backoff_seconds * SECOND,
+        max_backoff=settings.pod_max_backoff_seconds * SECOND,
+    )
