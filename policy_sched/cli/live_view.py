@@ -15,7 +15,7 @@ from rich.text import Text
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import Diagnostic
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.instance import Instance
+from policy_sched.serve.scheduling import Scheduling
 from policy_sched.simulate.report import quantity_text
 
 NODES: Final = 12
@@ -57,7 +57,7 @@ class LiveView:
         if "pod" not in record and "file" not in record:
             self._said = str(record["msg"])
 
-    def show(self, instance: Instance, *, now: bool = False) -> None:
+    def show(self, instance: Scheduling, *, now: bool = False) -> None:
         """Draw, unless that was done a moment ago."""
         time = instance.now()
         if now or time - self._shown_at >= _FASTEST:
@@ -65,7 +65,7 @@ class LiveView:
             self._live.update(picture(instance, self._said), refresh=True)
 
 
-def picture(instance: Instance, said: str = "") -> RenderableType:
+def picture(instance: Scheduling, said: str = "") -> RenderableType:
     """Return the whole picture; ``said`` is the last thing that happened beside decisions."""
     parts: list[RenderableType] = [*_policies(instance), *_problems(instance)]
     parts += [_nodes(instance.scheduler.cache.nodes), _queues(instance), _decisions(instance)]
@@ -74,7 +74,7 @@ def picture(instance: Instance, said: str = "") -> RenderableType:
     return Group(*parts)
 
 
-def _policies(instance: Instance) -> Iterator[Text]:
+def _policies(instance: Scheduling) -> Iterator[Text]:
     status = instance.reloader.status
     profiles = ", ".join(sorted(instance.scheduler.profiles))
     yield Text.assemble(
@@ -87,7 +87,7 @@ def _policies(instance: Instance) -> Iterator[Text]:
         yield Text(f"settings that count from the next start only: {names}", style="yellow")
 
 
-def _problems(instance: Instance) -> Iterator[Text]:
+def _problems(instance: Scheduling) -> Iterator[Text]:
     status = instance.reloader.status
     if not status.healthy:
         text = f"the reload at {_clock(status.refused_at)} failed; the policies in force stay"
@@ -126,13 +126,13 @@ def _share(table: NodeTable, resource: str, row: int) -> str:
     return f"{quantity_text(resource, requested)}/{quantity_text(resource, allocatable)}"
 
 
-def _queues(instance: Instance) -> Text:
+def _queues(instance: Scheduling) -> Text:
     lengths = {**instance.queue_lengths(), "in flight": instance.scheduler.in_flight}
     named = "  ".join(f"{queue} {length}" for queue, length in lengths.items())
     return Text.assemble(("queue ", "bold"), named)
 
 
-def _decisions(instance: Instance) -> Table:
+def _decisions(instance: Scheduling) -> Table:
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("TIME", "POD", "NODE"):
         shown.add_column(name, no_wrap=True)
