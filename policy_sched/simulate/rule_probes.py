@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -123,7 +124,7 @@ class _Prober:
         start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
         line, column, _ = text.position(start)
         shown = " ".join(text.text[start:end].split())
-        spot = Spot(text.file, line, column, self._policy.name, path, is_rule, shown)
+        spot = Spot(_shown_file(text.file), line, column, self._policy.name, path, is_rule, shown)
         return Probe(spot, wanted, expression, self._inner(core, text, path))
 
     def _compiled(self, core: Core) -> Expression | None:
@@ -207,6 +208,13 @@ def probes_of(policy: CheckedPolicy) -> PolicyProbes:
             [key.expression for key in preemption.victim_order] if preemption else (), "values"
         ),
     )
+
+
+def _shown_file(file: str) -> str:
+    """Return one name for a file, however it was named: seen from here if it is below."""
+    full = Path(file).resolve()
+    here = Path.cwd()
+    return str(full.relative_to(here) if full.is_relative_to(here) else full)
 
 
 def _is_written(checked: Checked) -> bool:

@@ -17,7 +17,7 @@ HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
         (
             "objects: [{pod: a, priority: high}]",
             "PS703",
-            "objects[0].priority: expected an integer",
+            "objects[0].priority: expected",
         ),
         ("pendign: [a]", "PS702", "did you mean 'pending'?"),
         ("expect: [{pod: a, message: {match: x}}]", "PS704", "expect[0].message.matches"),
