@@ -16,6 +16,7 @@ from policy_sched.simulate import (
     dry_run_benchmark,
     likeness,
     reload_benchmark,
+    rule_cost_benchmark,
 )
 from policy_sched.simulate.workloads import DRY_RUN, WORKLOADS
 
@@ -40,6 +41,7 @@ Name = Literal[
     "PreemptionDryRun",
     "Reload",
     "Check",
+    "RuleCost",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
@@ -65,6 +67,7 @@ def bench(
         evict, in milliseconds. Reload runs SchedulingDistinct while policies change and break, a
         reload for every 20 pods: with 500 pods coming each second, and with all there at once.
         Check measures `policy-sched check` on 200 policies, from the start of its process.
+        RuleCost holds what rules are estimated to cost against the time that they take.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -89,6 +92,11 @@ def bench(
     elif name == check_benchmark.NAME:
         checks = check_benchmark.run_checks(pods or check_benchmark.POLICIES)
         found, lines = check_benchmark.document(checks), check_benchmark.text_lines(checks)
+    elif name == rule_cost_benchmark.NAME:
+        number = nodes or rule_cost_benchmark.NODES
+        costs = rule_cost_benchmark.run_rule_costs(number)
+        found = rule_cost_benchmark.document(costs, number)
+        lines = rule_cost_benchmark.text_lines(costs, number)
     else:
         require_files([*policies, *([like] if like else [])])
         workload = likeness.like(WORKLOADS[name], like) if like else WORKLOADS[name]

@@ -21,10 +21,10 @@ PRICES: Final = {
     "column": 0.0,
     "column_of": 0.0,
     "score": 0.0,
-    "tally_rows": 0.5,
+    "tally_rows": 0.2,
     "tally_domain": 2.0,
-    "fits": 1.5,
-    "affinity": 0.3,
+    "fits": 0.6,
+    "affinity": 0.6,
     "preference": 0.3,
     "where": 1.0,
     "error_if": 0.7,
@@ -32,12 +32,12 @@ PRICES: Final = {
     "add_checked": 2.0,
     "sub_checked": 2.0,
     "mul_checked": 5.0,
-    "quot_nn": 2.5,
-    "quot": 10.0,
-    "rem": 10.0,
+    "quot_nn": 1.5,
+    "quot": 5.0,
+    "rem": 5.0,
     "percent": 4.0,
-    "percent_of_column": 2.0,
-    "percent_of_rest": 2.0,
+    "percent_of_column": 2.5,
+    "percent_of_rest": 2.5,
     "divisor": 0.7,
     "share": 1.5,
     "share_of_rest": 1.5,
@@ -47,23 +47,31 @@ PRICES: Final = {
     "round": 1.5,
     "wide_mean": 1.0,
     "wide_deviation": 1.5,
-    "wide_weighted": 1.0,
+    "wide_weighted": 2.5,
     "wide_weighted_doubles": 1.0,
 }
-ELEMENTWISE: Final = 0.35
+ELEMENTWISE: Final = 0.25
 #: Of operations over several arrays the price is that of each of them.
 _WIDE: Final = frozenset({"wide_mean", "wide_deviation", "wide_weighted", "wide_count"})
 #: Units of a value looked up by the code of a column, the codes' own values being known.
 LOOK_UP: Final = 1.0
-#: Units of calling a Python function for one row, of a step in it, and of a kernel that it calls.
+#: Units of calling a Python function: for one distinct value, for one row; of a step in it, of a
+#: kernel that it calls, and of one that makes a list, an optional or an error.
+DISTINCT: Final = 60.0
 ROW: Final = 150.0
 STEP: Final = 15.0
 KERNEL: Final = 60.0
+MAKING: Final = 350.0
 #: Nanoseconds of calling one operation, whatever the number of nodes.
 PER_CALL: Final = 350.0
 #: How many elements a list is taken to have: pods of a node, and any other.
 LENGTHS: Final = {"pods_at": 10.0}
 USUAL_LENGTH: Final = 3.0
+#: How many different values columns are taken to have, by family; each node has its own name. What
+#: depends on one such column alone is computed once for each value.
+VALUES: Final = {"annotation": 1_000.0}
+USUAL_VALUES: Final = 10.0
+_OWN: Final = "name"
 #: Ops that cost nothing by themselves.
 _FREE: Final = frozenset({"const", "param", "val", "err", "pod", "ctx", "cluster"})
 
@@ -88,15 +96,16 @@ NOTHING: Final = Cost()
 
 def cost_of(placement: Placement) -> Cost:
     """Return what a function costs that computes placed operations for all rows."""
-    units = calls = 0.0
+    units = fixed = 0.0
     for op, scope in placement.scope.items():
         if op.kind in _FREE:
             continue
         times = _times(scope)
         if placement.over_rows(op):
-            calls += times
-            units += times * _of_array(op, placement)
-    return Cost(units, calls * PER_CALL)
+            one = _of_array(op, placement)
+            units += times * one.units
+            fixed += times * (one.fixed + PER_CALL)
+    return Cost(units, fixed)
 
 
 def _times(scope: Scope) -> float:
@@ -110,15 +119,18 @@ def _times(scope: Scope) -> float:
     return times
 
 
-def _of_array(op: Op, placement: Placement) -> float:
+def _of_array(op: Op, placement: Placement) -> Cost:
     region = placement.regions.get(op)
     if region is None:
         price = PRICES.get(op.kind, ELEMENTWISE)
-        return price * max(1, len(op.args) // 2) if op.kind in _WIDE else price
-    if op.key is not None and op.key is not MIXED:
-        return LOOK_UP
-    bound = {*region.by_row, *region.fixed}
-    return ROW + len(region.by_row) * STEP + _steps(op, bound)
+        return Cost(price * max(1, len(op.args) // 2) if op.kind in _WIDE else price)
+    steps = _steps(op, {*region.by_row, *region.fixed})
+    if op.key is None or op.key is MIXED:
+        return Cost(ROW + len(region.by_row) * STEP + steps)
+    family = op.key.data[0] if isinstance(op.key.data, tuple) else ""
+    if family == _OWN:
+        return Cost(LOOK_UP + DISTINCT + steps)
+    return Cost(LOOK_UP, VALUES.get(family, USUAL_VALUES) * (DISTINCT + steps))
 
 
 def _steps(root: Op, bound: set[Op]) -> float:
@@ -137,5 +149,11 @@ def _steps(root: Op, bound: set[Op]) -> float:
     total = 0.0
     for op in ops:
         times = math.prod(lengths.get(p.serial, 1.0) for p in op.params)
-        total += times * (KERNEL if isinstance(op.data, Call) else STEP)
+        total += times * _of_step(op)
     return total
+
+
+def _of_step(op: Op) -> float:
+    if not isinstance(op.data, Call):
+        return STEP
+    return MAKING if op.rep[0] in "to" else KERNEL

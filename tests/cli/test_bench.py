@@ -10,7 +10,7 @@ import pytest
 
 from policy_sched.cli.bench import Name
 from policy_sched.cli.main import run
-from policy_sched.simulate import check_benchmark, reload_benchmark
+from policy_sched.simulate import check_benchmark, reload_benchmark, rule_cost_benchmark
 from policy_sched.simulate.workloads import DRY_RUN, UNSCHEDULABLE, WORKLOADS
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -116,11 +116,20 @@ def test_check_is_measured_on_policies(capsys: pytest.CaptureFixture[str]) -> No
     assert 0 < result["seconds"] == min(result["runs"])
 
 
+def test_estimates_are_held_against_the_clock(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each rule has its estimate, its time and the ratio of both."""
+    assert run(["bench", "RuleCost", "--nodes", "30", "-o", "json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["nodes"] == 30
+    assert {"rule", "estimate_us", "measured_us", "ratio"} <= set(result["rules"][0])
+
+
 def test_every_workload_can_be_named() -> None:
     """The names that the command line takes are those of the workloads."""
     assert set(Name.__args__) == {
         *WORKLOADS,
         DRY_RUN.name,
         reload_benchmark.NAME,
+        rule_cost_benchmark.NAME,
         check_benchmark.NAME,
     }
