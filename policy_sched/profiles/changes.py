@@ -105,8 +105,8 @@ def restarts_between(
 def _void(old: CompiledPlan, new: CompiledPlan) -> frozenset[str] | None:
     if old.plan.extenders != new.plan.extenders or _differ(old, new, ("postFilter",)):
         return None
-    gone = _names(old, REJECTING) - _names(new, REJECTING)
-    return gone | {n for n in _names(old, REJECTING) if n not in gone and not _same(old, new, n)}
+    before, after = _names(old, REJECTING), _names(new, REJECTING)
+    return (before - after) | {n for n in before & after if not _same(old, new, n)}
 
 
 def _differing(
@@ -170,7 +170,7 @@ def _policies(old: Iterable[CompiledPlan], new: Iterable[CompiledPlan]) -> tuple
     before, after = _sources(old), _sources(new)
     left, right = (
         {
-            (name, content_hash(found[name, form]))
+            (name, kept_hash(found[name, form]))
             for name, form in found
             if (name, form) not in other
         }

@@ -62,6 +62,16 @@ def known_form(source: PolicySource, policy: CompiledPolicy) -> CompiledPolicy:
     return _KEPT.get(_met(source).digest, policy)
 
 
+def hashes_of(source: PolicySource) -> tuple[str, str]:
+    """Return `kept_hash` and `rejecting_hash` of a source."""
+    return kept_hash(source), rejecting_hash(source)
+
+
+def adopt(source: PolicySource, hashes: tuple[str, str]) -> None:
+    """Take note of a source whose `hashes_of` were worked out in another process."""
+    _keep(_Met(source, hashes[0], rejecting=hashes[1]))
+
+
 def kept_hash(value: object) -> str:
     """Return the `content_hash` of what never changes, worked out once for each object."""
     return _met(value).digest
@@ -79,10 +89,15 @@ def _met(value: object) -> _Met:
     """Return what is known of an object; it is held, so its identity stays its own."""
     met = _MET.get(id(value))
     if met is None:
-        met = _MET[id(value)] = _Met(value, content_hash(value))
-        while len(_MET) > 2 * LIMIT:
-            _MET.popitem(last=False)
+        met = _Met(value, content_hash(value))
+        _keep(met)
     return met
+
+
+def _keep(met: _Met) -> None:
+    _MET[id(met.value)] = met
+    while len(_MET) > 2 * LIMIT:
+        _MET.popitem(last=False)
 
 
 def _compile(source: PolicySource) -> Outcome:

@@ -16,19 +16,21 @@ import marshal
 import pickle
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import CellType, CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
 
-from policy_sched.language.ir import MIXED
+from policy_sched.language import ir
 from policy_sched.language.kernels import KERNELS
-from policy_sched.language.sources import Text
-from policy_sched.profiles.compile import known_form
+from policy_sched.language.sources import PolicySource, Text
+from policy_sched.profiles.compile import adopt, hashes_of, known_form
 from policy_sched.profiles.policy_files import Compilation
 
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 Parts = dict[int, object]
 """Parts by number."""
+_ARGUMENTS: Final[dict[type, tuple[str, ...]]] = {}
 _AGO: Final = 2
 """A part is dropped when so many shipments in a row did without it."""
 
@@ -47,7 +49,7 @@ class Sender:
         """Return a compilation as bytes for the `Receiver`, which must get every one of them."""
         self._shipment += 1
         new = [self._number(part) for part in _parts(found)]
-        shipped = {number: _pickled(self._held[number], {}) for number in new if number is not None}
+        shipped = {n: _shipped(self._held[n]) for n in new if n is not None}
         stale = [n for n, used in self._used.items() if self._shipment - used >= _AGO]
         body = _pickled(found, self._numbers)
         for number in stale:
@@ -77,12 +79,19 @@ class Receiver:
         """Return what was sent. Parts that were sent before are the same objects again."""
         shipped, stale, body = pickle.loads(data)  # noqa: S301 - from a process that we started
         for number, part in shipped.items():
-            self._parts[number] = _Unpickler(part, self._parts).load()
+            self._parts[number], hashes = _Unpickler(part, self._parts).load()
+            if isinstance(made := self._parts[number], PolicySource):
+                adopt(made, hashes)
         found = _Unpickler(body, self._parts).load()
         for number in stale:
             del self._parts[number]
         assert isinstance(found, Compilation)
         return _with_known_forms(found)
+
+
+def _shipped(part: object) -> bytes:
+    """Return a part; with a source come its hashes, which take longer to work out than to send."""
+    return _pickled((part, hashes_of(part) if isinstance(part, PolicySource) else None), {})
 
 
 def _parts(found: Compilation) -> list[object]:
@@ -127,10 +136,15 @@ class _Pickler(pickle.Pickler):
             return marshal.loads, (marshal.dumps(obj),)
         if isinstance(obj, MappingProxyType):
             return MappingProxyType, (dict(obj),)
-        if obj is MIXED:
-            return _global, (MIXED.__class__.__module__, "MIXED")
+        if obj is ir.MIXED:
+            return _global, (ir.__name__, "MIXED")
         if isinstance(obj, FunctionType):
             return _reduced_function(obj)
+        names = _ARGUMENTS.get(type(obj))
+        if names is None:
+            names = _ARGUMENTS[type(obj)] = _arguments(type(obj))
+        if names:
+            return type(obj), tuple([getattr(obj, name) for name in names])
         return NotImplemented
 
 
@@ -144,6 +158,16 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: int) -> object:
         """Return a part by its number."""
         return self._parts[pid]
+
+
+def _arguments(kind: type) -> tuple[str, ...]:
+    """Return the arguments that make a dataclass as it is; none of other types.
+
+    That is half the work of filling an empty object, which the receiver would do otherwise.
+    """
+    found = fields(kind) if is_dataclass(kind) else ()
+    plain = all(field.init and not field.kw_only for field in found)
+    return tuple(field.name for field in found) if plain else ()
 
 
 def _reduced_function(function: FunctionType) -> Reduced | Any:
