@@ -88,13 +88,13 @@ class Scheduling(ABC):
     def _adopt(self, profiles: Collection[str]) -> None:
         """Profiles came: queue the pods that wait for them."""
 
-    def _decide(self) -> int:
-        """Do what is due, and decide pods; return how many."""
+    def _decide(self, *, begin: bool = True) -> int:
+        """Do what is due, and decide pods; return how many. ``begin``: whether to begin any."""
         decided = 0
         while True:
             for late in self.scheduler.tick():
                 self._decided(late, late=True)
-            if self.stopping or decided == PODS_PER_STEP:
+            if self.stopping or not begin or decided == PODS_PER_STEP:
                 break
             outcome = self.scheduler.schedule_one()
             if outcome is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from policy_sched.client.embedded.resources import POD
@@ -23,7 +23,7 @@ from policy_sched.client.kube.reflector import (
     Trouble,
     ignore_trouble,
 )
-from policy_sched.model.kinds import KINDS
+from policy_sched.model.kinds import KINDS, Kind
 
 READ: Final[tuple[Selection, ...]] = (
     Selection(("v1", "Node")),
@@ -109,6 +109,12 @@ class Informers:
         for _ in range(count):
             tell(self._waiting.popleft())
         return count
+
+    def objects(self, kind: Kind) -> Iterator[Any]:
+        """Yield the objects of a kind, as the mirrors have them."""
+        for reflector in self.reflectors:
+            if reflector.selection.kind == kind:
+                yield from reflector.mirror
 
     async def _wake_when_synced(self) -> None:
         for reflector in self.reflectors:

@@ -1,0 +1,209 @@
+"""A scheduler on a cluster behind an API server: informers in, decisions out, while it leads.
+
+Theory of operation. Informers, events and the election go on beside the steps; a step takes what
+they brought. No pod is begun before every collection has been read and handed on once, nor while
+another instance leads; a standby takes everything in all the same, so it can begin at once. Each
+write asks once more whether we lead (`KubeClient`), so a lease that is lost stops bindings that
+were decided before. What a binding waits for, and what came of it, is part of the steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from policy_sched.client.embedded.resources import POD
+from policy_sched.client.kube.api import Api
+from policy_sched.client.kube.client import KubeClient
+from policy_sched.client.kube.election import Election
+from policy_sched.client.kube.informers import Informers
+from policy_sched.client.kube.leases import Elector, Lease
+from policy_sched.client.kube.mirror import Change
+from policy_sched.client.kube.paths import Selection
+from policy_sched.client.kube.reflector import ReflectorSettings
+from policy_sched.errors import ClusterError
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.profiles.store import PolicyStore
+from policy_sched.scheduler.event_handlers import (
+    node_gone,
+    node_seen,
+    object_gone,
+    object_seen,
+    pod_gone,
+    pod_seen,
+)
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
+from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
+from policy_sched.serve.scheduling import Scheduling
+
+WARNING: Final = "warning"
+CHANGES_PER_STEP: Final = 500
+"""Changes that one step takes in, after which its owner gets a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """An election to take part in, its lease, and the connection that nothing else uses."""
+
+    election: Election
+    api: Api
+    namespace: str
+    name: str
+
+
+class RemoteInstance(Scheduling):
+    """A scheduler behind ``api``; without a candidacy it always leads.
+
+    ``instance`` signs events. Raises PolicyError with every problem of the files.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last two are keywords with defaults
+        self,
+        files: PolicyFiles,
+        api: Api,
+        candidacy: Candidacy | None,
+        write: Write,
+        *,
+        seed: int = 0,
+        instance: str = "",
+        watching: ReflectorSettings | None = None,
+    ) -> None:
+        self._api = api
+        self._wake: Callable[[], None] = _nobody
+        now = api.chance.clocks.wall
+        store = PolicyStore(files, now)
+        log = DecisionLog(write, now)
+        reporter = store.current.plans[0].plan.scheduler_name
+        self.client = KubeClient(
+            api,
+            reporter=reporter,
+            instance=instance,
+            leads=lambda: self.leads,
+            failed=self._failed,
+            wake=self._woken,
+        )
+        self.candidacy = candidacy
+        self.elector = None if candidacy is None else self._elector(candidacy)
+        super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
+        self.informers = Informers(api, settings=watching, trouble=self._trouble, wake=self._woken)
+        self._ready = False
+
+    def _elector(self, candidacy: Candidacy) -> Elector:
+        lease = Lease(candidacy.api, candidacy.namespace, candidacy.name)
+        return Elector(lease, candidacy.election, candidacy.api, self._lead, self._new_holder)
+
+    @property
+    def leads(self) -> bool:
+        """Whether we may write."""
+        return self.candidacy is None or self.candidacy.election.leading
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything has been read and handed on once."""
+        return self._ready
+
+    def step(self) -> int:
+        """Do what can be done now; return how many pods were decided."""
+        self.client.lanes.check()
+        self.informers.drain(lambda change: tell(self.scheduler, change), CHANGES_PER_STEP)
+        if not self._ready and self.informers.synced and not self.informers.behind:
+            self._ready = True
+            self.log.say(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
+        return self._decide(begin=self._ready and self.leads)
+
+    def next_wakeup(self) -> int | None:
+        """Return when the next step is worth while, the present included; None: not by itself."""
+        may_begin = self._ready and self.leads and not self.stopping
+        if self.informers.behind or (may_begin and not self.scheduler.queue.idle()):
+            return self.now()
+        return self.scheduler.next_wakeup()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing is half done, and everything that was decided is written."""
+        return super().stopped and not self.client.lanes.busy
+
+    def apply(self, contents: Contents) -> Applied:
+        """Take no notice: the cluster's objects come from its API server."""
+        return Applied(problems=contents.problems)
+
+    def close(self) -> None:
+        """Say that this is the end."""
+        self.log.say(INFO, "Stopped", inFlight=self.scheduler.in_flight)
+
+    def wakes(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when something came from the API server."""
+        self._wake = wake
+
+    def beside(self) -> list[Coroutine[None, None, None]]:
+        """Return what goes on beside the steps."""
+        return [self._live()]
+
+    # Inside.
+
+    async def _live(self) -> None:
+        """Keep connections, informers, events and the election going until cancelled."""
+        async with self._api:
+            if self.candidacy is None or self.elector is None:
+                await self._follow(())
+                return
+            async with self.candidacy.api:
+                try:
+                    await self._follow((self.elector.run(),))
+                finally:
+                    await self.elector.release()
+
+    async def _follow(self, others: Collection[Coroutine[Any, Any, None]]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for work in (self.informers.run(), self.client.events.run(), *others):
+                tasks.create_task(work)
+
+    def _adopt(self, profiles: Collection[str]) -> None:
+        for pod in self.informers.objects(POD) if profiles else ():
+            info = PodInfo.of(pod)
+            if info.scheduler_name in profiles and not info.node_name:
+                pod_seen(self.scheduler, info)
+
+    def _woken(self) -> None:
+        self._wake()
+
+    def _lead(self, leads: bool) -> None:
+        self.log.say(INFO, "Leading" if leads else "Not leading any more")
+        self._wake()
+
+    def _new_holder(self, holder: str) -> None:
+        self.log.say(INFO, "The lease has a new holder", holder=holder)
+
+    def _failed(self, call: str, key: str, error: ClusterError) -> None:
+        self.log.say(ERROR, "A call of the API failed", call=call, object=key, error=str(error))
+
+    def _trouble(self, selection: Selection, what: str) -> None:
+        self.log.say(WARNING, "Trouble with a watch", kind=selection.kind[1], error=what)
+
+
+def tell(scheduler: Scheduler, change: Change[Any]) -> None:
+    """Tell the scheduler of one change."""
+    old, new = change.old, change.new
+    thing = change.object
+    if isinstance(thing, Pod):
+        seen = pod_gone if new is None else pod_seen
+        seen(scheduler, PodInfo.of(thing))
+    elif isinstance(thing, Node):
+        if new is None:
+            node_gone(scheduler, thing)
+        else:
+            node_seen(scheduler, thing)
+    elif new is None:
+        object_gone(scheduler, thing)
+    else:
+        object_seen(scheduler, old, new)
+
+
+def _nobody() -> None:
+    """Wake nobody."""

@@ -1,0 +1,214 @@
+"""A scheduler behind a real socket: it binds, it hands over, and it outlives its API server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from policy_sched.apiserver.access import Address
+from policy_sched.apiserver.server import ApiServer
+from policy_sched.client.embedded.cluster import EmbeddedCluster
+from policy_sched.client.embedded.resources import EVENT, POD
+from policy_sched.client.embedded.store import Key
+from policy_sched.client.kube.access import Access
+from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.backoff import Backoff
+from policy_sched.client.kube.election import Election, ElectionSettings
+from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.client.kube.reflector import ReflectorSettings
+from policy_sched.client.kube.retries import Patience
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.serve.decision_log import Record
+from policy_sched.serve.remote import Candidacy, RemoteInstance
+
+CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
+QUICK = ElectionSettings(lease_duration=1.0, renew_deadline=0.5, retry_period=0.05)
+WATCHING = ReflectorSettings(backoff=Backoff(first=0.01, longest=0.05))
+
+
+class World:
+    """An embedded cluster that is served, and the schedulers that are its clients."""
+
+    def __init__(self) -> None:
+        self.cluster = EmbeddedCluster.open(None, time.time_ns)
+        self.address = Address("127.0.0.1", 0)
+        self.records: list[Record] = []
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[None]:
+        """Serve the cluster, at the same address each time."""
+        async with ApiServer(self.cluster.store, self.address) as server:
+            self.address = server.address
+            acting = asyncio.create_task(self._act())
+            try:
+                yield
+            finally:
+                acting.cancel()
+
+    async def _act(self) -> None:
+        while True:
+            self.cluster.step()
+            await asyncio.sleep(0.002)
+
+    def apply(self, *things: dict[str, Any]) -> None:
+        """Put objects into the cluster."""
+        for thing in things:
+            self.cluster.apply(thing)
+
+    @asynccontextmanager
+    async def scheduler(self, name: str = "") -> AsyncIterator[RemoteInstance]:
+        """Run a scheduler; with a name it is a candidate."""
+        settings = Settings(qps=0, timeout=2.0)
+        chance = Chance(CLOCKS, Random(name))
+        access = Access(f"http://{self.address.text}")
+        candidacy = None
+        if name:
+            once = Api(access, chance, Settings(qps=0, patience=Patience(tries=1)))
+            election = Election(name, CLOCKS, Random(name), QUICK)
+            candidacy = Candidacy(election, once, "kube-system", "policy-sched")
+        instance = RemoteInstance(
+            PolicyFiles(None, ()),
+            Api(access, chance, settings),
+            candidacy,
+            self.records.append,
+            watching=WATCHING,
+        )
+        tasks = [asyncio.create_task(work) for work in instance.beside()]
+        tasks.append(asyncio.create_task(_drive(instance)))
+        try:
+            yield instance
+        finally:
+            for task in reversed(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def bound(self) -> dict[str, str]:
+        """Return the nodes of all pods that have one."""
+        pods = (stored.data for stored in self.cluster.store.select(POD))
+        return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if _node(p)}
+
+    def events(self) -> list[tuple[str, str]]:
+        """Return pod and reason of all events of ours."""
+        found = [stored.data for stored in self.cluster.store.select(EVENT)]
+        ours = [e for e in found if e.get("reportingController") == "default-scheduler"]
+        return sorted((e["regarding"]["name"], e["reason"]) for e in ours)
+
+
+def _node(pod: dict[str, Any]) -> str:
+    return str(pod["spec"].get("nodeName") or "")
+
+
+async def _drive(instance: RemoteInstance) -> None:
+    while True:
+        instance.step()
+        await asyncio.sleep(0.002)
+
+
+def node(name: str) -> dict[str, Any]:
+    """Return a node of four cores."""
+    sizes = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+    status = {"allocatable": sizes, "capacity": sizes}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def pod(name: str, cpu: str = "500m", **spec: Any) -> dict[str, Any]:
+    """Return a pod."""
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    whole = {"containers": [container], **spec}
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": whole}
+
+
+def acted(play: Callable[[World], Awaitable[None]]) -> None:
+    """Run a play; it may take some seconds."""
+
+    async def timed() -> None:
+        world = World()
+        async with asyncio.timeout(10):
+            await play(world)
+        world.cluster.close()
+
+    asyncio.run(timed())
+
+
+async def until(what: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    while not what():
+        await asyncio.sleep(0.005)
+
+
+def test_pods_are_bound_and_told_about_through_the_api() -> None:
+    """Ours are bound, others' are left alone, one that fits nowhere says why."""
+
+    async def play(world: World) -> None:
+        world.apply(node("a"), node("b"), *(pod(f"p{i}") for i in range(10)))
+        world.apply(pod("huge", "64"), pod("other", schedulerName="somebody-else"))
+        async with world.served(), world.scheduler() as instance:
+            await until(lambda: len(world.bound()) == 10)
+            await until(lambda: len(world.events()) == 11)
+            world.apply(pod("late"))
+            await until(lambda: "late" in world.bound())
+            assert instance.ready
+        assert sorted(set(world.bound().values())) == ["a", "b"]
+        assert ("huge", "FailedScheduling") in world.events()
+        assert ("p0", "Scheduled") in world.events()
+        (huge,) = (s.data for s in world.cluster.store.select(POD) if s.place[1] == "huge")
+        (condition,) = (c for c in huge["status"]["conditions"] if c["type"] == "PodScheduled")
+        assert condition["reason"] == "Unschedulable"
+        assert condition["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+    acted(play)
+
+
+def test_a_standby_takes_over_where_the_leader_left() -> None:
+    """One of two binds; when it ends, the other goes on, and nothing is bound twice."""
+
+    async def play(world: World) -> None:
+        world.apply(node("a"), node("b"))
+        async with world.served(), world.scheduler("two") as standby:
+            await until(lambda: standby.leads)
+            async with world.scheduler("one") as other:
+                world.apply(pod("first"))
+                await until(lambda: "first" in world.bound())
+                await until(lambda: other.ready)
+                assert not other.leads
+                assert other.scheduler.cache.nodes.live_count == 2
+        async with world.served(), world.scheduler("one"):
+            async with world.scheduler("two") as second:
+                await until(lambda: second.ready)
+                world.apply(pod("second"))
+                await until(lambda: "second" in world.bound())
+            world.apply(pod("third"))
+            await until(lambda: "third" in world.bound())
+
+    acted(play)
+
+
+def test_an_api_server_that_comes_back_is_found_again() -> None:
+    """Killed and restarted: pods of before, meanwhile and after are bound, each once."""
+
+    async def play(world: World) -> None:
+        world.apply(node("a"), node("b"))
+        async with world.served():
+            pass  # an address
+        async with world.scheduler("one") as instance:
+            for round_ in range(3):
+                async with world.served():
+                    await until(lambda: instance.leads)
+                    world.apply(*(pod(f"p{round_}-{i}", "100m") for i in range(5)))
+                    await until(lambda: len(world.bound()) == 5 * round_ + 5)  # noqa: B023
+                world.apply(pod(f"meanwhile{round_}", "100m"))
+                world.cluster.store.delete(_key(f"meanwhile{round_}"))
+        assert len(world.bound()) == 15
+        told = [name for name, reason in world.events() if reason == "Scheduled"]
+        assert len(told) == len(set(told))
+
+    acted(play)
+
+
+def _key(name: str) -> Key:
+    return Key(POD, "default", name)
