@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -43,6 +44,8 @@ Name = Literal[
     "Check",
     "RuleCost",
 ]
+Told = tuple[benchmark.Document, Iterator[str]]
+"""What was measured: as plain data, and in lines for people."""
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
 
@@ -80,32 +83,44 @@ def bench(
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
-    if name == DRY_RUN.name:
-        dry_runs = dry_run_benchmark.run_dry_runs(nodes or DRY_RUN.nodes, pods or DRY_RUN.pods)
-        found = dry_run_benchmark.document(dry_runs)
-        lines = dry_run_benchmark.text_lines(dry_runs)
-    elif name == reload_benchmark.NAME:
-        reloads = reload_benchmark.run_reloads(
-            nodes or reload_benchmark.NODES, pods or reload_benchmark.PODS
-        )
-        found, lines = reload_benchmark.document(reloads), reload_benchmark.text_lines(reloads)
-    elif name == check_benchmark.NAME:
-        checks = check_benchmark.run_checks(pods or check_benchmark.POLICIES)
-        found, lines = check_benchmark.document(checks), check_benchmark.text_lines(checks)
-    elif name == rule_cost_benchmark.NAME:
-        number = nodes or rule_cost_benchmark.NODES
-        costs = rule_cost_benchmark.run_rule_costs(number)
-        found = rule_cost_benchmark.document(costs, number)
-        lines = rule_cost_benchmark.text_lines(costs, number)
+    if name in WORKLOADS:
+        found, lines = _workload(name, nodes, pods, policies, like)
     else:
-        require_files([*policies, *([like] if like else [])])
-        workload = likeness.like(WORKLOADS[name], like) if like else WORKLOADS[name]
-        result = benchmark.run_benchmark(
-            workload, nodes or workload.nodes, pods or workload.pods, policies
-        )
-        found, lines = benchmark.document(result), benchmark.text_lines(result)
+        found, lines = _other(name, nodes, pods)
     if output == "json":
         print(json.dumps(found, indent=2))
     else:
         sys.stdout.writelines(f"{line}\n" for line in lines)
     return OK
+
+
+def _workload(
+    name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...], like: str | None
+) -> Told:
+    require_files([*policies, *([like] if like else [])])
+    workload = likeness.like(WORKLOADS[name], like) if like else WORKLOADS[name]
+    result = benchmark.run_benchmark(
+        workload, nodes or workload.nodes, pods or workload.pods, policies
+    )
+    return benchmark.document(result), benchmark.text_lines(result)
+
+
+def _other(name: str, nodes: int | None, pods: int | None) -> Told:
+    """Run what is no workload of scheduler_perf."""
+    if name == DRY_RUN.name:
+        dry_runs = dry_run_benchmark.run_dry_runs(nodes or DRY_RUN.nodes, pods or DRY_RUN.pods)
+        return dry_run_benchmark.document(dry_runs), dry_run_benchmark.text_lines(dry_runs)
+    if name == reload_benchmark.NAME:
+        reloads = reload_benchmark.run_reloads(
+            nodes or reload_benchmark.NODES, pods or reload_benchmark.PODS
+        )
+        return reload_benchmark.document(reloads), reload_benchmark.text_lines(reloads)
+    if name == check_benchmark.NAME:
+        checks = check_benchmark.run_checks(pods or check_benchmark.POLICIES)
+        return check_benchmark.document(checks), check_benchmark.text_lines(checks)
+    number = nodes or rule_cost_benchmark.NODES
+    costs = rule_cost_benchmark.run_rule_costs(number)
+    return (
+        rule_cost_benchmark.document(costs, number),
+        rule_cost_benchmark.text_lines(costs, number),
+    )

@@ -8,10 +8,11 @@ every node had changed, and the shortest time is held against the estimate.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from policy_sched.cluster.cache import Cache
@@ -22,9 +23,10 @@ from policy_sched.language.cycle import Cycle
 from policy_sched.language.lower import make_lowering
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.types import RecordType
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.simulate.benchmark import Document, machine, quiet_collector
-from policy_sched.testing import make_node, make_pod
 
 NAME: Final = "RuleCost"
 NODES: Final = 5_000
@@ -115,43 +117,62 @@ def _unit(text: str) -> Unit:
 def _cluster(nodes: int) -> tuple[Cache, PodInfo]:
     cache = Cache()
     for i in range(nodes):
-        labels = {
-            "kubernetes.io/hostname": f"node-{i}",
-            "rack": f"rack-{i % 100}",
-            "tier": ("spot", "reserved", "on-demand")[i % 3],
-            "number": str(i % 11),
-        }
-        node = make_node(
-            f"node-{i}",
-            cpu=str(8 + i % 56),
-            memory=f"{32 + i % 96}Gi",
-            labels=labels,
-            annotations={"devices": ",".join(str(i % 1000 * k) for k in (1, 3, 7))},
-            taints=[{"key": "tier", "value": "spot", "effect": "NoSchedule"}] if i % 3 else [],
-        )
-        cache.add_node(node)
+        cache.add_node(_node(i))
     for i in range(min(2 * nodes, PODS)):
+        requests = {"cpu": f"{100 + i % 900}m", "memory": f"{256 + i % 1024}Mi"}
         cache.add_pod(
-            PodInfo.of(
-                make_pod(
-                    f"pod-{i}",
-                    namespace=f"team-{i % 7}",
-                    cpu=f"{100 + i % 900}m",
-                    memory=f"{256 + i % 1024}Mi",
-                    node_name=f"node-{i % nodes}",
-                )
-            )
+            _pod(f"pod-{i}", f"team-{i % 7}", requests, {"nodeName": f"node-{i % nodes}"})
         )
-    pod = make_pod(
-        "pod",
-        namespace="team-1",
-        cpu="1",
-        memory="2Gi",
-        labels={"tier": "reserved"},
-        node_selector={"tier": "reserved"},
-        tolerations=[{"key": "tier", "operator": "Exists"}],
+    wanted = {
+        "nodeSelector": {"tier": "reserved"},
+        "tolerations": [{"key": "tier", "operator": "Exists"}],
+    }
+    return cache, _pod("pod", "team-1", {"cpu": "1", "memory": "2Gi"}, wanted)
+
+
+def _node(i: int) -> Node:
+    amounts = {"cpu": str(8 + i % 56), "memory": f"{32 + i % 96}Gi", "pods": "110"}
+    labels = {
+        "kubernetes.io/hostname": f"node-{i}",
+        "rack": f"rack-{i % 100}",
+        "tier": ("spot", "reserved", "on-demand")[i % 3],
+        "number": str(i % 11),
+    }
+    devices = ",".join(str(i % 1000 * k) for k in (1, 3, 7))
+    taint = {"key": "tier", "value": "spot", "effect": "NoSchedule"}
+    return msgspec.convert(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"node-{i}",
+                "labels": labels,
+                "annotations": {"devices": devices},
+            },
+            "spec": {"taints": [taint] if i % 3 else []},
+            "status": {"allocatable": amounts, "capacity": amounts},
+        },
+        Node,
     )
-    return cache, PodInfo.of(pod)
+
+
+def _pod(
+    name: str, namespace: str, requests: Mapping[str, str], spec: Mapping[str, object]
+) -> PodInfo:
+    container = {"name": "main", "resources": {"requests": requests}}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"{namespace}-{name}",
+        "labels": {"tier": "reserved"},
+    }
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container], **spec},
+    }
+    return PodInfo.of(msgspec.convert(manifest, Pod))
 
 
 def document(found: list[Measured], nodes: int) -> Document:
