@@ -1,4 +1,4 @@
-"""The verb ``run``: a scheduler that keeps running, on a cluster in this process."""
+"""The verb ``run``: a scheduler that keeps running, on a cluster in this process or a real one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import msgspec
 from cyclopts import Parameter
 
 from policy_sched.apiserver.access import Access
+from policy_sched.cli.connecting import check_alone, connected
 from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.render import OK, require_files
 from policy_sched.cli.serving import Serving
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.serve.decision_log import Record
+from policy_sched.serve.decision_log import Record, Write
 from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.remote import RemoteInstance
 from policy_sched.serve.running import LONGEST_SLEEP, Running
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
@@ -31,6 +33,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     policies: Paths = (),
     cluster: Paths = (),
     data: str | None = None,
+    kubeconfig: str | None = None,
     seed: int = 0,
     serve: str | None = None,
     tls_cert_file: str | None = None,
@@ -58,6 +61,9 @@ def run(  # noqa: PLR0913  # the options of the verb
     data
         A file that keeps the cluster's objects, made if it is not there; without it they live in
         memory.
+    kubeconfig
+        Schedule on the cluster of this kubeconfig instead, or of the pod that we run in
+        (in-cluster), while we hold the lease of the configuration's leaderElection.
     seed
         Decides between nodes with equal scores.
     serve
@@ -74,23 +80,40 @@ def run(  # noqa: PLR0913  # the options of the verb
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the files are read there is no need
     require_files([*([config] if config else []), *policies, *cluster])
+    check_alone(kubeconfig, {"--cluster": cluster, "--data": data, "--serve": serve})
     sources = Sources(PolicyFiles(config, policies), cluster, data, seed)
     access = Access(tls_cert_file, tls_private_key_file, token_auth_file)
-    serving = Serving(serve, access, write_kubeconfig)
-    if sys.stdout.isatty():
-        _run_in_terminal(sources, serving)
-    else:
-        instance = Instance(sources, time.time_ns, _write)
-        _run(instance, Running(instance, lambda: None, LONGEST_SLEEP), serving)
+    _begin(sources, Serving(serve, access, write_kubeconfig), kubeconfig)
     return OK
 
 
-async def _serve(instance: Instance, running: Running, serving: Serving) -> None:
+def _begin(sources: Sources, serving: Serving, kubeconfig: str | None) -> None:
+    """Run, with a live view on a terminal."""
+    if not sys.stdout.isatty():
+        instance = _instance(sources, kubeconfig, _write)
+        _run(instance, Running(instance, lambda: None, LONGEST_SLEEP), serving)
+        return
+    with LiveView(sys.stdout) as view:
+        instance = _instance(sources, kubeconfig, view.take)
+        _run(instance, Running(instance, lambda: view.show(instance), view.every), serving)
+        view.show(instance, now=True)
+
+
+def _instance(sources: Sources, kubeconfig: str | None, write: Write) -> Instance | RemoteInstance:
+    if kubeconfig is None:
+        return Instance(sources, time.time_ns, write)
+    return connected(sources.policies, kubeconfig, sources.seed, write)
+
+
+async def _serve(instance: Instance | RemoteInstance, running: Running, serving: Serving) -> None:
+    if isinstance(instance, RemoteInstance):
+        await running.run()
+        return
     async with serving.of(instance):
         await running.run()
 
 
-def _run(instance: Instance, running: Running, serving: Serving) -> None:
+def _run(instance: Instance | RemoteInstance, running: Running, serving: Serving) -> None:
     store = instance.reloader.store
     try:
         with CompilerProcess(store.files) as compiler:
@@ -98,13 +121,6 @@ def _run(instance: Instance, running: Running, serving: Serving) -> None:
             asyncio.run(_serve(instance, running, serving))
     finally:
         instance.close()
-
-
-def _run_in_terminal(sources: Sources, serving: Serving) -> None:
-    with LiveView(sys.stdout) as view:
-        instance = Instance(sources, time.time_ns, view.take)
-        _run(instance, Running(instance, lambda: view.show(instance), view.every), serving)
-        view.show(instance, now=True)
 
 
 def _write(record: Record) -> None:

@@ -27,7 +27,6 @@ from policy_sched.errors import ClusterError
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.scheduler.event_handlers import (
     node_gone,
@@ -60,12 +59,12 @@ class Candidacy:
 class RemoteInstance(Scheduling):
     """A scheduler behind ``api``; without a candidacy it always leads.
 
-    ``instance`` signs events. Raises PolicyError with every problem of the files.
+    ``instance`` signs events.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are keywords with defaults
         self,
-        files: PolicyFiles,
+        store: PolicyStore,
         api: Api,
         candidacy: Candidacy | None,
         write: Write,
@@ -77,7 +76,6 @@ class RemoteInstance(Scheduling):
         self._api = api
         self._wake: Callable[[], None] = _nobody
         now = api.chance.clocks.wall
-        store = PolicyStore(files, now)
         log = DecisionLog(write, now)
         reporter = store.current.plans[0].plan.scheduler_name
         self.client = KubeClient(

@@ -22,6 +22,7 @@ from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.reflector import ReflectorSettings
 from policy_sched.client.kube.retries import Patience
 from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.profiles.store import PolicyStore
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.remote import Candidacy, RemoteInstance
 
@@ -71,7 +72,7 @@ class World:
             election = Election(name, CLOCKS, Random(name), QUICK)
             candidacy = Candidacy(election, once, "kube-system", "policy-sched")
         instance = RemoteInstance(
-            PolicyFiles(None, ()),
+            PolicyStore(PolicyFiles(None, ()), time.time_ns),
             Api(access, chance, settings),
             candidacy,
             self.records.append,
