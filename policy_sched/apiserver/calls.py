@@ -67,14 +67,14 @@ def target_of(path: str) -> Target:
     if version not in VERSIONS.get(group, ()):
         raise NoSuchPage
     namespace = ""
+    if group == "" and rest[0] == "namespaces" and rest[2:] == ["bindings"]:
+        pods = BY_PATH["", "v1", "pods"]
+        return Target(pods, rest[1], "", pods.subresource("binding"))
     if rest[0] == "namespaces" and len(rest) > 2:
         inner = BY_PATH.get((group, version, rest[2]))
         if inner is not None and inner.resource.namespaced:
             namespace, rest = rest[1], rest[2:]
     served = BY_PATH.get((group, version, rest[0]))
-    if group == "" and rest == ["bindings"] and namespace:
-        pods = BY_PATH["", "v1", "pods"]
-        return Target(pods, namespace, "", pods.subresource("binding"))
     if served is None or len(rest) > 3 or "" in rest:
         raise no_such_resource()
     name = rest[1] if len(rest) > 1 else ""

@@ -19,6 +19,11 @@ TABLE: Final = "Table"
 METADATA: Final = "PartialObjectMetadata"
 METADATA_LIST: Final = "PartialObjectMetadataList"
 DISCOVERY: Final = "APIGroupDiscoveryList"
+_SPECIFIED: Final = frozenset({
+    "DaemonSet", "Deployment", "Job", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod",
+    "PodDisruptionBudget", "ReplicaSet", "ReplicationController", "Service", "StatefulSet",
+})  # fmt: skip
+"""Kinds whose objects always have a specification, if only an empty one."""
 _JSON_TYPES: Final = frozenset({JSON, "application/*", "*/*"})
 
 
@@ -112,6 +117,8 @@ def checked(given: Any, served: Served) -> Plain:
             f" ({version}.{kind}) to ({version}.{served.kind}): unknown conversion"
         )
     data = served.form.back(data)
+    if served.kind in _SPECIFIED and data.get("spec") is None:
+        data["spec"] = {}
     read(served.resource, encoded(data))  # the store takes what has the right types
     if served.kind == "Event":
         check_event(data)

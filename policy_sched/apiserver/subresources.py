@@ -8,10 +8,9 @@ from policy_sched.apiserver.calls import Options, Target
 from policy_sched.apiserver.negotiation import decoded, media_type
 from policy_sched.apiserver.refusals import JSON, unreadable, unsupported
 from policy_sched.apiserver.workload_cells import selector_text
-from policy_sched.apiserver.writing import Writing, patch_of
+from policy_sched.apiserver.writing import Writing, patch_of, patched
 from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.deletion import ENDED, DeleteOptions
-from policy_sched.client.embedded.patches import PATCHES
 from policy_sched.client.embedded.pod_changes import set_condition
 from policy_sched.client.embedded.refusals import invalid
 from policy_sched.client.embedded.resources import BUDGET, POD
@@ -137,11 +136,11 @@ class Subresources:
     ) -> Plain:
         """Patch how many pods a workload shall have."""
         patch = patch_of(body, content_type)
-        return self._scaled(
-            target, options, PATCHES[media_type(content_type)](self.scale(target), patch)
-        )
+        return self._scaled(target, options, patched(self.scale(target), patch, content_type))
 
     def _scaled(self, target: Target, options: Options, scale: Any) -> Plain:
+        if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
+            raise bad_request("json: cannot unmarshal Scale.spec")
         wanted = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(wanted, int) or isinstance(wanted, bool):
             raise bad_request("json: cannot unmarshal Scale.spec.replicas into int32")

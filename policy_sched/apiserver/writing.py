@@ -79,8 +79,7 @@ class Writing:
         key, served = target.key, target.served
         patch = patch_of(body, content_type)
         stored = self._store.get(key.kind, key.namespace, key.name)
-        wanted = PATCHES[media_type(content_type)](served.form.data(stored), patch)
-        data = checked(wanted, served)
+        data = checked(patched(served.form.data(stored), patch, content_type), served)
         _place(data, target)
         return self.replace(target, options, data)[1]
 
@@ -136,6 +135,14 @@ def patch_of(body: bytes, content_type: str) -> Any:
         most = f"The allowed maximum operations in a JSON patch is {OPERATIONS}"
         raise too_large(f"{most}, got {len(patch)}")
     return patch
+
+
+def patched(data: Plain, patch: Any, content_type: str) -> Any:
+    """Return data with a patch applied. Raises ApiError if it cannot be."""
+    try:
+        return PATCHES[media_type(content_type)](data, patch)
+    except (TypeError, AttributeError, ValueError, LookupError) as error:
+        raise bad_request(f"error applying patch: {error}") from None
 
 
 def _place(data: Plain, target: Target) -> None:

@@ -244,7 +244,7 @@ OF_POD = "the object provided is unrecognized (must be of type Pod): "
         (PODS, SERVICE, 400, 'Service in version "v1" cannot be handled as a Pod: '),
         (PODS, deployment("a"), 400, "the API version in the data (apps/v1) does not match"),
         (PODS, pod("a") | {"spec": 5}, 400, 'Pod in version "v1" cannot be handled as a Pod: '),
-        (PODS, pod("a") | {"metadata": []}, 422, 'Pod "" is invalid: metadata.name: Required'),
+        (PODS, pod("a") | {"metadata": None}, 422, 'Pod "" is invalid: metadata.name: Required'),
         (PODS, pod("a") | {"metadata": 5}, 400, 'Pod in version "v1" cannot be handled'),
         (
             PODS,

@@ -83,11 +83,12 @@ def _said(condition: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def check_update(stored: Stored, data: Plain) -> None:
     """Raise ApiError if an update changes what is fixed once a pod was created."""
-    old, new = stored.data["spec"], data["spec"]
-    gates = [gate["name"] for gate in old.get("schedulingGates") or ()]
+    old = stored.data["spec"]
+    new = data["spec"] = data.get("spec") or {}
+    gates = [gate.get("name") for gate in old.get("schedulingGates") or ()]
     for gate in new.get("schedulingGates") or ():
-        if gate["name"] not in gates:
-            found = f"found new scheduling gate '{gate['name']}'"
+        if gate.get("name") not in gates:
+            found = f"found new scheduling gate '{gate.get('name')}'"
             why = f"Forbidden: only deletion is allowed, but {found}"
             field = "spec.schedulingGates"
             raise invalid(stored.resource, stored.name, field, "FieldValueForbidden", why)

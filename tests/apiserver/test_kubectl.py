@@ -1,0 +1,102 @@
+"""kubectl against the server; skipped where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from policy_sched.apiserver.access import Access, kubeconfig
+from tests.apiserver.test_writing import deployment
+from tests.apiserver.world import World, serving
+from tests.client.embedded.world import node
+
+KUBECTL = shutil.which("kubectl")
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason="no kubectl")
+
+
+class Kubectl:
+    """Runs kubectl with a kubeconfig of its own."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.config = folder / "config"
+        text = kubeconfig(world.server.address, Access(), None)
+        self.config.write_text(text, encoding="utf-8")
+        self.folder = folder
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        """Start kubectl."""
+        assert KUBECTL is not None
+        environment = {"HOME": str(self.folder), "KUBECONFIG": str(self.config), "PATH": "/usr/bin"}
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            KUBECTL, *arguments, stdout=pipe, stderr=pipe, env=environment
+        )
+
+    async def __call__(self, *arguments: str, fails: bool = False) -> str:
+        """Run kubectl; return what it prints."""
+        process = await self.start(*arguments)
+        out, errors = await process.communicate()
+        assert (process.returncode != 0) is fails, errors.decode()
+        return errors.decode() if fails else out.decode()
+
+
+def words(text: str) -> list[list[str]]:
+    """Return the words of each line."""
+    return [line.split() for line in text.splitlines()]
+
+
+def test_kubectl_applies_gets_patches_scales_and_deletes(tmp_path: Path) -> None:
+    """Tables, changes and deletions as on any cluster."""
+    file = tmp_path / "web.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [
+        node("n"), deployment("web"),
+    ]}), encoding="utf-8")  # fmt: skip
+
+    async def run() -> None:
+        async with serving() as world:
+            kubectl = Kubectl(world, tmp_path)
+            assert words(await kubectl("apply", "-f", str(file))) == [
+                ["node/n", "created"],
+                ["deployment.apps/web", "created"],
+            ]
+            assert "deployment.apps/web unchanged" in await kubectl("apply", "-f", str(file))
+            patch = '{"metadata": {"labels": {"x": "y"}}}'
+            assert "patched" in await kubectl("patch", "deployment", "web", "-p", patch)
+            assert "scaled" in await kubectl("scale", "deployment/web", "--replicas=3")
+            heads, row = words(await kubectl("get", "deploy", "-l", "x=y"))
+            assert heads == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
+            assert row[:2] == ["web", "0/3"]
+            pods = words(await kubectl("get", "pods", "-o", "wide"))
+            assert pods[0][:5] == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+            assert [row[2] for row in pods[1:]] == ["Pending"] * 3
+            assert "3 desired" in await kubectl("describe", "deploy", "web")
+            assert "cordoned" in await kubectl("cordon", "n")
+            assert words(await kubectl("get", "nodes"))[1][:2] == ["n", "Ready,SchedulingDisabled"]
+            assert "deleted" in await kubectl("delete", "-f", str(file))
+            missing = await kubectl("get", "deploy", "web", fails=True)
+            assert missing == 'Error from server (NotFound): deployments.apps "web" not found\n'
+
+    asyncio.run(run())
+
+
+def test_kubectl_watches(tmp_path: Path) -> None:
+    """Each change is a line."""
+
+    async def run() -> None:
+        async with serving() as world:
+            kubectl = Kubectl(world, tmp_path)
+            process = await kubectl.start("get", "nodes", "-w")
+            assert process.stdout is not None
+            await world.create("/api/v1/nodes", node("a"))
+            assert (await process.stdout.readline()).split()[0] == b"NAME"
+            assert (await process.stdout.readline()).split()[:2] == [b"a", b"Ready"]
+            await world.create("/api/v1/nodes", node("b"))
+            assert (await process.stdout.readline()).split()[:2] == [b"b", b"Ready"]
+            process.kill()
+            await process.communicate()
+
+    asyncio.run(run())
