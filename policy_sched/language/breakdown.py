@@ -63,14 +63,14 @@ def breakdown(
 
 def _part(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> Part:
     place, cost = Place.ELEMENT, NOTHING
-    if not elements & set(_names(core)):
+    if not elements & set(names_read(core)):
         place, cost = _computed(low, core, env)
     inner = elements
     if isinstance(core, Macro):
         inner = elements | set(core.names)
     if isinstance(core, Let):
         env = {**env, core.name: low.thunk(core.value, env)}
-        if elements & set(_names(core.value)):
+        if elements & set(names_read(core.value)):
             inner = elements | {core.name}
     parts: list[Part] = []
     for child in _children(core):
@@ -134,9 +134,9 @@ def _children(core: Core) -> Iterator[Core]:
                 yield one
 
 
-def _names(core: Core) -> Iterator[str]:
+def names_read(core: Core) -> Iterator[str]:
     """Yield the names that a tree reads, those that it defines itself included."""
     if isinstance(core, Var):
         yield core.name
     for child in _children(core):
-        yield from _names(child)
+        yield from names_read(child)

@@ -56,7 +56,9 @@ def value_text(value: Any, kind: Type) -> str:
         return text_of_double(value)
     if isinstance(value, Mapping):  # resources
         return "{" + ", ".join(f"{name}: {value[name]}" for name in sorted(value)) + "}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else str(kind)
 
 
 def _record(value: Any, kind: RecordType) -> str:
@@ -89,7 +91,7 @@ def value_data(value: Any, kind: Type) -> Any:
         return _TIMES[kind](value)
     if isinstance(value, Mapping):
         return {name: value[name] for name in sorted(value)}
-    return value if isinstance(value, bool | int | float | str) else str(value)
+    return value if isinstance(value, bool | int | float | str) else value_text(value, kind)
 
 
 def _inside(value: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.language.breakdown import Part, breakdown
+from policy_sched.language.breakdown import Part, breakdown, names_read
 from policy_sched.language.checker import check_beside, diagnostic
 from policy_sched.language.codes import Problem
 from policy_sched.language.cost import Cost
@@ -31,6 +31,7 @@ from policy_sched.model.pod_info import PodInfo
 
 #: What the expression is called where a file would be.
 FILE: Final = "<expression>"
+_OF_A_DECISION: Final = frozenset({"score", "scores", "victim", "victims", "pdbViolations"})
 _INDENT: Final = "  "
 _TIMES: Final = (DURATION, TIMESTAMP)
 
@@ -77,6 +78,8 @@ def evaluated(
         raise PolicyError(problems)
     (checked,) = policy.match_conditions
     variables = [(name, variable.core) for name, variable in policy.variables]
+    bodies = [core for _, core in variables] + [f.body for f in policy.functions.values()]
+    _refuse_others({name for core in (checked.core, *bodies) for name in names_read(core)})
     given = (policy.params, policy.params_type, policy.functions, variables)
     try:
         expression = compile_expression(checked.core, *given)
@@ -111,6 +114,13 @@ def evaluated(
         part=part,
         values=tuple(values),
     )
+
+
+def _refuse_others(names: set[str]) -> None:
+    """Refuse what has a value only while a decision is made."""
+    missing = sorted(names & _OF_A_DECISION)
+    if missing:
+        raise PolicySchedError(f"{missing[0]} has a value only while a decision is made")
 
 
 def _require(reads: object, pod: PodInfo | None, *, by_row: bool, nodes: int) -> None:

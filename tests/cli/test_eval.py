@@ -92,6 +92,7 @@ value  12
         ("pod.creationTime", "2026-01-05T08:01:00Z"),
         ('{"a": [1.5, 2.0]}', '{"a": [1.5, 2]}'),
         ("pod", "Pod(shop/web-1)"),
+        ('semver("1.2.3")', "semver"),
         ('taint("a", "b", "NoSchedule")', 'Taint{key: "a", value: "b", effect: "NoSchedule"}'),
     ],
 )
@@ -156,6 +157,7 @@ def test_a_section_expects_its_type(capsys: pytest.CaptureFixture[str]) -> None:
         (["node.podCount"], "the expression reads nodes: give some by --node or --cluster"),
         (["1", "--section", "filtre"], "there is no section \"filtre\"; did you mean 'filter'?"),
         (["1", "--pod", NODES], "there is no pod"),
+        (["score + 1"], "score has a value only while a decision is made"),
         (["1", "--policy", str(POLICIES / "default" / "policy.yaml")], "one policy is needed here"),
     ],
 )
