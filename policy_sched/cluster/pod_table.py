@@ -8,8 +8,12 @@ being when first asked for. The column ``node`` is always there and joins a pod 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from operator import attrgetter
 from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from policy_sched.cluster.column import Column, Rows
 from policy_sched.cluster.columns import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
@@ -62,6 +66,9 @@ class PodTable:
         """The pods that have pod affinity or anti-affinity, by uid."""
         self._rows = Rows()
         self.node = Column(("node",), POD_COLUMNS["node"], self._rows.capacity, NO_NODE)
+        self.arrival: NDArray[np.int64] = np.zeros(self._rows.capacity, np.int64)
+        """By row, the number of the pod in the order in which they came; rows are used again."""
+        self._arrivals = count(1)
         self._columns: dict[Key, Column] = {("node",): self.node}
         self._readers: list[tuple[Column, Reader]] = []
 
@@ -103,6 +110,7 @@ class PodTable:
         else:
             self.infos[row] = info
         self.node.view[row] = node_row
+        self.arrival[row] = next(self._arrivals)
         for column, read in self._readers:
             column.view[row] = read(info)
         if info.has_pod_affinity:
@@ -141,6 +149,7 @@ class PodTable:
         self.version += 1
 
     def _grow(self) -> None:
+        self.arrival = np.concatenate([self.arrival, np.zeros_like(self.arrival)])
         self._rows.capacity *= 2
         for column in self._columns.values():
             column.grow(self._rows.capacity, NO_NODE if column is self.node else 0)

@@ -79,7 +79,8 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
         def keys(rows: Rows) -> tuple[NDArray[Any], ...]:
             # Upstream asks the clock for the start of pods that have none, at each comparison, and
             # the later answer is the later start: of two such equals the later comer is first.
-            last = np.where(started.values[rows] == 0, -rows, rows)
+            arrival = pods.arrival[rows]
+            last = np.where(started.values[rows] == 0, -arrival, arrival)
             return (*bound.victim_order(pod, rows), last)
 
         return keys
