@@ -169,11 +169,7 @@ def _policies(old: Iterable[CompiledPlan], new: Iterable[CompiledPlan]) -> tuple
     """Return the names of the policies that came, went or say something else."""
     before, after = _sources(old), _sources(new)
     left, right = (
-        {
-            (name, kept_hash(found[name, form]))
-            for name, form in found
-            if (name, form) not in other
-        }
+        {(name, kept_hash(found[name, form])) for name, form in found if (name, form) not in other}
         for found, other in ((before, after), (after, before))
     )
     return tuple(sorted({name for name, _ in left ^ right}))
