@@ -12,17 +12,19 @@ from typing import Any, Final
 from policy_sched.apiserver.calls import Options, Target
 from policy_sched.apiserver.listing import selection
 from policy_sched.apiserver.negotiation import checked, decoded, media_type, object_of
-from policy_sched.apiserver.refusals import too_large, unreadable, unsupported, wrong_option
+from policy_sched.apiserver.refusals import LIMIT, too_large, unreadable, unsupported, wrong_option
 from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.patches import JSON as JSON_PATCH
 from policy_sched.client.embedded.patches import PATCHES
 from policy_sched.client.embedded.store import Key, ObjectStore
-from policy_sched.client.embedded.stored import Stored
+from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.model.expansion import Plain
 
 OPERATIONS: Final = 10_000
 """Operations that a JSON patch may have (the API server's limit)."""
+PATCH_WORK: Final = 256 * 1024 * 1024
+"""Bytes that a JSON patch may go through, each operation through the whole object."""
 _CREATED_BY_UPDATE: Final = frozenset({"Lease", "Event"})
 """Kinds of which an update may name an object that is not there."""
 _RETURNED: Final = frozenset({
@@ -67,6 +69,8 @@ class Writing:
     def replace(self, target: Target, options: Options, data: Plain) -> tuple[int, Stored]:
         """Put an object in the place of another."""
         key = target.key
+        if len(encoded(data)) > LIMIT:
+            raise too_large()
         with self.perhaps(dry=options.dry_run):
             if self._store.find(key.kind, key.namespace, key.name) is None:
                 if target.served.kind in _CREATED_BY_UPDATE and not target.subresource:
@@ -79,6 +83,8 @@ class Writing:
         key, served = target.key, target.served
         patch = patch_of(body, content_type)
         stored = self._store.get(key.kind, key.namespace, key.name)
+        if isinstance(patch, list) and len(patch) * len(stored.raw) > PATCH_WORK:
+            raise too_large("the JSON patch has too many operations for an object of this size")
         data = checked(patched(served.form.data(stored), patch, content_type), served)
         _place(data, target)
         return self.replace(target, options, data)[1]

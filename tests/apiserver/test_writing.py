@@ -112,6 +112,25 @@ def test_patches_of_all_types() -> None:
     asyncio.run(run())
 
 
+def test_a_patch_cannot_blow_an_object_up() -> None:
+    """Copies into itself, and very many operations on a large object, are refused."""
+
+    async def run() -> None:
+        async with serving() as world:
+            large = pod("a") | {"metadata": {"name": "a", "annotations": {"x": "y" * 100_000}}}
+            await world.create(PODS, large)
+            copy = {"op": "copy", "from": "/metadata", "path": "/metadata/annotations"}
+            again = [copy | {"path": f"/spec/x{place}", "from": "/spec"} for place in range(40)]
+            start = {"op": "copy", "from": "/metadata", "path": "/spec/x"}
+            status, body = await world.ask("PATCH", f"{PODS}/a", [start, *again], type=JSON_PATCH)
+            assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
+            many = [{"op": "test", "path": "/kind", "value": "Pod"}] * 9_000
+            status, body = await world.ask("PATCH", f"{PODS}/a", many, type=JSON_PATCH)
+            assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
+
+    asyncio.run(run())
+
+
 def test_a_status_is_changed_apart() -> None:
     """A node's capacity by its status subresource, its labels by the node itself."""
 

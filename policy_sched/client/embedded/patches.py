@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from policy_sched.client.embedded.api_error import ApiError, bad_request
-from policy_sched.client.embedded.stored import copied
+from policy_sched.client.embedded.stored import copied, encoded
 from policy_sched.model.expansion import Plain
 
 MERGE: Final = "application/merge-patch+json"
@@ -34,6 +34,8 @@ KEYS: Final = {
 """By which field the items of a list are told apart; tolerations, for one, are replaced whole."""
 _SETS: Final = frozenset({"finalizers"})
 _DIRECTIVE: Final = "$patch"
+COPIED: Final = 3 * 1024 * 1024
+"""Bytes that an object may have after a copy: a copy into itself doubles it every time."""
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -99,6 +101,9 @@ def json_patch(target: Plain, operations: list[Plain]) -> Plain:
     for operation in operations:
         try:
             document = _operate(document, operation)
+            if operation["op"] == "copy" and len(encoded(document)) > COPIED:
+                text = "Request entity too large: the copies of the JSON patch exceed the limit"
+                raise ApiError(413, "RequestEntityTooLarge", f"{text} of {COPIED}")
         except (KeyError, IndexError, ValueError, TypeError, AttributeError):
             text = "the server rejected our request due to an error in our request"
             raise ApiError(422, "Invalid", text) from None
