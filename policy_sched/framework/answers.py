@@ -43,6 +43,15 @@ class Answers:
             }
         self._kept: dict[tuple[str, str], OrderedDict[Key, object]] = {}
 
+    def take_over(self, other: Answers) -> None:
+        """Keep what the same plugins answered in another pipeline over the same table."""
+        if other.table is not self.table or not self._keys or self._kept:
+            return
+        self._version, self._live = other._version, other._live
+        for (point, plugin), kept in other._kept.items():
+            if plugin in self._keys and _same(point, plugin, self._runner, other._runner):
+                self._kept[point, plugin] = kept.copy()
+
     def live(self) -> NDArray[np.bool_]:
         """Return which rows of [0, n) have a live node; shared until a node comes or goes."""
         self._renew()
@@ -72,3 +81,12 @@ class Answers:
         if len(kept) > LIMIT:
             kept.popitem(last=False)
         return answer
+
+
+def _same(point: str, plugin: str, one: Runner, other: Runner) -> bool:
+    """Tell whether a plugin is the same in two pipelines: a reload leaves what did not change."""
+    functions = [
+        [hook.function for hook in runner.pipeline.at(point) if hook.plugin == plugin]
+        for runner in (one, other)
+    ]
+    return functions[0] == functions[1] != []

@@ -201,6 +201,10 @@ class Evaluator:
         self._key = key_getter(signature) if signature is not None else None
         self._kept: KeptEvaluations[Evaluation] = KeptEvaluations()
 
+    def take_over(self, before: Evaluator) -> None:
+        """Keep what plugins answered that have not changed since `before` evaluated pods."""
+        self._answers.take_over(before._answers)
+
     @property
     def extended(self) -> bool:
         """Whether there are extenders, of whom no plugin tells what they wait for."""

@@ -93,6 +93,8 @@ class Assembly:
             sample=self._sample(pipeline, extenders),
             extenders=extenders,
         )
+        if known is not None:
+            evaluator.take_over(known.evaluator)
         return Profile(pipeline, runner, evaluator, Refusals(ready.plan.plugins), extenders)
 
     def _sample(self, pipeline: Pipeline, extenders: Sequence[Extender]) -> Sample | None:

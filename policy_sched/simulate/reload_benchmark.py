@@ -1,7 +1,7 @@
 """Measures reloads under load: pods are decided while the files of policies change and break.
 
 Theory of operation. A directory of policies decides about pods of which no two are alike. Its
-n-th form keeps pods away from the nodes whose names end with the digit n mod 10, so a decision
+n-th form keeps pods away from the nodes in rack n mod 10, which their names end with, so a decision
 shows which form made it; every third form is broken, and none was seen before. Reloads are what
 `policy-sched run` does: a file that was written beside is renamed, read and compiled in another
 process while pods are decided, and put in force between two decisions. A phase either lets pods
@@ -285,7 +285,9 @@ def _timed(reloader: Reloader, folder: Path, label: str) -> float:
 def _add_nodes(scheduler: Scheduler, nodes: int) -> None:
     decode = msgspec.json.Decoder(Node).decode
     for i in range(nodes):
-        scheduler.cache.add_node(decode(node_json(_WORKLOAD, i)))
+        node = decode(node_json(_WORKLOAD, i))
+        node.metadata.labels["rack"] = node.metadata.name[-1]
+        scheduler.cache.add_node(node)
 
 
 def _directory(folder: Path, label: str) -> None:
@@ -301,8 +303,8 @@ def _directory(folder: Path, label: str) -> None:
 
 
 def _form(number: int, *, broken: bool = False) -> str:
-    field_ = "nam" if broken else "name"
-    rule = f'!node.{field_}.endsWith("{_digit(number)}")'
+    field_ = "label" if broken else "labels"
+    rule = f'node.{field_}[?"rack"] != optional.of("{_digit(number)}")'
     message = f"kept away by form {number}"
     return _HEAD.format(name="Keep") + f"  - {{expression: '{rule}', message: {message}}}\n"
 
