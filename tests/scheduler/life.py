@@ -69,7 +69,7 @@ NO = Status(Code.UNSCHEDULABLE, ("chaos says no",))
 CALM = ClusterEvent(EventResource.CSI_DRIVER, UPDATE)
 """Nobody but the plugins of chaos waits for it."""
 POINTS = ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve")
-LOOKING = ("pre_filter", "filter", "post_filter", "score")
+LOOKING = ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
 CALLS = (
     "bind",
     "nominate",
@@ -172,6 +172,10 @@ class Looking(Chaos):
     rows = 0
 
     @hookimpl
+    def pre_enqueue(self) -> Status:
+        return self._status("pre_enqueue")
+
+    @hookimpl
     def pre_filter(self) -> PreFilterResult:
         return PreFilterResult(self._status("pre_filter"))
 
@@ -187,9 +191,17 @@ class Looking(Chaos):
         return PostFilterResult(Status(code, ()))
 
     @hookimpl
+    def pre_score(self) -> Status:
+        return self._status("pre_score")
+
+    @hookimpl
     def score(self, rows: Rows) -> Scores:
         worst = 101 if self._next("score") in {"reject", "error"} else 0
         return np.full(self.rows if rows is None else rows.size, worst)
+
+    @hookimpl
+    def normalize_score(self, scores: Scores) -> Scores:
+        return scores - 1 if self._next("normalize") in {"reject", "error"} else scores
 
 
 class ChaoticAssembly(Assembly):
