@@ -125,7 +125,8 @@ class RemoteInstance(Scheduling):
     @property
     def stopped(self) -> bool:
         """Whether nothing is half done, and everything that was decided is written."""
-        return super().stopped and not self.client.lanes.busy
+        writing = self.client.lanes.busy or self.client.events.waiting
+        return super().stopped and not writing
 
     def apply(self, contents: Contents) -> Applied:
         """Take no notice: the cluster's objects come from its API server."""

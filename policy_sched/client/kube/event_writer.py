@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from functools import partial
 from typing import Final
 
 from policy_sched.client.embedded.api_error import ApiError
@@ -11,73 +11,73 @@ from policy_sched.client.kube.answers import NOT_FOUND
 from policy_sched.client.kube.api import MERGE_PATCH, Api
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.event_series import FINISH, REFRESH, EventSeries, Said, Write
+from policy_sched.client.kube.lanes import Lanes
 from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.errors import ClusterError
 
 EVENT: Final = ("events.k8s.io/v1", "Event")
-QUEUE: Final = 1000
-"""Events that wait; what comes beyond is lost (client-go: 1000)."""
+QUEUE: Final = 5000
+"""Events that wait; what comes beyond is lost (client-go: 1000, and a goroutine for each)."""
+TOGETHER: Final = 16
+"""Events that are written at the same time."""
 TRIES: Final = 12
 PAUSE: Final = 10.0
 """Seconds between two tries to write an event (client-go: 12 tries, 10 s)."""
 
 
 class EventWriter:
-    """Says things about objects. ``run`` it as a task."""
+    """Says things about objects; ``run`` as a task ends and refreshes series."""
 
     def __init__(self, api: Api) -> None:
         self.lost = 0
+        self.waiting = 0
         self._api = api
         self._series = EventSeries()
-        self._waiting: deque[Write] = deque()
-        self._awake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._lanes = Lanes()
+        self._room = asyncio.Semaphore(TOGETHER)
 
     def say(self, said: Said) -> None:
         """Say something; it is written soon."""
-        self._queue([self._series.say(said, self._api.chance.clocks.wall())])
+        write = self._series.say(said, self._api.chance.clocks.wall())
+        if write is not None:
+            self._queue(write)
 
     async def run(self) -> None:
-        """Write what is said until cancelled."""
+        """Look after series until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.write())
             tasks.create_task(self._finish())
             tasks.create_task(self._refresh())
 
-    async def write(self) -> None:
-        """Write what waits, and what will."""
-        while True:
-            await self._awake.wait()
-            self._awake.clear()
-            while self._waiting:
-                await self._persist(self._waiting.popleft())
-            self._idle.set()
-
     async def drained(self) -> None:
         """Wait until nothing waits."""
-        await self._idle.wait()
+        await self._lanes.drained()
 
     async def _finish(self) -> None:
         while True:
             await self._api.chance.sleep(FINISH / SECOND)
-            self._queue(self._series.finish(self._api.chance.clocks.wall()))
+            for write in self._series.finish(self._api.chance.clocks.wall()):
+                self._queue(write)
 
     async def _refresh(self) -> None:
         while True:
             await self._api.chance.sleep(REFRESH / SECOND)
-            self._queue(self._series.refresh())
+            for write in self._series.refresh():
+                self._queue(write)
 
-    def _queue(self, writes: list[Write | None] | list[Write]) -> None:
-        for write in writes:
-            if write is None:
-                continue
-            if len(self._waiting) >= QUEUE:
-                self.lost += 1
-                continue
-            self._waiting.append(write)
-            self._idle.clear()
-            self._awake.set()
+    def _queue(self, write: Write) -> None:
+        """Write an event after what is under way for the same one, if there is room to wait."""
+        if self.waiting >= QUEUE:
+            self.lost += 1
+            return
+        self.waiting += 1
+        self._lanes.add(f"{write.namespace}/{write.name}", partial(self._take, write))
+
+    async def _take(self, write: Write) -> None:
+        try:
+            async with self._room:
+                await self._persist(write)
+        finally:
+            self.waiting -= 1
 
     async def _persist(self, write: Write) -> None:
         for attempt in range(TRIES):

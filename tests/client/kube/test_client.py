@@ -279,11 +279,9 @@ def test_events_are_counted_in_series() -> None:
 
 async def _say(api: Api, notes: list[str]) -> None:
     client = KubeClient(api, reporter="policy-sched", instance="policy-sched-host")
-    task = asyncio.create_task(client.events.write())
     for note in notes:
         client.record_event(POD, "Warning", "FailedScheduling", "Scheduling", note)
     await client.events.drained()
-    task.cancel()
 
 
 def test_events_that_cannot_be_written_are_lost_and_counted() -> None:
@@ -312,10 +310,8 @@ def test_events_that_cannot_be_written_are_lost_and_counted() -> None:
 def _said(api: Api, lost: int) -> Coroutine[Any, Any, None]:
     async def say() -> None:
         client = KubeClient(api)
-        task = asyncio.create_task(client.events.write())
         client.record_event(POD, "Normal", "Scheduled", "Binding", "x")
         await client.events.drained()
         assert client.events.lost == lost
-        task.cancel()
 
     return say()
