@@ -22,6 +22,7 @@ from policy_sched.serve.decision_log import Record, Write
 from policy_sched.serve.instance import Instance, Sources
 from policy_sched.serve.remote import RemoteInstance
 from policy_sched.serve.running import LONGEST_SLEEP, Running
+from policy_sched.serve.turns import measured_loop
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 _encode = msgspec.json.Encoder().encode
@@ -118,7 +119,8 @@ def _run(instance: Instance | RemoteInstance, running: Running, serving: Serving
     try:
         with CompilerProcess(store.files) as compiler:
             store.compiler = compiler.compile
-            asyncio.run(_serve(instance, running, serving))
+            with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:
+                runner.run(_serve(instance, running, serving))
     finally:
         instance.close()
 

@@ -40,7 +40,7 @@ class Running:
         self._end = asyncio.Event()
         self._reload_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._collected = False
+        self._settled = False
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT."""
@@ -53,6 +53,7 @@ class Running:
         }
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
+        gc.set_threshold(*GC_THRESHOLDS)
         self._instance.log.say(INFO, "Running")
         self._instance.wakes(self._awake.set)
         for work in self._instance.beside():
@@ -79,6 +80,8 @@ class Running:
         instance.step()
         self._awake.clear()  # what the step itself has changed, `next_wakeup` knows
         self._show()
+        if instance.ready and not self._settled:
+            self._settle()
         wakeup = instance.next_wakeup()
         pause = self._show_every
         if wakeup is not None:
@@ -86,19 +89,17 @@ class Running:
         if pause <= 0:
             await asyncio.sleep(0)
             return
-        self._quiet_collector()
         try:
             await asyncio.wait_for(self._awake.wait(), pause)
         except TimeoutError:
             return
 
-    def _quiet_collector(self) -> None:
-        """At the first rest: what was loaded lives on, so the collector need not look at it."""
-        if not self._collected:
-            self._collected = True
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(*GC_THRESHOLDS)
+    def _settle(self) -> None:
+        """The cluster has been read: it lives on, so the collector need not look at it again."""
+        self._settled = True
+        gc.collect()
+        gc.freeze()
+        self._instance.turns.begin()
 
     async def _finish(self) -> None:
         """Go on until nothing is half done, or the grace period is over."""

@@ -24,6 +24,7 @@ from policy_sched.scheduler.wiring import assemble_with_assembly
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.metrics import Metrics
+from policy_sched.serve.turns import Turns
 
 PODS_PER_STEP = 64
 """Pods that one step decides, after which its owner gets a turn."""
@@ -45,6 +46,8 @@ class Scheduling(ABC):
         self.now = now
         self.log = log
         self.metrics = Metrics()
+        self.turns = Turns()
+        self.metrics.registry.register(self.turns)
         self.manifests = manifests
         self.manifest_problems: tuple[Diagnostic, ...] = ()
         self.scheduler, assembly = assemble_with_assembly(
@@ -59,6 +62,11 @@ class Scheduling(ABC):
         self.metrics.loaded(store.current, store.status)
         self._say_what_is_in_force("Loaded policies")
         self.log.problems(store.current.warnings)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the cluster has been read once."""
+        return True
 
     @abstractmethod
     def step(self) -> int:

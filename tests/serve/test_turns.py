@@ -1,0 +1,75 @@
+"""How long turns of the event loop take: what is counted, and since when."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+
+from policy_sched.serve.turns import LONGEST, NAME, Turns, measured_loop
+
+
+def _held(seconds: float) -> None:
+    """Hold the loop, as work that is not cut in slices does."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
+def _value(turns: Turns, name: str, **labels: str) -> float:
+    registry = CollectorRegistry()
+    registry.register(turns)
+    found = registry.get_sample_value(name, labels)
+    assert found is not None
+    return found
+
+
+def _run(turns: Turns, *calls: Callable[[], None]) -> None:
+    """Run calls, each in a turn of its own."""
+
+    async def one_after_the_other() -> None:
+        for call in calls:
+            await asyncio.sleep(0.001)
+            call()
+
+    with asyncio.Runner(loop_factory=lambda: measured_loop(turns)) as runner:
+        runner.run(one_after_the_other())
+
+
+def test_the_longest_turn_is_known_with_the_processor_time_in_it() -> None:
+    """Whoever holds the loop is measured; time in which it waits for events is not."""
+    turns = Turns()
+    _run(turns, lambda: None, lambda: _held(0.06), lambda: None)
+    assert turns.longest >= 0.06
+    assert 0 < turns.longest_busy <= turns.longest * 1.01
+    assert _value(turns, LONGEST) == turns.longest
+    within, all_ = (_value(turns, f"{NAME}_bucket", le=end) for end in ("0.05", "+Inf"))
+    assert all_ >= within + 1
+    assert _value(turns, f"{NAME}_count") == all_
+    assert _value(turns, f"{NAME}_sum") >= turns.longest
+
+
+def test_waiting_is_no_work() -> None:
+    """A loop that waits for a timer is not held."""
+    turns = Turns()
+    turns.begin()
+    waited = threading.Event()
+    _run(turns, waited.set)
+    assert waited.is_set()
+    assert turns.longest_busy < 0.05
+
+
+def test_counting_begins_anew_after_the_first_reading() -> None:
+    """What was before, the turn in which it ends included, is not counted."""
+    turns = Turns()
+
+    def read() -> None:
+        _held(0.06)
+        turns.begin()
+
+    _run(turns, lambda: _held(0.06), read, lambda: None)
+    assert turns.longest_busy < 0.05
+    assert _value(turns, f"{NAME}_bucket", le="+Inf") >= 1
