@@ -55,6 +55,10 @@ class History:
         if len(self._changes) > 2 * self._limit:
             del self._changes[: -self._limit]
 
+    def compact(self) -> None:
+        """Forget everything, as etcd does of old versions: who is behind now must list again."""
+        self._changes.clear()
+
     def since(self, version: int, limit: int) -> Sequence[Change]:
         """Return up to `limit` changes after `version`. Raises Expired if some are forgotten."""
         start = version - self.oldest

@@ -102,15 +102,21 @@ class ObjectStore:
         self._objects: dict[Kind, dict[Place, Stored]] = {}
         self._owned: dict[str, dict[Key, None]] = {}
         self._priorities: Priorities | None = None
+        self._changed_at: dict[Kind, int] = {}
         for api_version, kind, version, raw in self._storage.rows():
             found = resource((api_version, kind))
             self._put(Stored(found, version, bytes(raw), read(found, bytes(raw))))
-        self._history = History(self._storage.version(), history)
+            self._changed_at[found.key] = version
+        self.history = History(self._storage.version(), history)
 
     @property
     def version(self) -> int:
         """The version of the last change."""
-        return self._history.version
+        return self.history.version
+
+    def changed_at(self, kind: Kind) -> int:
+        """Return the version of the last change of a kind, 0 if there was none."""
+        return self._changed_at.get(kind, 0)
 
     def close(self) -> None:
         """Let go of the storage."""
@@ -162,10 +168,10 @@ class ObjectStore:
         """
         wanted = _filter(kind, namespace, labels, fields)
         if since is not None:
-            return Watch(self._history, wanted, since)
+            return Watch(self.history, wanted, since)
         found = self.everything() if kind is None else self._objects.get(kind, {}).values()
         present = [one for one in found if wanted.covers(one) and wanted.selects(one)]
-        return Watch(self._history, wanted, self.version, present)
+        return Watch(self.history, wanted, self.version, present)
 
     # Writing.
 
@@ -360,9 +366,10 @@ class ObjectStore:
                 self._put(change.new)
             else:
                 del self._objects[change.new.resource.key][change.new.place]
+            self._changed_at[change.new.resource.key] = change.version
             if change.new.resource.key == PRIORITY_CLASS:
                 self._priorities = None
-            self._history.append(change)
+            self.history.append(change)
         for told in self.on_commit:
             told()
         return result
