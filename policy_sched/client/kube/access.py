@@ -71,7 +71,10 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One server and one identity. ``headers`` are sent with every request (impersonation)."""
+    """One server and one identity. ``headers`` are sent with every request (impersonation).
+
+    ``compression``: whether answers may come compressed.
+    """
 
     server: str
     trust: Trust = Trust()
@@ -79,6 +82,7 @@ class Access:
     proxy: str = field(default="", repr=False)
     namespace: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    compression: bool = True
 
 
 def tls_context(trust: Trust, certificate: Certificate | None) -> ssl.SSLContext:

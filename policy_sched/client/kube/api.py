@@ -35,7 +35,9 @@ from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.rate_limit import BURST, QPS, TokenBucket
 from policy_sched.client.kube.retries import REQUEST_BACKOFF, Patience, pause_before_retry
 from policy_sched.client.kube.transport import (
+    JSON,
     Sending,
+    check_content,
     kept_alive,
     lines_of,
     read_within,
@@ -44,12 +46,20 @@ from policy_sched.client.kube.transport import (
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import EPOCH
 
-JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 USER_AGENT: Final = "policy-sched"
+IDENTITY: Final = {"Accept-Encoding": "identity"}
+"""Says that an answer is to be sent as it is; streams are never compressed (as client-go)."""
 ERROR_BYTES: Final = 1 << 20
 """Bytes of a refusal that are read."""
+QUESTIONS: Final = frozenset(
+    {
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+    }
+)
+"""Paths to which something is posted in order to ask; a POST there writes nothing."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -60,6 +70,7 @@ class Settings:
 
     ``timeout`` is for a whole answer, ``connect`` for reaching the server. ``connections`` are
     open at once at most, watches not counted. An answer has at most ``longest_answer`` bytes.
+    ``read_only``: whatever asks for a write is refused here, and nothing is sent.
     """
 
     qps: float = QPS
@@ -68,6 +79,7 @@ class Settings:
     connect: float = 10.0
     connections: int = 64
     longest_answer: int = 512 << 20
+    read_only: bool = False
     patience: Patience = field(default_factory=Patience)
 
 
@@ -78,6 +90,10 @@ class Chance:
     clocks: Clocks
     random: Random
     sleep: Sleep = asyncio.sleep
+
+
+class WriteRefused(ClusterError):  # noqa: N818 - it is what was asked for, not a mistake
+    """This client only reads."""
 
 
 class Api:
@@ -125,10 +141,12 @@ class Api:
 
         ``body`` is anything that msgspec encodes as JSON. ``repeatable``: sending it twice does
         the same as once. ``timeout``: seconds for one try. Raises ApiError for a refusal,
-        Unreachable without an answer, AccessError without credentials.
+        Unreachable without an answer, Malformed for one that is no JSON, AccessError without
+        credentials.
         """
         data = None if body is None else msgspec.json.encode(body)
-        sending = Sending(method, path, query or {}, data, content_type)
+        headers = {} if self.access.compression else IDENTITY
+        sending = Sending(method, path, query or {}, data, content_type, headers)
         patience, now = self.settings.patience, self.chance.clocks.monotonic
         pauses = Pauses(REQUEST_BACKOFF, now, self.chance.random)
         until = now() + round(patience.seconds * SECOND)
@@ -160,12 +178,11 @@ class Api:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self.settings.connect, sock_read=silence
         )
-        sending = Sending("GET", path, query, None, JSON, {"Accept-Encoding": "identity"})
-        async with (
-            self._answer(sending, timeout) as response,
-            aclosing(lines_of(response)) as lines,
-        ):
-            yield lines
+        sending = Sending("GET", path, query, None, JSON, IDENTITY)
+        async with self._answer(sending, timeout) as response:
+            check_content(sending, response)
+            async with aclosing(lines_of(response)) as lines:
+                yield lines
 
     # Inside.
 
@@ -181,6 +198,7 @@ class Api:
     async def _try(self, sending: Sending, seconds: float) -> bytes:
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self.settings.connect)
         async with self._answer(sending, timeout) as response:
+            check_content(sending, response)
             body = await read_within(response, self.settings.longest_answer)
             if body is None:
                 limit = self.settings.longest_answer
@@ -214,6 +232,8 @@ class Api:
         self, sending: Sending, grant: Grant, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         assert self._session is not None, "use `async with`"
+        if self.settings.read_only and not _reads(sending):
+            raise WriteRefused(f"{sending}: this client only reads")
         headers = dict(sending.headers)
         if sending.data is not None:
             headers["Content-Type"] = sending.content_type
@@ -248,3 +268,9 @@ class Api:
         if asked is not None:
             error.details = {**error.details, "retryAfterSeconds": asked}
         return error
+
+
+def _reads(sending: Sending) -> bool:
+    return sending.method in ("GET", "HEAD") or (
+        sending.method == "POST" and sending.path in QUESTIONS
+    )

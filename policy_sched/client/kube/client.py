@@ -1,10 +1,10 @@
 """KubeClient: the scheduler's client whose cluster is behind an API server.
 
 Theory of operation. No call waits. What concerns one pod is sent in the order of the calls, what
-concerns others beside it (`lanes`). A binding tells its callback how it went; an answer that
-leaves that open (the connection broke, or somebody was faster) is settled by reading the pod: bound
-to the node that we chose is bound. Whatever else fails is told to ``failed``, and the state of the
-cluster stays as it is: the scheduler sees it through its watches, and tries again.
+concerns others beside it (`lanes`). A binding tells its callback how it went (`settling`).
+Whatever else fails is told to ``failed``, and the state of the cluster stays as it is: the
+scheduler sees it through its watches, and tries again. A patch that the server could not apply
+because others were faster is sent again; it says nothing of what it does not change.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any, Final
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.resources import CLAIM, POD, VOLUME
 from policy_sched.client.embedded.times import timestamp
-from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND, Unreachable
-from policy_sched.client.kube.api import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api
-from policy_sched.client.kube.decoding import Decoding
+from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND, is_another
+from policy_sched.client.kube.api import MERGE_PATCH, STRATEGIC_PATCH, Api
 from policy_sched.client.kube.event_series import Reference, Said
 from policy_sched.client.kube.event_writer import EventWriter
 from policy_sched.client.kube.lanes import Lanes
 from policy_sched.client.kube.paths import object_path
+from policy_sched.client.kube.settling import Settling
+from policy_sched.client.kube.transport import JSON
 from policy_sched.client.protocol import Done
 from policy_sched.errors import ClusterError
 from policy_sched.model.kinds import Kind
-from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -34,8 +34,8 @@ Plain = dict[str, Any]
 Failed = Callable[[str, str, ClusterError], None]
 """Told of a call that failed: its name, the object, why."""
 
-GONE: Final = (NOT_FOUND, CONFLICT)
-"""Answers to a change of a pod, by UID, that is there no more."""
+CONFLICTS: Final = 5
+"""How often a patch is sent whose object changes under it (client-go's default retry: 5)."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
@@ -77,7 +77,7 @@ class KubeClient:
         self._leads = leads
         self._failed = failed
         self._wake = wake
-        self._pods = Decoding(POD, Pod)
+        self._settling = Settling(api, self._check_lead)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod (by UID) to the node; ``done`` is told later how it went."""
@@ -136,32 +136,8 @@ class KubeClient:
     # Inside.
 
     async def _bind(self, pod: PodInfo, node: str, done: Done) -> None:
-        error: ClusterError | None = None
-        try:
-            self._check_lead()
-            path = object_path(POD, pod.namespace, pod.name, "binding")
-            meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-            target = {"kind": "Node", "name": node}
-            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-            await self._api.request("POST", path, binding)
-        except ClusterError as found:
-            error = await self._settled(pod, node, found)
-        done(error)
+        done(await self._settling.bound(pod, node))
         self._wake()
-
-    async def _settled(self, pod: PodInfo, node: str, error: ClusterError) -> ClusterError | None:
-        """Return what went wrong with a binding; None if the pod is bound as we wanted."""
-        faster = isinstance(error, ApiError) and error.code == CONFLICT
-        unknown = isinstance(error, Unreachable) and error.sent
-        if not (faster or unknown):
-            return error
-        try:
-            path = object_path(POD, pod.namespace, pod.name)
-            found = self._pods.object(await self._api.get(path))
-        except ClusterError:
-            return error
-        same = found.metadata.uid == pod.uid and found.spec.node_name == node
-        return None if same else error
 
     def _check_lead(self) -> None:
         if not self._leads():
@@ -181,9 +157,8 @@ class KubeClient:
         self._send(call, pod, ("PATCH", path, patch, STRATEGIC_PATCH))
 
     def _send(self, call: str, pod: PodInfo, request: tuple[str, str, Plain, str]) -> None:
-        work = partial(self._attempt, call, pod.key, request)
-        if call in ("delete_pod", "set_disruption_target"):
-            work = partial(self._attempt, call, pod.key, request, GONE)
+        gone_is_fine = call in ("delete_pod", "set_disruption_target")
+        work = partial(self._attempt, call, pod.key, request, gone_is_fine=gone_is_fine)
         self.lanes.add(pod.uid, work)
 
     def _patch(
@@ -207,12 +182,29 @@ class KubeClient:
         call: str,
         key: str,
         request: tuple[str, str, Plain, str],
-        accepted: tuple[int, ...] = (),
+        *,
+        gone_is_fine: bool = False,
     ) -> None:
         method, path, body, content_type = request
-        try:
-            self._check_lead()
-            await self._api.request(method, path, body, content_type=content_type, repeatable=True)
-        except ClusterError as error:
-            if not (isinstance(error, ApiError) and error.code in accepted):
+        unversioned = method == "PATCH" and "resourceVersion" not in body["metadata"]
+        for tries_left in reversed(range(CONFLICTS if unversioned else 1)):
+            try:
+                self._check_lead()
+                options: Plain = {"content_type": content_type, "repeatable": True}
+                await self._api.request(method, path, body, **options)
+            except ClusterError as error:
+                if _gone(error) and gone_is_fine:
+                    return
+                if tries_left and not _gone(error) and _conflict(error):
+                    continue
                 self._failed(call, key, error)
+            return
+
+
+def _gone(error: ClusterError) -> bool:
+    """Tell whether the object that was meant is there no more."""
+    return isinstance(error, ApiError) and (error.code == NOT_FOUND or is_another(error))
+
+
+def _conflict(error: ClusterError) -> bool:
+    return isinstance(error, ApiError) and error.code == CONFLICT

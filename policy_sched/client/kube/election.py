@@ -5,7 +5,8 @@ Theory of operation. An *attempt* is a generator: it yields what is to be asked 
 drives it asks at `due` for the next one. A lease is somebody else's as long as its record changes
 within its duration, measured by our own monotonic clock since we saw the last change: nobody's
 wall clock is compared with anybody's, and jumps of it do no harm. A leader that has not renewed
-for `renew_deadline` gives up; the lease runs longer than that, so nobody else can lead before.
+for `renew_deadline` gives up; the lease runs longer than that, so nobody else can lead before. One
+that finds somebody else's name in the lease gives up at once, by whatever right it stands there.
 
 `leading` is also false as soon as the lease has run out since our last renewal was *sent*: what is
 asked before each write then needs no timer that fires in time.
@@ -186,6 +187,9 @@ class Election:
         else:
             if answer.record != self._observed:
                 self._observe(answer.record)
+            if self._leading and answer.record.holder not in ("", self.identity):
+                self._leading = False
+                return False
             if answer.record.holder and self._valid() and not self._is_ours():
                 return False
             answer = yield Update(self._ours())

@@ -12,8 +12,8 @@ from policy_sched.errors import ClusterError
 
 PASSING: Final = frozenset({500, 502, 503, 504})
 """Answers that another try may change."""
-REQUEST_BACKOFF: Final = Backoff(first=0.1, longest=10.0)
-"""Pauses of requests whose answers name none."""
+REQUEST_BACKOFF: Final = Backoff(first=0.1, longest=2.0)
+"""Pauses of requests whose answers name none: short enough to notice soon that a server is back."""
 
 
 @dataclass(frozen=True, slots=True)

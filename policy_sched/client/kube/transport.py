@@ -15,6 +15,7 @@ from policy_sched.client.kube.access import AccessError
 from policy_sched.client.kube.answers import Malformed, Unreachable
 from policy_sched.client.kube.lines import Lines, LineTooLong
 
+JSON: Final = "application/json"
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
 """A peer that has gone is noticed after 75 s (client-go: HTTP/2 pings after 30 s, for 15 s)."""
 
@@ -73,6 +74,16 @@ def _certificate_problem(error: aiohttp.ClientSSLError) -> str:
 
 def _text(error: BaseException) -> str:
     return str(error) or type(error).__name__
+
+
+def check_content(sending: Sending, response: aiohttp.ClientResponse) -> None:
+    """Raise Malformed if an answer says that it is something else than JSON.
+
+    Whoever answers a request with a page for people has not done what was asked.
+    """
+    said = response.headers.get("Content-Type", JSON)
+    if said.partition(";")[0].strip().lower() != JSON:
+        raise Malformed(f"{sending}: the answer is {said[:80]!r}, not {JSON}")
 
 
 async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes | None:
