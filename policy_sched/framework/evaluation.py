@@ -43,7 +43,8 @@ REPLAY_LIMIT: Final = 256
 class Evaluation:
     """What a profile's plugins say of one pod on every node; valid until the table changes.
 
-    ``scoring`` is None where no node is feasible. ``rivals``: the pods that it gives way to.
+    ``scoring`` is None where no node is feasible, or where plugins failed to score several, which
+    is ``broken`` then. ``rivals``: the pods that it gives way to.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Evaluation:
         if rivals is not None and self.rejection is None:
             self._promise(rivals, pod)
         self.scoring: Scoring | None = None
+        self.broken: PluginError | None = None
         self.score_anew(pod)
 
     @property
@@ -84,6 +86,7 @@ class Evaluation:
     def taken(self, row: int) -> Evaluation:
         """Return the answer of somebody who looked at one row first, and took it."""
         twin = copy(self)
+        twin.broken = None
         twin.filtering = self.filtering.narrowed(row)
         scored = self.scoring is not None and self.filtering.first[row] == FEASIBLE
         if scored and self.scoring is not None:
@@ -151,10 +154,13 @@ class Evaluation:
             flipped[touched] = True
             touched = np.flatnonzero(flipped)
             before = first[touched] == FEASIBLE
-        if self.scoring is None or not filtering.any_feasible():
+        if self.scoring is None or not self.scoring.scored or not filtering.any_feasible():
             self.score_anew(pod)
-            return True
-        return self.scoring.patch(self.state, pod, touched, before, filtering.first)
+            return self.broken is None
+        try:
+            return self.scoring.patch(self.state, pod, touched, before, filtering.first)
+        except PluginError:
+            return False
 
     def _promise(self, rivals: Rivals, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
         """Find on which of the rows (None: all) there is no room beside the rivals."""
@@ -164,11 +170,21 @@ class Evaluation:
             self.filtering.promise(found, rows)
 
     def score_anew(self, pod: PodInfo) -> None:
-        """Score the feasible rows, all of them."""
-        self.scoring = None
-        if self.filtering.any_feasible():
-            feasible = self.filtering.feasible_rows()
+        """Score the feasible rows, all of them.
+
+        As upstream does not score where there is no choice, a plugin that fails then does no harm.
+        """
+        self.scoring, self.broken = None, None
+        if not self.filtering.any_feasible():
+            return
+        feasible = self.filtering.feasible_rows()
+        try:
             self.scoring = Scoring(self._runner, self.state, pod, feasible, self._answers)
+        except PluginError as error:
+            if feasible.size == 1:
+                self.scoring = Scoring.of_one(feasible.item(), self.n)
+            else:
+                self.broken = error
 
 
 class Evaluator:
@@ -226,7 +242,11 @@ class Evaluator:
             evaluation = evaluation.beside(pod, own, rejection)
         if self._sample is not None:
             evaluation = evaluation.limited(pod, self._sample.of(evaluation.filtering))
-        return evaluation.extended(pod, extenders) if extenders else evaluation
+        if extenders:
+            evaluation = evaluation.extended(pod, extenders)
+        if evaluation.broken is not None:
+            raise evaluation.broken
+        return evaluation
 
     def _own_rejection(
         self, evaluation: Evaluation, pod: PodInfo, row: int
@@ -265,7 +285,10 @@ class Evaluator:
                 self._kept.drop(entry)  # it is brought up to date in part
                 raise
         fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest), key)
-        self._kept.put(entry, fresh)
+        if fresh.broken is None:
+            self._kept.put(entry, fresh)
+        else:
+            self._kept.drop(entry)
         return fresh
 
     def _rivals(self, lowest: int | None) -> Rivals | None:

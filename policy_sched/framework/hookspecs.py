@@ -83,7 +83,7 @@ class SchedulerHooks:
 
     @hookspec
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
-        """Turn this plugin's scores of all feasible rows into 0..100."""
+        """Turn this plugin's scores of all feasible rows (`state` has Feasible) into 0..100."""
         raise NotImplementedError
 
     @hookspec

@@ -142,6 +142,8 @@ class Signature:
     scope: Scope
     proved: bool = False
     """The scores are known to lie in 0..100 (after normalisation); nobody checks them again."""
+    normalizes_by_row: bool = False
+    """NormalizeScore reads nodes, too: it also runs anew where no raw score has changed."""
     keys: tuple[Callable[[PodInfo], Hashable], ...] = ()
     """In place of fields: functions of the pod, equal where the plugin's answers are equal now.
 

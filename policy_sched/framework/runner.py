@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.asking_again import asked_of, asking
@@ -26,6 +26,11 @@ from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 from policy_sched.framework.unfinished import Unfinished
 
 T = TypeVar("T")
+
+_SCORING: Final = {
+    "score": "running Score plugins",
+    "normalize_score": "running Normalize on Score plugins",
+}
 
 
 class Observer(Protocol):
@@ -71,7 +76,7 @@ class Runner:
             raise
         except Exception as error:
             # A plugin is foreign code: whatever it raises ends this attempt, not the scheduler.
-            raise PluginError(_broken(point, hook.plugin, error)) from error
+            raise PluginError(broken(point, hook.plugin, error)) from error
 
     def _timed(self, timer: Callable[[], float], point: str, hook: Hook, *args: object) -> object:
         start = timer()
@@ -81,7 +86,7 @@ class Runner:
             raise
         except Exception as error:
             # As in `call`: whatever a plugin raises ends this attempt only.
-            raise PluginError(_broken(point, hook.plugin, error)) from error
+            raise PluginError(broken(point, hook.plugin, error)) from error
         finally:
             if self._observer is not None:
                 self._observer.plugin(hook.plugin, POINTS[point].name, timer() - start)
@@ -199,10 +204,12 @@ class Runner:
         return found
 
 
-def _broken(point: str, plugin: str, error: object) -> str:
-    """Return upstream's words for a plugin that failed; those of Filter stand alone."""
+def broken(point: str, plugin: str, error: object) -> str:
+    """Return upstream's words for a plugin that failed; those of Filter and Score stand alone."""
     if point == "filter":
         return f'running "{plugin}" filter plugin: {error}'
+    if point in _SCORING:
+        return f'{_SCORING[point]}: plugin "{plugin}" failed with: {error}'
     return f'running {POINTS[point].name} plugin "{plugin}": {error}'
 
 

@@ -40,7 +40,7 @@ class Lane:
     ``raw`` times the weight.
     """
 
-    __slots__ = ("hook", "normalizer", "part", "proved", "raw", "scope", "shared")
+    __slots__ = ("by_row", "hook", "normalizer", "part", "proved", "raw", "scope", "shared")
 
     def __init__(self, hook: Hook, normalizer: Hook | None, runner: Runner) -> None:
         self.hook = hook
@@ -48,6 +48,7 @@ class Lane:
         signature = runner.pipeline.signatures.get(hook.plugin)
         self.scope = Scope.VOLATILE if signature is None else signature.scope
         self.proved = signature is not None and signature.proved
+        self.by_row = signature is not None and signature.normalizes_by_row
         self.raw: Scores = _NOTHING
         self.part: Scores | None = None
         self.shared = False
@@ -71,7 +72,8 @@ class Scoring:
     """The score plugins' answers for one pod over all rows [0, n).
 
     ``total``: int64, shape (n,), sum of weighted scores, below all others where not feasible.
-    ``shares``: what others than plugins added to it, by who did.
+    ``shares``: what others than plugins added to it, by who did. ``scored``: whether plugins were
+    asked; they need not be where there is no choice.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Scoring:
         self._answers = answers
         self.n = n = answers.table.n
         self.shares: Mapping[str, Scores] = {}
+        self.scored = True
         state.write(Feasible(feasible))
         status, self._skipped = runner.pre_score(state, pod)
         if not status.ok:
@@ -124,6 +127,7 @@ class Scoring:
         """Return the answer of somebody who took the only row there was, and did not score it."""
         found = cls.__new__(cls)
         found.n, found.shares, found._lanes = n, {}, []  # noqa: SLF001 - one of its own kind
+        found.scored = False
         found.total = np.full(n, -1, np.int64)
         found.total[row] = 0
         return found
@@ -191,7 +195,7 @@ class Scoring:
             gain = lane.put(rows, fresh)
             if lane.part is None:
                 self.total[rows] += gain * lane.hook.weight
-            elif gain.any():
+            elif lane.by_row or gain.any():
                 self._normalize(lane, state, pod, np.flatnonzero(first == 0))
                 whole = True
         if whole:
@@ -235,6 +239,7 @@ class Scoring:
         everyone = feasible.size == self.n
         scores = lane.raw if everyone else lane.raw[feasible]
         if lane.normalizer is not None and feasible.size:
+            state.write(Feasible(feasible))
             answer = self._runner.call("normalize_score", lane.normalizer, state, pod, scores)
             scores = cast("Scores", answer)
         if not lane.proved:
@@ -264,6 +269,6 @@ def _check_range(plugin: str, scores: Scores) -> None:
     if low < 0 or high > MAX_NODE_SCORE:
         wrong = low if low < 0 else high
         raise PluginError(
-            f'plugin "{plugin}" returns an invalid score {wrong}, it should in the range of '
-            f"[0, {MAX_NODE_SCORE}] after normalizing"
+            f'applying score defaultWeights on Score plugins: plugin "{plugin}" returns an invalid '
+            f"score {wrong}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
         )

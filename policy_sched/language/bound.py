@@ -12,13 +12,12 @@ import numpy.typing as npt
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.alike import each
+from policy_sched.language.bound_score import FEW_ROWS, BoundScore
 from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import Failure, RuleError, Some
 from policy_sched.language.judging import BoundUnit, Codes, judge, reversed_key
 from policy_sched.language.life_cycle import BoundLifeCycle
-from policy_sched.language.normalizers import FAILED, NORMALIZERS, normalized
-from policy_sched.language.normalizing import by_expression
 from policy_sched.language.preempting import BoundPreemption
 from policy_sched.language.runtime import Runtime
 from policy_sched.model.pod_group import NO_GROUP, GroupCounts
@@ -28,8 +27,6 @@ from policy_sched.model.queued_pod import QueuedPod
 Rows = npt.NDArray[np.intp] | None
 Scores = npt.NDArray[np.int64]
 
-#: Up to this many rows are computed one by one.
-FEW_ROWS: Final = 8
 _NO_CYCLE: Final = Cycle()
 
 
@@ -66,7 +63,11 @@ class BoundPolicy:
         self._aborting = [
             2 * i + 2 for i, rule in enumerate(sections.rules) if rule.on_error == "Abort"
         ]
-        self._score = bound(sections.score.unit) if sections.score else None
+        self._score = (
+            None
+            if sections.score is None
+            else BoundScore(sections.name, sections.score, table, runtime)
+        )
         self.preemption = (
             None
             if sections.preemption is None or pods is None
@@ -75,10 +76,6 @@ class BoundPolicy:
         """Who may evict others, whom, and where rather."""
         self.life = BoundLifeCycle(sections.life, table)
         """What follows the choice of a node."""
-        expression = sections.score.expression if sections.score else None
-        self._normalizer = bound(expression)
-        self._last: Scores = np.zeros(0, dtype=np.int64)
-        self._last_normalized: Scores | None = None
 
     # Before nodes are looked at.
 
@@ -277,69 +274,27 @@ class BoundPolicy:
     # Score.
 
     def score(self, pod: PodInfo, cycle: Cycle, rows: Rows = None) -> Scores:
-        """Return the raw score per row; where the rule failed, 0 or, if normalised, FAILED."""
-        bound, score = self._score, self._sections.score
-        assert bound is not None
-        assert score is not None
-        root = bound.unit.roots[0]
-        instead = 0 if score.normalizer is None and score.expression is None else FAILED
-        if rows is not None and len(rows) <= FEW_ROWS:
-            values = []
-            for row in rows.tolist():
-                out = bound.functions.scalar(pod, cycle, row)
-                failed = root.error is not None and out[root.error]
-                values.append(instead if failed else out[root.value])
-            return np.array(values, dtype=np.int64)
-        n = self._table.n if rows is None else len(rows)
-        out = bound.vector(pod, cycle, rows, n)
-        result = out[root.value]
-        if not isinstance(result, np.ndarray) or result.ndim == 0:
-            if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):
-                return self._flat(int(result), n)
-            result = np.full(n, result, dtype=np.int64)
-        if root.error is not None:
-            errors = out[root.error]
-            if np.any(errors):
-                result = np.where(errors, instead, result)
-        scores: Scores = result.astype(np.int64, copy=False)
-        return scores
+        """Return the raw score per row; where the rule failed, 0 or, if it matters, FAILED."""
+        assert self._score is not None, "the policy has a score"
+        return self._score.raw(pod, cycle, rows)
 
-    def _flat(self, score: int, n: int) -> Scores:
-        """Return an array of one score; the last one is shared, and read-only."""
-        if len(self._last) != n or (n and self._last.item(0) != score):
-            self._last = np.full(n, score, dtype=np.int64)
-            self._last.flags.writeable = False
-            self._last_normalized = None
-        return self._last
+    def score_failure(
+        self, pod: PodInfo, cycle: Cycle, scores: Scores, rows: npt.NDArray[np.intp]
+    ) -> str | None:
+        """Return why raw scores of the feasible rows end the attempt; None if they do not."""
+        assert self._score is not None, "the policy has a score"
+        return self._score.failure(pod, cycle, scores, rows)
 
-    def normalize(self, scores: Scores) -> Scores:
-        """Return the scores of the feasible rows within 0..100; failed ones are 0.
+    def normalize(
+        self,
+        scores: Scores,
+        pod: PodInfo | None = None,
+        cycle: Cycle = _NO_CYCLE,
+        rows: Rows = None,
+    ) -> Scores:
+        """Return the scores of the feasible rows (None: all) within 0..100; failed ones are 0.
 
-        Scores that `score` shared are normalised once; what is returned may be read-only.
+        What is returned may be read-only. May raise RuleError.
         """
-        if scores is not self._last:
-            return self._normalize(scores)
-        if self._last_normalized is None:
-            self._last_normalized = self._normalize(scores)
-            self._last_normalized.flags.writeable = False
-        return self._last_normalized
-
-    def _normalize(self, scores: Scores) -> Scores:
-        score = self._sections.score
-        assert score is not None
-        if self._normalizer is not None:
-            bound = self._normalizer
-
-            def function(raw: Scores) -> Scores:
-                stats = by_expression(raw)
-                out = bound.vector(None, stats, slice(0, len(raw)), len(raw))
-                root = bound.unit.roots[0]
-                value = np.broadcast_to(np.asarray(out[root.value], dtype=np.int64), raw.shape)
-                errors = 0 if root.error is None else out[root.error]
-                result: Scores = np.where(errors, 0, value)
-                return result
-
-            return normalized(function, scores)
-        if score.normalizer is None:
-            return scores
-        return normalized(NORMALIZERS[score.normalizer], scores)
+        assert self._score is not None, "the policy has a score"
+        return self._score.normalize(scores, pod, cycle, rows)

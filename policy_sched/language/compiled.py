@@ -73,13 +73,26 @@ class GateRule:
 class Score:
     """The score rule: its unit, its normaliser by name or by unit, and its proved range.
 
-    A node whose rule fails has the final score 0 and counts in no statistic.
+    A node whose rule fails has the final score 0 and counts in no statistic, or, if it ``aborts``,
+    ends the attempt, provided that the pod can run there.
     """
 
     unit: Unit
     range: Interval
     normalizer: str | None
     expression: Unit | None
+    aborts: bool = False
+
+    @property
+    def marks_failures(self) -> bool:
+        """Whether raw scores of nodes where the rule failed are told apart from others."""
+        return self.aborts or self.normalizer is not None or self.expression is not None
+
+    @property
+    def normalizes_by_row(self) -> bool:
+        """Whether the normaliser reads more than raw scores, or may end the attempt."""
+        unit = self.expression
+        return self.aborts or (unit is not None and unit.reads != Reads())
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +157,7 @@ class PreemptionChoices:
 class Sections:
     """The units of a policy, by section; what the policy has not is None or empty."""
 
+    name: str = ""
     match: Unit | None = None
     score_match: Unit | None = None
     pre_enqueue: tuple[GateRule, ...] = ()

@@ -39,7 +39,7 @@ from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.normalizers import NORMALIZERS, NOT_NEGATIVE
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import find_reads
-from policy_sched.language.types import DOUBLE
+from policy_sched.language.types import DOUBLE, INT
 from policy_sched.language.victim_plan import plan_of
 
 _T = TypeVar("_T")
@@ -72,8 +72,12 @@ class PolicyCompiler:
         rules = [rule.expression for rule in policy.filter]
         if sections.filter is None or sections.filter.units <= limit:
             rules = []
-        if sections.score is not None and sections.score.unit.units > limit:
-            rules += [policy.score.expression] if policy.score else []
+        if sections.score is not None and policy.score is not None:
+            if sections.score.unit.units > limit:
+                rules.append(policy.score.expression)
+            normalize, unit = policy.score.normalize, sections.score.expression
+            if isinstance(normalize, Checked) and unit is not None and unit.units > limit:
+                rules.append(normalize)
         variables = [(name, variable.core) for name, variable in policy.variables]
         for rule in rules:
             value = self._lowered(rule)
@@ -87,6 +91,7 @@ class PolicyCompiler:
         before = policy.pre_filter
         names = before.node_names if before else None
         return Sections(
+            name=policy.name,
             match=self._unit(policy.match_conditions),
             score_match=self._unit(policy.score.match_conditions if policy.score else ()),
             pre_enqueue=tuple(
@@ -243,7 +248,7 @@ class PolicyCompiler:
         expression: Unit | None = None
         name: str | None = None
         if isinstance(normalizer, Checked):
-            expression = self._normalizer(normalizer)
+            expression = self._normalizer(normalizer, found)
         elif normalizer in NORMALIZERS:
             name = normalizer
             if name in NOT_NEGATIVE and found.lo < 0:
@@ -251,12 +256,8 @@ class PolicyCompiler:
                 self._problem(score.expression, "PS323", f"{message} negative")
         else:
             self._within(score.expression, found, "score")
-        if score.on_error == "Abort":  # scores are asked of nodes that are out already, too
-            self._problem(
-                score.expression, "PS510", "onError: Abort of a score is not supported yet"
-            )
         unit = self._made([value], keeps=True)
-        return Score(unit, found, name, expression)
+        return Score(unit, found, name, expression, score.on_error == "Abort")
 
     def _raw_score(self, checked: Checked) -> Val:
         value = self._low.val(self._low.lower(checked.core, {}))
@@ -264,19 +265,14 @@ class PolicyCompiler:
             value = to_int(self._low, value, checked.core.span)
         return value
 
-    def _normalizer(self, checked: Checked) -> Unit | None:
+    def _normalizer(self, checked: Checked, raw: Interval) -> Unit | None:
+        op = self._low.node_op("score", rep="i", data=None)
+        self._low.globals["score"] = Val(op, None, INT, raw)
         value = self._attempt(checked, lambda: self._raw_score(checked))
         if value is None:
             return None
         self._within(checked, self._low.range(value), "normalized score")
-        unit = self._made([value])
-        if unit.reads.pod or unit.reads.node:
-            self._problem(
-                checked,
-                "PS510",
-                "a normalize expression that reads more than score and scores is not supported yet",
-            )
-        return unit
+        return self._made([value])
 
     def _within(self, checked: Checked, found: Interval, what: str) -> None:
         if found.within(0, 100):

@@ -13,7 +13,6 @@ from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import Failure
 from policy_sched.language.generate import Functions
 from policy_sched.language.ir import KINDS
-from policy_sched.language.normalizing import Stats
 from policy_sched.language.runtime import Runtime
 from policy_sched.model.pod_info import PodInfo
 
@@ -36,7 +35,7 @@ class BoundUnit:
             return Failure(KINDS[self.unit.sites[site].kind], self.unit.words(site))
         return out[root.value]
 
-    def vector(self, pod: PodInfo | None, cycle: Cycle | Stats, rows: Any, n: int) -> Any:
+    def vector(self, pod: PodInfo | None, cycle: Cycle, rows: Any, n: int) -> Any:
         """Run the vector function over ``n`` rows: a slice, row numbers, or None for all rows.
 
         Arrays may be read-only; of all rows, what is said of dead ones is of no use.

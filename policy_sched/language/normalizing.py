@@ -1,36 +1,53 @@
-"""What a normalize expression sees: a node's raw score, and statistics over all feasible nodes."""
+"""What a normalize expression sees: the cycle, a node's raw score, and statistics over them all."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched.language.cycle import Cycle
+
 Scores = npt.NDArray[np.int64]
+
+_OF_THE_CYCLE: Final = tuple(one.name for one in fields(Cycle))
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
-    """The least, the greatest, the total, the average and the number of raw scores."""
+class Scored(Cycle):
+    """A cycle with the least, the greatest, the total, the average and the number of raw scores.
 
-    min: int
-    max: int
-    sum: int
-    mean: float
-    count: int
-    score: Scores
+    ``score``: the raw scores, one for each node that is asked about.
+    """
+
+    min: int = 0
+    max: int = 0
+    sum: int = 0
+    mean: float = 0.0
+    count: int = 0
+    score: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
-    def scores(self) -> Stats:
+    def scores(self) -> Scored:
         """The statistics, by the name that an expression has for them."""
         return self
 
-
-def by_expression(scores: Scores) -> Stats:
-    """Return the statistics of raw scores."""
-    if not len(scores):
-        return Stats(0, 0, 0, 0.0, 0, scores)
-    values = scores.tolist()
-    total = sum(values)
-    return Stats(min(values), max(values), total, total / len(values), len(values), scores)
+    @classmethod
+    def of(cls, scores: Scores, cycle: Cycle) -> Scored:
+        """Return what is seen of raw scores in a cycle."""
+        known = {name: getattr(cycle, name) for name in _OF_THE_CYCLE}
+        if not len(scores):
+            return cls(**known, score=scores)
+        values = scores.tolist()
+        total, count = sum(values), len(values)
+        return cls(
+            **known,
+            min=min(values),
+            max=max(values),
+            sum=total,
+            mean=total / count,
+            count=count,
+            score=scores,
+        )

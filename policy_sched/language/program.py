@@ -15,7 +15,8 @@ from operator import or_
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.errors import Diagnostic
-from policy_sched.language.bound import FEW_ROWS, BoundPolicy, Explanation
+from policy_sched.language.bound import BoundPolicy, Explanation
+from policy_sched.language.bound_score import FEW_ROWS
 from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.compiled import Sections, Unit
 from policy_sched.language.compiler import PolicyCompiler
@@ -53,9 +54,7 @@ class CompiledPolicy:
         self.sections = sections
         matching = _reads(sections.match)
         self.filter_reads: Reads = _reads(sections.filter, *_explaining(sections)) | matching
-        self.score_reads: Reads = (
-            _reads(sections.score_match, sections.score.unit if sections.score else None) | matching
-        )
+        self.score_reads: Reads = _reads(sections.score_match, *_scoring(sections)) | matching
         self.reads: Reads = self.filter_reads | self.score_reads | _reads(sections.node_names)
         """What the rules that place a pod read: filter, score, and the conditions of both."""
         self.rejecting_reads: Reads = self.filter_reads | _reads(sections.node_names)
@@ -76,8 +75,7 @@ class CompiledPolicy:
     @property
     def units(self) -> float:
         """What filter and score cost per pod and node, in units of `cost`."""
-        score = self.sections.score
-        units = (self.sections.filter, None if score is None else score.unit)
+        units = (self.sections.filter, *_scoring(self.sections))
         return sum(unit.units for unit in units if unit is not None)
 
     @property
@@ -127,9 +125,15 @@ class CompiledPolicy:
 
     @property
     def has_normalize(self) -> bool:
-        """Whether raw scores are normalised over the feasible nodes, or may have failed."""
+        """Whether raw scores are normalised over the feasible nodes, or may end the attempt."""
         score = self.sections.score
-        return score is not None and (score.normalizer is not None or score.expression is not None)
+        return score is not None and score.marks_failures
+
+    @property
+    def normalizes_by_row(self) -> bool:
+        """Whether normalisation depends on more than raw scores."""
+        score = self.sections.score
+        return score is not None and score.normalizes_by_row
 
     @property
     def pre_filter_message(self) -> str:
@@ -163,6 +167,11 @@ def _reads(*units: Unit | None) -> Reads:
         if unit is not None:
             found |= unit.reads
     return found
+
+
+def _scoring(sections: Sections) -> list[Unit | None]:
+    score = sections.score
+    return [] if score is None else [score.unit, score.expression]
 
 
 def _explaining(sections: Sections) -> list[Unit | None]:

@@ -15,12 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.errors import PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
     PASSES,
     Codes,
+    Feasible,
     PreFilterResult,
     Rows,
     Scope,
@@ -28,6 +30,7 @@ from policy_sched.framework.results import (
     Signature,
     Verdict,
 )
+from policy_sched.framework.runner import broken
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.language.cycle import Cycle, Event
 from policy_sched.language.node_facts import NodeFacts
@@ -103,7 +106,8 @@ class _Rules:
         """Name the pod fields that the rules read; the compiler found them."""
         reads = self._policy.reads
         fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
-        return Signature(fields, Scope(int(reads.scope)), proved=True)
+        by_row = self._policy.normalizes_by_row
+        return Signature(fields, Scope(int(reads.scope)), proved=True, normalizes_by_row=by_row)
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -170,9 +174,17 @@ class _Rules:
         return self._bound.score(pod, self._cycle(state, pod), rows)
 
     @hookimpl
-    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:  # noqa: ARG002 - the hook's arguments
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
         """Normalise the scores of all feasible rows."""
-        return self._bound.normalize(scores)
+        if not self._policy.normalizes_by_row:
+            return self._bound.normalize(scores)
+        feasible = state.read(Feasible)
+        assert feasible is not None, "it is there from PreScore on"
+        cycle, rows = self._cycle(state, pod), feasible.rows
+        failure = self._bound.score_failure(pod, cycle, scores, rows)
+        if failure is not None:
+            raise PluginError(broken("score", self._name, failure))
+        return self._bound.normalize(scores, pod, cycle, rows)
 
     def _helps(self, pod: PodInfo, node: str) -> bool:
         """Tell whether the rules have nothing against the pod on one node, as it is now."""

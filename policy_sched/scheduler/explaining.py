@@ -60,6 +60,7 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5) -> Explanation:
         message="" if isinstance(decision, Bind) else decision.message,
     )
     if not isinstance(decision, Bind) and decision.diagnosis is None:
+        found.failed = True
         return found
     _tell_victims(found, decision)
     evaluation = (

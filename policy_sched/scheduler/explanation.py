@@ -53,7 +53,8 @@ class Explanation:
 
     ``best``: the nodes with the highest total, each as likely as the others; empty if the pod
     fits nowhere, and ``message`` is then kube-scheduler's. ``rejections``: by node the plugin
-    that rejected it first, and its reasons.
+    that rejected it first, and its reasons. ``failed``: something broke, so that nobody knows where
+    the pod fits; ``message`` says what.
     """
 
     pod: str
@@ -61,6 +62,7 @@ class Explanation:
     content_hash: str = ""
     nodes: int = 0
     message: str = ""
+    failed: bool = False
     gated_by: str = ""
     rejected_by: str = ""
     filters: list[FilterStep] = field(default_factory=list)

@@ -37,6 +37,9 @@ def _head(found: Explanation) -> Iterator[str]:
     if found.gated_by:
         yield f"{found.pod} does not enter the queue: {found.gated_by} keeps it out"
         yield f"  {found.message}"
+    elif found.failed:
+        yield f"{found.pod} is not placed: the attempt fails, and is tried again after a backoff"
+        yield f"  {found.message}"
     elif found.best:
         where = found.best[0] if len(found.best) == 1 else f"one of {', '.join(found.best)}"
         yield f"{found.pod} goes to {where}: the best of {found.feasible} feasible, {nodes} in all"

@@ -114,11 +114,16 @@ def test_a_plugin_that_raises_ends_the_attempt_and_names_itself() -> None:
 
 def test_a_score_out_of_range_is_refused_in_upstreams_words() -> None:
     """A third-party score beyond 0..100 is an error, not a preference."""
-    outcome = run(scheduler_of(Loud()))
+    outcome = run(scheduler_of(Loud(), nodes=2))
     assert outcome.message == (
-        'plugin "x0" returns an invalid score 101, it should in the range of [0, 100] '
-        "after normalizing"
+        'applying score defaultWeights on Score plugins: plugin "x0" returns an invalid score 101, '
+        "it should in the range of [0, 100] after normalizing"
     )
+
+
+def test_the_only_node_is_taken_without_a_score() -> None:
+    """kube-scheduler does not score where there is no choice, so nothing can break there."""
+    assert run(scheduler_of(Loud())).node == "n0"
 
 
 def test_a_pod_that_pre_enqueue_rejects_is_gated() -> None:

@@ -1,0 +1,136 @@
+"""Promises about the score of a bound policy: what is marked, what is told, what is normalised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.language.bound_score import FEW_ROWS
+from policy_sched.language.checker import check_policy
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.faults import RuleError
+from policy_sched.language.normalizers import FAILED
+from policy_sched.language.program import BoundPolicy, CompiledPolicy, compile_policy
+from policy_sched.language.reads import Scope
+from policy_sched.language.sources import PolicySource, ScoreSource, Text
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
+
+NODES = 12
+NOW = Cycle(now=7 * 1_000_000_000)
+POD = PodInfo.of(make_pod("p", cpu="1", labels={"least": "3"}))
+
+
+def compiled(text: str, normalize: str | None = None, **score: Any) -> CompiledPolicy:
+    """Return a policy that is a score."""
+    rule = None if normalize is None else Text(normalize)
+    source = PolicySource("Test", score=ScoreSource(Text(text), normalize=rule, **score))
+    checked, problems = check_policy(source)
+    assert checked is not None, problems
+    policy, more = compile_policy(checked)
+    assert policy is not None, more
+    return policy
+
+
+def bound(*text: str, **score: Any) -> BoundPolicy:
+    """Bind it to nodes of 0, 1, 2, ... cpus; the even ones have a rank, which is their number."""
+    cache = Cache()
+    for i in range(NODES):
+        labels = {} if i % 2 else {"rank": str(i)}
+        cache.add_node(make_node(f"n{i}", cpu=str(i), labels=labels))
+    return compiled(*text, **score).bind(cache.nodes)
+
+
+class TestAborting:
+    """A rule that fails marks its row; whether that ends the attempt is asked of feasible rows."""
+
+    TEXT = 'clamp(int(node.labels["rank"]), 0, 100)'
+
+    @pytest.mark.parametrize("count", [2, NODES])
+    def test_rows_where_the_rule_failed_are_marked(self, count: int) -> None:
+        """One by one and as an array."""
+        rows = np.arange(count, dtype=np.intp)
+        scores = bound(self.TEXT, on_error="Abort").score(POD, NOW, rows)
+        assert scores.tolist() == [FAILED if i % 2 else i for i in range(count)]
+
+    def test_the_first_feasible_row_that_failed_is_told(self) -> None:
+        """With the node's name; rows that did not fail say nothing."""
+        asked = bound(self.TEXT, on_error="Abort")
+        rows = np.array([2, 5, 7], np.intp)
+        failure = asked.score_failure(POD, NOW, asked.score(POD, NOW, rows), rows)
+        assert failure == "rule Test.score: no such key 'rank' (node n5)"
+        good = np.array([2, 4], np.intp)
+        assert asked.score_failure(POD, NOW, asked.score(POD, NOW, good), good) is None
+        assert asked.score_failure(POD, NOW, np.zeros(0, np.int64), good[:0]) is None
+
+    def test_without_abort_nothing_ends(self) -> None:
+        """A failed row is 0, and no failure is told."""
+        asked = bound(self.TEXT, on_error="Zero")
+        rows = np.array([1], np.intp)
+        scores = asked.score(POD, NOW, rows)
+        assert scores.tolist() == [0]
+        assert asked.score_failure(POD, NOW, scores, rows) is None
+
+    def test_an_error_of_the_normalize_expression(self) -> None:
+        """It ends the attempt, too, and names the node."""
+        text = 'clamp(100 / int(node.labels["rank"]), 0, 100)'
+        asked = bound("node.podCount", text, on_error="Zero")
+        rows = np.array([4, 5, 10], np.intp)
+        assert asked.normalize(np.ones(3, np.int64), POD, NOW, rows).tolist() == [25, 0, 10]
+        asked = bound("node.podCount", text, on_error="Abort")
+        with pytest.raises(
+            RuleError, match=r"Test.score.normalize: no such key 'rank' \(node n5\)"
+        ):
+            asked.normalize(np.ones(3, np.int64), POD, NOW, rows)
+
+
+class TestNormalizing:
+    """The expression sees the pod, the node, the cycle, a raw score and the statistics."""
+
+    TEXT = (
+        'node.free["cpu"].units() >= 3000 && score >= int(pod.labels["least"])'
+        " ? percent(score, scores.max) : clamp(now.getSeconds(), 0, 59) + clamp(scores.min, 0, 9)"
+    )
+
+    @given(st.data())
+    def test_as_an_array_it_is_what_it_is_row_by_row(self, data: st.DataObject) -> None:
+        """For any rows, in any order, and with rows left out that failed."""
+        rows = data.draw(st.lists(st.integers(0, NODES - 1), min_size=1, unique=True))
+        raw = [data.draw(st.one_of(st.just(FAILED), st.integers(0, 50))) for _ in rows]
+        known = [score for score in raw if score != FAILED]
+        found = bound("node.podCount", self.TEXT).normalize(
+            np.array(raw, np.int64), POD, NOW, np.array(rows, np.intp)
+        )
+        expected = []
+        for row, score in zip(rows, raw, strict=True):
+            if score == FAILED:
+                expected.append(0)
+            elif row >= 3 and score >= 3:
+                expected.append(min(100, score * 100 // max(known)))
+            else:
+                expected.append(7 + min(9, *known))
+        assert found.tolist() == expected
+
+    def test_what_it_reads_belongs_to_the_score(self) -> None:
+        """Pods that differ in it do not share scores, and what moves on a node is asked again."""
+        plain = compiled("node.podCount", "percent(score, scores.max)")
+        assert not plain.normalizes_by_row
+        wide = compiled("3", 'node.free["cpu"] > pod.requests["cpu"] ? score : 0')
+        assert wide.normalizes_by_row
+        assert ("requests",) in wide.score_reads.pod
+        assert wide.score_reads.scope is Scope.NODE
+        assert wide.units > compiled("3", "score").units
+
+    def test_scores_that_are_alike_are_still_looked_at_node_by_node(self) -> None:
+        """A constant raw score is shared; what the nodes make of it is not."""
+        asked = bound("3", 'node.free["cpu"] > quantity("10") ? 90 : score')
+        raw = asked.score(POD, NOW)
+        assert len(raw) > FEW_ROWS
+        assert asked.normalize(raw, POD, NOW).tolist() == [3] * 11 + [90]
+        some = np.array([11, 0], np.intp)
+        assert asked.normalize(raw[some], POD, NOW, some).tolist() == [90, 3]

@@ -1,0 +1,178 @@
+"""Promises of a policy's score at work: what fails, and normalisation that looks at nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.framework.evaluation import Evaluator
+from policy_sched.framework.status import Code
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import Place
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.scheduler.explaining import explain
+from policy_sched.scheduler.loop import Outcome, Scheduler
+from policy_sched.scheduler.wiring import assemble, build, read
+from policy_sched.testing import make_node, make_pod
+
+HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Rules}\nspec:\n"
+ABORTING = """
+  score:
+    expression: clamp(int(node.labels["rank"]), 0, 100)
+    onError: Abort
+"""
+NORMALIZING = """
+  score:
+    expression: int(node.labels[?"rank"].orValue("0"))
+    normalize:
+      expression: |-
+        pod.labels[?"any"] == optional.of("yes") ? 50
+          : node.free["cpu"] < quantity("2") ? 0 : percent(score, scores.max)
+"""
+WORDS = (
+    'running Score plugins: plugin "Rules" failed with: rule Rules.score: '
+    "no such key 'rank' (node {})"
+)
+
+Start = Callable[[str], Scheduler]
+
+
+@pytest.fixture(name="start")
+def _start(tmp_path: Path) -> Start:
+    """Return what makes a scheduler with the default profile and one policy of these sections."""
+
+    def start(spec: str) -> Scheduler:
+        path = tmp_path / "policy.yaml"
+        path.write_text(HEAD + spec)
+        return build(None, [str(path)])
+
+    return start
+
+
+@pytest.fixture(name="plans", scope="module")
+def _plans(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompiledPlan, ...]:
+    """Return the default profile compiled with a policy that normalises by node."""
+    path = tmp_path_factory.mktemp("normalizing") / "policy.yaml"
+    path.write_text(HEAD + NORMALIZING)
+    return read(None, [str(path)])[0]
+
+
+def schedule(scheduler: Scheduler, name: str = "p", **spec: object) -> Outcome:
+    """Queue a pod and schedule it."""
+    scheduler.add_pod(PodInfo.of(make_pod(name, **spec)))  # type: ignore[arg-type]  # its keywords
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    return outcome
+
+
+class TestAborting:
+    """``onError: Abort`` ends the attempt as a Score plugin of kube-scheduler's does."""
+
+    @pytest.mark.parametrize("nodes", [3, 40])
+    def test_the_attempt_ends_with_the_rules_error(self, start: Start, nodes: int) -> None:
+        """Row by row or over all of them; the pod backs off, and the first node is named."""
+        scheduler = start(ABORTING)
+        for i in range(nodes):
+            labels = {} if i % 2 else {"rank": "5"}
+            scheduler.cache.add_node(make_node(f"n{i}", labels=labels))
+        outcome = schedule(scheduler)
+        assert (outcome.status.code, outcome.node) == (Code.ERROR, "")
+        assert outcome.message == WORDS.format("n1")
+        queued = scheduler.queue.get(outcome.pod.uid)
+        assert queued is not None
+        assert queued.place is Place.BACKOFF
+        assert scheduler.cache.nodes.pod_total == 0
+        assert explain(scheduler, outcome.pod).message == outcome.message
+
+    def test_a_node_that_is_out_already_does_no_harm(self, start: Start) -> None:
+        """It would not have been scored by kube-scheduler, either."""
+        scheduler = start(ABORTING)
+        scheduler.cache.add_node(make_node("a", labels={"rank": "5"}))
+        scheduler.cache.add_node(make_node("b", labels={"rank": "9"}))
+        for i in range(12):
+            scheduler.cache.add_node(make_node(f"c{i}", unschedulable=True))
+        assert schedule(scheduler).node == "b"
+
+    def test_the_only_node_is_not_scored(self, start: Start) -> None:
+        """There is no choice, so nobody asks; with a second node somebody does."""
+        scheduler = start(ABORTING)
+        scheduler.cache.add_node(make_node("a"))
+        assert schedule(scheduler).node == "a"
+        scheduler.cache.add_node(make_node("b"))
+        assert schedule(scheduler, "q").message == WORDS.format("a")
+
+    def test_it_fails_again_until_the_node_has_changed(self, start: Start) -> None:
+        """Nothing of a failed attempt is kept for the next pod."""
+        scheduler = start(ABORTING)
+        for name in ("a", "b"):
+            scheduler.cache.add_node(make_node(name, labels={"rank": "1"}))
+        assert schedule(scheduler, "p0").node
+        scheduler.cache.update_node(make_node("b"))
+        assert schedule(scheduler, "p1").message == WORDS.format("b")
+        assert schedule(scheduler, "p2").message == WORDS.format("b")
+        scheduler.cache.update_node(make_node("b", labels={"rank": "7"}))
+        assert schedule(scheduler, "p3").node == "b"
+
+    def test_an_error_while_normalizing(self, start: Start) -> None:
+        """It is told in kube-scheduler's words for that step."""
+        scheduler = start("""
+  score:
+    expression: node.podCount
+    normalize: {expression: 'clamp(score / scores.max, 0, 100)'}
+    onError: Abort
+""")
+        for name in ("a", "b"):
+            scheduler.cache.add_node(make_node(name))
+        assert schedule(scheduler).message == (
+            'running Normalize on Score plugins: plugin "Rules" failed with: '
+            "rule Rules.score.normalize: divide by zero (node a)"
+        )
+
+
+class TestNormalizing:
+    """A normalize expression may look at the pod, the node and the cycle."""
+
+    def test_it_reads_the_pod_and_the_node(self, start: Start) -> None:
+        """A node that is nearly full counts nothing, whatever its rank."""
+        scheduler = start(NORMALIZING)
+        scheduler.cache.add_node(make_node("full", cpu="1", labels={"rank": "9"}))
+        for name, rank in (("low", "2"), ("high", "8")):
+            scheduler.cache.add_node(make_node(name, labels={"rank": rank}))
+        table, pod = scheduler.cache.nodes, PodInfo.of(make_pod("p"))
+        evaluation = scheduler.profiles["default-scheduler"].evaluator.evaluate(pod)
+        assert evaluation.scoring is not None
+        rows = evaluation.filtering.feasible_rows()
+        shares = evaluation.scoring.weighted(rows)["Rules"]
+        named = {table.names[row]: share for row, share in zip(rows, shares, strict=True)}
+        assert named == {"full": 0, "low": 22, "high": 88}
+        found = explain(scheduler, PodInfo.of(make_pod("q", labels={"any": "yes"})))
+        assert {score.plugins["Rules"] for score in found.scores} == {50}
+
+    @settings(max_examples=25, deadline=None)
+    @given(data=st.data())
+    def test_what_is_kept_is_what_a_fresh_pass_gives(
+        self, plans: tuple[CompiledPlan, ...], data: st.DataObject
+    ) -> None:
+        """Also where a bound pod changes what the expression reads, and no raw score."""
+        scheduler = assemble(plans)
+        for i in range(data.draw(st.integers(2, 5))):
+            labels = {"rank": str(i)} if data.draw(st.booleans()) else {}
+            cpu = data.draw(st.sampled_from(["1", "3", "4"]))
+            scheduler.cache.add_node(make_node(f"n{i}", cpu=cpu, labels=labels))
+        kept = scheduler.profiles["default-scheduler"].evaluator
+        fresh = Evaluator(
+            scheduler.profiles["default-scheduler"].runner, scheduler.cache.nodes, cached=False
+        )
+        for i in range(data.draw(st.integers(2, 6))):
+            labels = {"any": "yes"} if data.draw(st.booleans()) else {}
+            pod = PodInfo.of(make_pod(f"p{i}", cpu="500m", labels=labels))
+            one, other = kept.evaluate(pod), fresh.evaluate(pod)
+            assert one.best().tolist() == other.best().tolist()
+            if one.scoring is not None and other.scoring is not None:
+                assert one.scoring.total.tolist() == other.scoring.total.tolist()
+                row = data.draw(st.sampled_from(one.filtering.feasible_rows().tolist()))
+                scheduler.cache.assume(pod, scheduler.cache.nodes.names[row])
