@@ -8,21 +8,23 @@ another host name, or with an origin) is turned away.
 from __future__ import annotations
 
 import base64
-import csv
-import hmac
 import ipaddress
 import json
 import os
 import ssl
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from policy_sched.apiserver.security.authentication import Tokens
 from policy_sched.errors import ClusterError
 
 DEFAULT_HOST: Final = "127.0.0.1"
 CONTEXT: Final = "policy-sched"
+ALWAYS_ALLOW: Final = "AlwaysAllow"
+RBAC: Final = "RBAC"
+MODES: Final = (ALWAYS_ALLOW, RBAC)
+"""What decides who may do what (kube-apiserver's --authorization-mode)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,28 @@ def address_of(text: str) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Files of the certificate, its key and the tokens, as far as they are given."""
+    """Files of the certificate, its key and the tokens, as far as they are given.
+
+    ``mode``: AlwaysAllow, or RBAC: what a user may do is what roles and bindings say.
+    """
 
     certificate: str | None = None
     key: str | None = None
     tokens: str | None = None
+    mode: str = ALWAYS_ALLOW
+
+    @property
+    def limited(self) -> bool:
+        """Whether not everybody who is let in may do everything."""
+        return self.mode != ALWAYS_ALLOW
 
     def check(self, address: Address) -> None:
         """Raise ClusterError if the address may not be served with that."""
+        if self.mode not in MODES:
+            known = ", ".join(MODES)
+            raise ClusterError(f"--authorization-mode {self.mode}: not one of {known}")
+        if self.mode == RBAC and not self.tokens:
+            raise ClusterError("--authorization-mode RBAC needs --token-auth-file: who is who")
         if bool(self.certificate) != bool(self.key):
             raise ClusterError("--tls-cert-file and --tls-private-key-file go together")
         if address.loopback or (self.certificate and self.tokens):
@@ -97,29 +113,7 @@ class Access:
         """Return the tokens. Raises ClusterError if there are none in the file."""
         if self.tokens is None:
             return None
-        try:
-            with open(self.tokens, encoding="utf-8", newline="") as file:
-                rows = [row for row in csv.reader(file) if row and row[0].strip()]
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise ClusterError(f"{self.tokens}: cannot be read: {error}") from None
-        if not rows or any(len(row) < 3 for row in rows):
-            raise ClusterError(f"{self.tokens}: each line must be token,user,uid[,groups]")
-        return Tokens([row[0].strip() for row in rows])
-
-
-class Tokens:
-    """The tokens that are let in."""
-
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self.first = tokens[0]
-        self._tokens = [token.encode() for token in tokens]
-
-    def admit(self, header: str) -> bool:
-        """Tell whether an Authorization header holds one; all are compared, in constant time."""
-        scheme, _, token = header.partition(" ")
-        given = token.strip().encode("utf-8", "surrogateescape")
-        same = [hmac.compare_digest(given, one) for one in self._tokens]
-        return scheme.lower() == "bearer" and any(same)
+        return Tokens.read(self.tokens)
 
 
 def from_here(host: str, origin: str | None) -> bool:

@@ -13,6 +13,7 @@ from policy_sched.apiserver.refusals import (
     not_allowed,
     wrong_option,
 )
+from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.served import BY_PATH, VERSIONS, Served, Subresource
 from policy_sched.client.embedded.api_error import bad_request
 from policy_sched.client.embedded.store import Key
@@ -95,6 +96,11 @@ def _group_of(parts: list[str]) -> tuple[str, str, list[str]]:
     raise NoSuchPage
 
 
+def is_set(query: Mapping[str, str], name: str) -> bool:
+    """Tell whether an option of a query is set."""
+    return name in query and query[name] in _TRUE
+
+
 class Options:
     """The query of a request. ``kind`` is how its options are called: ListOptions."""
 
@@ -108,7 +114,7 @@ class Options:
 
     def flag(self, name: str) -> bool:
         """Tell whether an option is set."""
-        return name in self._query and self._query[name] in _TRUE
+        return is_set(self._query, name)
 
     def given(self, name: str) -> bool:
         """Tell whether an option is given, true or false."""
@@ -136,3 +142,20 @@ class Options:
             why = f'Unsupported value: "{text}": supported values: "All"'
             raise self.refused("dryRun", "FieldValueNotSupported", why)
         return text == "All"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that writes: what it is about, its body, and who sends it."""
+
+    target: Target
+    options: Options
+    body: bytes
+    content_type: str
+    user: User
+    agent: str = ""
+
+    @property
+    def manager(self) -> str:
+        """Who is noted as the manager of the fields that the request writes."""
+        return self.options.text("fieldManager") or self.agent.partition("/")[0] or "unknown"

@@ -76,7 +76,7 @@ class Lists:
 
     def all(self, kind: Kind) -> list[Stored]:
         """Return all objects of a kind in order of namespace and name."""
-        version = self._store.version
+        version = self._store.changed_at(kind)
         kept = self._kept.get(kind)
         if kept is None or kept[0] != version:
             kept = version, sorted(self._store.select(kind), key=_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from policy_sched.client.embedded.api_error import ApiError, bad_request
@@ -9,6 +10,11 @@ from policy_sched.client.embedded.api_error import ApiError, bad_request
 JSON: Final = "application/json"
 LIMIT: Final = 3 * 1024 * 1024
 """Bytes that a body may have (the API server's limit)."""
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, as messages of the API server have it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 class DetailedError(ApiError):

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.apiserver.forms import CORE_EVENT, Form, as_stored, shown_event
-from policy_sched.client.embedded.resources import EVENT, NAMESPACE, Resource, resource
+from policy_sched.client.embedded.resources import EVENT, NAMESPACE, Resource, plural, resource
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, Kind
+from policy_sched.model.meta import ApiObject
 
 ALL_VERBS: Final[tuple[str, ...]] = (
     "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
@@ -15,11 +16,11 @@ ALL_VERBS: Final[tuple[str, ...]] = (
 _CHANGE: Final = ("get", "patch", "update")
 
 GROUPS: Final = (
-    "", "apps", "events.k8s.io", "autoscaling", "batch", "certificates.k8s.io",
-    "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io",
-    "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
-    "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io",
-    "flowcontrol.apiserver.k8s.io", "scheduling.x-k8s.io",
+    "", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
+    "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
+    "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
+    "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io",
+    "resource.k8s.io", "flowcontrol.apiserver.k8s.io", "scheduling.x-k8s.io",
 )  # fmt: skip
 """In the order in which discovery names them."""
 
@@ -51,6 +52,15 @@ SCALED: Final = frozenset({
 })  # fmt: skip
 
 
+_REVIEWS: Final = {
+    "authentication": ("SelfSubjectReview", "TokenReview"),
+    "authorization": (
+        "LocalSubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview",
+        "SubjectAccessReview",
+    ),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Subresource:
     """A part of an object that is served apart; ``of``: group, version and kind if not its own."""
@@ -71,6 +81,8 @@ class Served:
     form: Form
     subresources: tuple[Subresource, ...]
     verbs: tuple[str, ...] = ALL_VERBS
+    review: bool = False
+    """Whether its objects are questions, which are answered and not stored."""
 
     @property
     def name(self) -> str:
@@ -114,6 +126,9 @@ def _subresources(found: Resource) -> tuple[Subresource, ...]:
     if found.kind == "Pod":
         result.append(Subresource("binding", "Binding", ("create",)))
         result.append(Subresource("eviction", "Eviction", ("create",), ("policy", "v1")))
+    if found.kind == "ServiceAccount":
+        of = ("authentication.k8s.io", "v1")
+        result.append(Subresource("token", "TokenRequest", ("create",), of))
     if found.plural in SCALED:
         result.append(Subresource("scale", "Scale", _CHANGE, ("autoscaling", "v1")))
     if found.has_status:
@@ -133,10 +148,30 @@ def _served(key: Kind, api_version: str = "", renamed: dict[str, str] | None = N
     return Served(group, version, found, form, _subresources(found), verbs)
 
 
+def _review(group: str, kind: str) -> Served:
+    api_version = f"{group}/v1"
+    found = Resource(
+        key=(api_version, kind),
+        api_version=api_version,
+        kind=kind,
+        group=group,
+        plural=plural(kind),
+        namespaced=kind == "LocalSubjectAccessReview",
+        has_status=False,
+        status_reported=False,
+        has_generation=False,
+        freely_named=True,
+        struct=ApiObject,
+    )
+    form = Form(api_version, kind, api_version, {}, as_stored)
+    return Served(group, "v1", found, form, (), ("create",), review=True)
+
+
 def _table() -> tuple[Served, ...]:
     keys = sorted({*KINDS, *SKIPPED_KINDS} - _NOT_SERVED)
     found = [_served(key) for key in keys]
     found.append(_served(EVENT, "v1", CORE_EVENT))
+    found += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
     order = {group: place for place, group in enumerate(GROUPS)}
     return tuple(sorted(found, key=lambda one: (order[one.group], one.version, one.name)))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.apiserver.calls import Options, Target
+from policy_sched.apiserver.calls import Sent, Target
 from policy_sched.apiserver.negotiation import decoded, media_type
 from policy_sched.apiserver.refusals import JSON, unreadable, unsupported
+from policy_sched.apiserver.security import token_requests
+from policy_sched.apiserver.security.account_tokens import AccountTokens
 from policy_sched.apiserver.workload_cells import selector_text
 from policy_sched.apiserver.writing import Writing, patch_of, patched
 from policy_sched.client.embedded.api_error import ApiError, bad_request
@@ -34,13 +36,20 @@ DONE: Final[Plain] = {
 class Subresources:
     """Serves the subresources of a store's objects."""
 
-    def __init__(self, store: ObjectStore, writing: Writing) -> None:
+    def __init__(self, store: ObjectStore, writing: Writing, tokens: AccountTokens) -> None:
         self._store = store
         self._writing = writing
+        self._tokens = tokens
 
-    def bind(self, target: Target, options: Options, body: bytes, content_type: str) -> Plain:
+    def token(self, sent: Sent) -> Plain:
+        """Return a token of a service account."""
+        place = sent.target.namespace, sent.target.name
+        request = _read(sent.body, sent.content_type, token_requests.KIND)
+        return token_requests.answer(self._store, self._tokens, place, request)
+
+    def bind(self, sent: Sent) -> Plain:
         """Bind a pod to a node."""
-        binding = _read(body, content_type, "Binding")
+        target, binding = sent.target, _read(sent.body, sent.content_type, "Binding")
         meta, node = binding.get("metadata") or {}, (binding.get("target") or {}).get("name")
         name = target.name or meta.get("name") or ""
         if target.name and meta.get("name") not in (None, "", target.name):
@@ -50,19 +59,19 @@ class Subresources:
             why = "Required value"
             pod = target.served.resource
             raise invalid(pod, name, "target.name", "FieldValueRequired", why)
-        with self._writing.perhaps(dry=options.dry_run):
+        with self._writing.perhaps(dry=sent.options.dry_run):
             self._store.bind(target.namespace, name, binding)
         return DONE
 
-    def evict(self, target: Target, options: Options, body: bytes, content_type: str) -> Plain:
+    def evict(self, sent: Sent) -> Plain:
         """Delete a pod if its disruption budget allows it."""
-        eviction = _read(body, content_type, "Eviction")
+        target, eviction = sent.target, _read(sent.body, sent.content_type, "Eviction")
         given = eviction.get("deleteOptions") or {}
         before = given.get("preconditions") or {}
         stored = self._store.get(POD, target.namespace, target.name)
         typed = stored.typed
         assert isinstance(typed, Pod)
-        dry = options.dry_run or given.get("dryRun") == ["All"]
+        dry = sent.options.dry_run or given.get("dryRun") == ["All"]
         free = not typed.spec.node_name or typed.status.phase in ENDED or stored.deleting
         deletion = DeleteOptions(
             given.get("gracePeriodSeconds"), before.get("uid"), before.get("resourceVersion")
@@ -127,18 +136,17 @@ class Subresources:
             },
         }
 
-    def set_scale(self, target: Target, options: Options, body: bytes, content_type: str) -> Plain:
+    def set_scale(self, sent: Sent) -> Plain:
         """Replace how many pods a workload shall have."""
-        return self._scaled(target, options, _read(body, content_type, "Scale"))
+        return self._scaled(sent, _read(sent.body, sent.content_type, "Scale"))
 
-    def patch_scale(
-        self, target: Target, options: Options, body: bytes, content_type: str
-    ) -> Plain:
+    def patch_scale(self, sent: Sent) -> Plain:
         """Patch how many pods a workload shall have."""
-        patch = patch_of(body, content_type)
-        return self._scaled(target, options, patched(self.scale(target), patch, content_type))
+        patch = patch_of(sent.body, sent.content_type)
+        return self._scaled(sent, patched(self.scale(sent.target), patch, sent.content_type))
 
-    def _scaled(self, target: Target, options: Options, scale: Any) -> Plain:
+    def _scaled(self, sent: Sent, scale: Any) -> Plain:
+        target = sent.target
         if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
             raise bad_request("json: cannot unmarshal Scale.spec")
         wanted = (scale.get("spec") or {}).get("replicas", 0)
@@ -153,7 +161,7 @@ class Subresources:
         if version:
             data["metadata"]["resourceVersion"] = version
         data["spec"] = {**(data.get("spec") or {}), "replicas": wanted}
-        with self._writing.perhaps(dry=options.dry_run):
+        with self._writing.perhaps(dry=sent.options.dry_run):
             self._store.update(data)
         return self.scale(target)
 

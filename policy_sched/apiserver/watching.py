@@ -38,7 +38,10 @@ class Wakening:
         self.ending = False
         self._store = store
         self._waiting: set[asyncio.Event] = set()
-        store.on_commit.append(self.wake)
+
+    def begin(self) -> None:
+        """Take note of changes from now on."""
+        self._store.on_commit.append(self.wake)
 
     def wake(self) -> None:
         """Wake all."""

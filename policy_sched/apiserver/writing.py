@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from policy_sched.apiserver.calls import Options, Target
+from policy_sched.apiserver.calls import Options, Sent, Target
 from policy_sched.apiserver.listing import selection
 from policy_sched.apiserver.negotiation import checked, decoded, media_type, object_of
 from policy_sched.apiserver.refusals import LIMIT, too_large, unreadable, unsupported, wrong_option
+from policy_sched.apiserver.security.escalation import Granting
 from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.patches import JSON as JSON_PATCH
@@ -39,8 +40,9 @@ _DELETE: Final = "DeleteOptions"
 class Writing:
     """What changes the objects of a store."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, granting: Granting) -> None:
         self._store = store
+        self._granting = granting
 
     @contextmanager
     def perhaps(self, *, dry: bool) -> Iterator[None]:
@@ -51,47 +53,50 @@ class Writing:
         with self._store.rehearsal():
             yield
 
-    def create(self, target: Target, options: Options, body: bytes, content_type: str) -> Stored:
+    def create(self, sent: Sent) -> Stored:
         """Create an object."""
-        data = object_of(body, content_type, target.served)
+        target = sent.target
+        data = object_of(sent.body, sent.content_type, target.served)
         _place(data, target)
-        with self.perhaps(dry=options.dry_run):
+        self._granting.check(sent.user, target, data, None)
+        with self.perhaps(dry=sent.options.dry_run):
             return self._store.create(data)
 
-    def update(
-        self, target: Target, options: Options, body: bytes, content_type: str
-    ) -> tuple[int, Stored]:
+    def update(self, sent: Sent) -> tuple[int, Stored]:
         """Replace an object, or its status; return the status code too."""
-        data = object_of(body, content_type, target.served)
-        _place(data, target)
-        return self.replace(target, options, data)
+        data = object_of(sent.body, sent.content_type, sent.target.served)
+        _place(data, sent.target)
+        return self.replace(sent, data)
 
-    def replace(self, target: Target, options: Options, data: Plain) -> tuple[int, Stored]:
+    def replace(self, sent: Sent, data: Plain) -> tuple[int, Stored]:
         """Put an object in the place of another."""
+        target = sent.target
         key = target.key
         if len(encoded(data)) > LIMIT:
             raise too_large()
-        with self.perhaps(dry=options.dry_run):
-            if self._store.find(key.kind, key.namespace, key.name) is None:
+        old = self._store.find(key.kind, key.namespace, key.name)
+        self._granting.check(sent.user, target, data, old)
+        with self.perhaps(dry=sent.options.dry_run):
+            if old is None:
                 if target.served.kind in _CREATED_BY_UPDATE and not target.subresource:
                     return 201, self._store.create(data)
                 self._store.get(key.kind, key.namespace, key.name)
             return 200, self._store.update(data, target.subresource)
 
-    def patch(self, target: Target, options: Options, body: bytes, content_type: str) -> Stored:
+    def patch(self, sent: Sent) -> Stored:
         """Patch an object, or its status."""
-        key, served = target.key, target.served
-        patch = patch_of(body, content_type)
+        key, served = sent.target.key, sent.target.served
+        patch = patch_of(sent.body, sent.content_type)
         stored = self._store.get(key.kind, key.namespace, key.name)
         if isinstance(patch, list) and len(patch) * len(stored.raw) > PATCH_WORK:
             raise too_large("the JSON patch has too many operations for an object of this size")
-        data = checked(patched(served.form.data(stored), patch, content_type), served)
-        _place(data, target)
-        return self.replace(target, options, data)[1]
+        data = checked(patched(served.form.data(stored), patch, sent.content_type), served)
+        _place(data, sent.target)
+        return self.replace(sent, data)[1]
 
-    def delete(self, target: Target, options: Options, body: bytes) -> tuple[int, Stored, bool]:
+    def delete(self, sent: Sent) -> tuple[int, Stored, bool]:
         """Delete an object. Return status code, its last state, and whether to show it."""
-        given = _Deletion(options, body)
+        target, given = sent.target, _Deletion(sent.options, sent.body)
         with self.perhaps(dry=given.dry):
             last = self._store.delete(target.key, given.options)
         return 200, last, self._shown(target, last, given)
@@ -102,10 +107,10 @@ class Writing:
         waits = stays is not None and stays.uid == last.uid and not given.dry
         return waits or target.served.kind in _RETURNED
 
-    def delete_many(self, target: Target, options: Options, body: bytes) -> list[Stored]:
+    def delete_many(self, sent: Sent) -> list[Stored]:
         """Delete what is selected; return it as it was, or as it awaits its end."""
-        given = _Deletion(options, body)
-        wanted = selection(target, options)
+        target, given = sent.target, _Deletion(sent.options, sent.body)
+        wanted = selection(target, sent.options)
         found = self._store.select(target.served.resource.key, target.namespace)
         result = []
         with self.perhaps(dry=given.dry):

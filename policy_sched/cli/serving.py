@@ -25,7 +25,8 @@ class Serving:
     kubeconfig: str | None
 
     def __post_init__(self) -> None:
-        given = (self.access.certificate, self.access.key, self.access.tokens, self.kubeconfig)
+        access = self.access
+        given = (access.certificate, access.key, access.tokens, self.kubeconfig, access.limited)
         if self.address is not None:
             self.access.check(address_of(self.address))
         elif any(given):

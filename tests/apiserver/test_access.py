@@ -19,6 +19,8 @@ from policy_sched.apiserver.access import (
     kubeconfig,
     write_kubeconfig,
 )
+from policy_sched.apiserver.security.authentication import Tokens
+from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.server import ApiServer
 from policy_sched.errors import ClusterError
 from tests.apiserver.world import serving
@@ -71,7 +73,15 @@ def test_a_file_without_tokens_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_tokens_are_compared_whole() -> None:
-    """No part of a token, no other scheme, no token at all."""
+    """No part of a token, and nothing that only looks like one."""
+    tokens = Tokens([["secret", "jane", "1", "dev"]])
+    assert tokens.user("secret") == User("jane", "1", ("dev", "system:authenticated"))
+    for other in ("", "secre", "secrets", "Secret", "sécret", "\udc80"):
+        assert tokens.user(other) is None
+
+
+def test_an_open_server_is_meant_for_this_machine() -> None:
+    """By its own name, and not from a page."""
     assert from_here("localhost:80", None)
     assert not from_here("evil.example:80", None)
     assert not from_here("127.0.0.1:80", "http://evil.example")

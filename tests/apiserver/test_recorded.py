@@ -26,13 +26,12 @@ READS = {
 }
 WRITES = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
 NOT_SERVED = {
-    "bindings", "componentstatuses", "apiservices", "selfsubjectreviews", "tokenreviews",
-    "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews",
-    "subjectaccessreviews", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
+    "bindings", "componentstatuses", "apiservices", "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
 }  # fmt: skip
 PARTS_NOT_SERVED = {
     "approval", "attach", "ephemeralcontainers", "exec", "finalize", "log", "portforward", "proxy",
-    "resize", "token",
+    "resize",
 }  # fmt: skip
 
 

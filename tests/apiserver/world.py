@@ -50,6 +50,8 @@ class World:
             named["Content-Type"] = headers.get("type", JSON)
         if "token" in headers:
             named["Authorization"] = f"Bearer {headers['token']}"
+        if "as_user" in headers:
+            named["Impersonate-User"] = headers["as_user"]
         url = self.url + path
         async with self.session.request(method, url, data=data, headers=named) as answer:
             raw = await answer.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from policy_sched.client.embedded.controllers.agenda import Part
 from policy_sched.client.embedded.controllers.budgets import Budgets
+from policy_sched.client.embedded.controllers.cluster_roles import ClusterRoles
 from policy_sched.client.embedded.controllers.daemon_sets import DaemonSets
 from policy_sched.client.embedded.controllers.deployments import Deployments
 from policy_sched.client.embedded.controllers.jobs import Jobs
@@ -28,4 +29,5 @@ def controllers(store: ObjectStore) -> tuple[Part, ...]:
         Volumes(store),
         LostPods(store),
         Budgets(store),
+        ClusterRoles(store),
     )

@@ -1,0 +1,224 @@
+"""Answers: which part does what a request asks for, and in which form the outcome is written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from policy_sched.apiserver.calls import Options, Sent, Target, target_of
+from policy_sched.apiserver.documents import Document, document
+from policy_sched.apiserver.listing import Listed, Lists, pieces
+from policy_sched.apiserver.negotiation import (
+    METADATA,
+    METADATA_LIST,
+    TABLE,
+    Accepted,
+    accepted,
+    object_of,
+)
+from policy_sched.apiserver.refusals import JSON, not_allowed
+from policy_sched.apiserver.security.reviews import Reviews
+from policy_sched.apiserver.security.users import User
+from policy_sched.apiserver.subresources import Subresources
+from policy_sched.apiserver.tables import metadata
+from policy_sched.apiserver.watching import Stream, Wakening, asked
+from policy_sched.apiserver.writing import Writing, deleted
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.embedded.store import ObjectStore
+from policy_sched.client.embedded.stored import Stored, encoded
+from policy_sched.model.expansion import Plain
+
+SLOW_SECONDS: Final = 60
+"""How much longer than it lasts the reader of a watch may take for what was written."""
+_LOG: Final = logging.getLogger("policy_sched.apiserver")
+
+
+_OPTIONS: Final = {
+    "create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions",
+}  # fmt: skip
+_APART: Final = ("binding", "eviction", "scale", "token")
+"""Subresources that are no part of their object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What does the work."""
+
+    writing: Writing
+    subresources: Subresources
+    reviews: Reviews
+
+
+class Answers:
+    """Answers the requests that are let in."""
+
+    def __init__(self, store: ObjectStore, wakening: Wakening, parts: Parts) -> None:
+        self._store = store
+        self._wakening = wakening
+        self._lists = Lists(store)
+        self._parts = parts
+
+    async def answer(self, request: web.Request, user: User) -> web.StreamResponse:
+        """Answer a request. Raises ApiError, or NoSuchPage."""
+        accept = ", ".join(request.headers.getall("Accept", []))
+        path = request.rel_url.raw_path
+        verbose = "verbose" in request.query
+        found = document(path, accept, request.host, verbose=verbose)
+        if found is not None:
+            if request.method != "GET":
+                raise not_allowed()
+            return _document(found)
+        target = target_of(path)
+        verb = target.verb(request.method)
+        if verb in ("get", "list"):
+            return await self._read(request, target, accept, verb)
+        options = Options(request.query, _OPTIONS.get(verb, "DeleteOptions"))
+        headers = request.headers
+        content_type, agent = headers.get("Content-Type", ""), headers.get("User-Agent", "")
+        sent = Sent(target, options, await request.read(), content_type, user, agent)
+        if verb in ("delete", "deletecollection"):
+            return self._delete(sent, accept)
+        if target.served.review:
+            return self._review(sent)
+        if target.subresource in _APART:
+            return self._subresource(sent, verb)
+        return self._write(sent, verb, accept)
+
+    # Reading.
+
+    async def _read(
+        self, request: web.Request, target: Target, accept: str, verb: str
+    ) -> web.StreamResponse:
+        options = Options(request.query, "ListOptions")
+        if verb == "list":
+            if options.flag("watch"):
+                form = accepted(accept.replace(";stream=watch", ""), (TABLE, METADATA))
+                return await self._watch(request, target, options, form)
+            form = accepted(accept, (TABLE, METADATA_LIST))
+            listed = self._lists.page(target, options)
+            return await self._list(request, target, listed, form, options)
+        if target.subresource == "scale":
+            return _json(200, self._parts.subresources.scale(target))
+        self._lists.reached(options.text("resourceVersion"))
+        key = target.key
+        stored = self._store.get(key.kind, key.namespace, key.name)
+        return self._object(200, target, stored, accept, options.text("includeObject"))
+
+    async def _list(
+        self,
+        request: web.Request,
+        target: Target,
+        listed: Listed,
+        form: Accepted,
+        options: Options,
+    ) -> web.StreamResponse:
+        included = options.text("includeObject")
+        parts = pieces(target.served, listed, form, self._store.now(), included)
+        response = web.StreamResponse(headers=headers_of(form.content_type))
+        if request.version < (1, 1):
+            return web.Response(body=b"".join(parts), headers=headers_of(form.content_type))
+        await response.prepare(request)
+        for part in parts:
+            await response.write(part)
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response
+
+    async def _watch(
+        self, request: web.Request, target: Target, options: Options, form: Accepted
+    ) -> web.StreamResponse:
+        wanted = asked(target, options, form)
+        stream = Stream(wanted, self._store, self._lists, self._wakening)
+        response = web.StreamResponse(headers=headers_of(JSON))
+        await response.prepare(request)
+        try:
+            async with asyncio.timeout(wanted.seconds + SLOW_SECONDS):
+                async for lines in stream.lines():
+                    await response.write(lines)
+                await response.write_eof()
+        except (TimeoutError, ConnectionError):
+            _LOG.debug("The reader of a watch has gone")
+        return response
+
+    # Writing.
+
+    def _review(self, sent: Sent) -> web.Response:
+        target = sent.target
+        data = object_of(sent.body, sent.content_type, target.served)
+        answer = self._parts.reviews.answer(target.served.kind, data, sent.user, target.namespace)
+        return _json(201, answer)
+
+    def _write(self, sent: Sent, verb: str, accept: str) -> web.Response:
+        accepted(accept, (TABLE, METADATA))
+        writing, target = self._parts.writing, sent.target
+        if verb == "create":
+            return self._object(201, target, writing.create(sent), accept)
+        if verb == "update":
+            status, stored = writing.update(sent)
+            return self._object(status, target, stored, accept)
+        return self._object(200, target, writing.patch(sent), accept)
+
+    def _subresource(self, sent: Sent, verb: str) -> web.Response:
+        parts = self._parts.subresources
+        match sent.target.subresource, verb:
+            case "binding", _:
+                return _json(201, parts.bind(sent))
+            case "eviction", _:
+                return _json(201, parts.evict(sent))
+            case "token", _:
+                return _json(201, parts.token(sent))
+            case _, "update":
+                return _json(200, parts.set_scale(sent))
+        return _json(200, parts.patch_scale(sent))
+
+    def _delete(self, sent: Sent, accept: str) -> web.Response:
+        target, writing = sent.target, self._parts.writing
+        if target.name:
+            status, last, shown = writing.delete(sent)
+            if shown:
+                return self._object(status, target, last, accept)
+            return _json(status, deleted(target, last))
+        listed = Listed(self._store.version, writing.delete_many(sent))
+        parts = pieces(target.served, listed, Accepted(), self._store.now(), "")
+        return web.Response(body=b"".join(parts), headers=headers_of(JSON))
+
+    def _object(
+        self, status: int, target: Target, stored: Stored, accept: str, included: str = ""
+    ) -> web.Response:
+        """Answer with one object in the form that is asked for."""
+        form = accepted(accept, (TABLE, METADATA))
+        served = target.served
+        if form.shown_as == TABLE:
+            listed = Listed(stored.version, [stored])
+            parts = pieces(served, listed, form, self._store.now(), included)
+            return web.Response(status=status, body=b"".join(parts), headers=headers_of(JSON))
+        if form.shown_as == METADATA:
+            return _json(status, metadata(stored.data))
+        raw = served.form.raw(stored) + b"\n"
+        return web.Response(status=status, body=raw, headers=headers_of(JSON))
+
+
+def headers_of(content_type: str) -> dict[str, str]:
+    """Return the headers of an answer of a media type."""
+    return {"Content-Type": content_type, "Cache-Control": "no-cache, private"}
+
+
+def _json(status: int, body: Plain) -> web.Response:
+    return web.Response(status=status, body=encoded(body) + b"\n", headers=headers_of(JSON))
+
+
+def _document(found: Document) -> web.Response:
+    return web.Response(body=found.body, headers=headers_of(found.content_type))
+
+
+def refused(error: ApiError) -> web.Response:
+    """Return the answer that refuses a request."""
+    response = _json(error.code, error.status())
+    after = error.details.get("retryAfterSeconds")
+    if after:
+        response.headers["Retry-After"] = str(after)
+    return response

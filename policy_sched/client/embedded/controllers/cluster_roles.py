@@ -1,0 +1,77 @@
+"""Cluster roles that are made of others: their rules are those of the roles that they select.
+
+(The clusterrole-aggregation controller.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.embedded.history import Change
+from policy_sched.client.embedded.store import ObjectStore
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.model.kinds import Kind
+from policy_sched.model.meta import ApiValue, LabelSelector
+from policy_sched.model.selectors import Selector, label_selector
+
+CLUSTER_ROLE: Final[Kind] = ("rbac.authorization.k8s.io/v1", "ClusterRole")
+
+
+class ClusterRoles:
+    """Keeps the rules of aggregated cluster roles."""
+
+    kinds = frozenset({CLUSTER_ROLE})
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._changed = False
+
+    def seen(self, change: Change) -> None:  # noqa: ARG002 - the signature of a part
+        """Take note of a role that changed: any other may be made of it."""
+        self._changed = True
+
+    def act(self) -> bool:
+        """Write the rules that have changed."""
+        if not self._changed:
+            return False
+        self._changed = False
+        roles = sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name)
+        acted = False
+        for one in roles:
+            if b'"aggregationRule":' in one.raw and "aggregationRule" in one.data:
+                acted = self._aggregate(one, roles) or acted
+        return acted
+
+    def next_wakeup(self) -> int | None:
+        """Return None: nothing is ever due."""
+        return None
+
+    def _aggregate(self, role: Stored, roles: list[Stored]) -> bool:
+        """Write a role's rules; tell whether they have changed."""
+        data = role.data
+        selectors = _selectors(data["aggregationRule"])
+        rules: list[Any] = []
+        for one in roles:
+            if one is not role and any(selector.matches(one.labels) for selector in selectors):
+                rules += [rule for rule in one.data.get("rules") or () if rule not in rules]
+        if not selectors or (data.get("rules") or []) == rules:
+            return False
+        self._store.revise(role, {**data, "rules": rules})
+        return True
+
+
+class _Rule(ApiValue, frozen=True):
+    """Which roles are selected."""
+
+    cluster_role_selectors: tuple[LabelSelector, ...] | None = ()
+
+
+def _selectors(given: object) -> list[Selector]:
+    """Return the label selectors of an aggregation; none if they cannot be read."""
+    try:
+        read = msgspec.convert(given or {}, _Rule)
+        return [label_selector(one) for one in read.cluster_role_selectors or ()]
+    except (msgspec.ValidationError, ValueError):
+        return []
