@@ -22,6 +22,8 @@ from policy_sched.serve.scheduling import Scheduling
 
 GRACE: Final = 10.0
 """Seconds in which bindings that were sent must be answered when the instance ends."""
+LOOK: Final = 0.05
+"""Seconds between two looks at what is half done when the instance ends."""
 LONGEST_SLEEP: Final = 3600.0
 """Seconds after which an idle instance looks around, in case the clock was set."""
 GC_THRESHOLDS: Final = (50_000, 50, 1000)
@@ -73,8 +75,8 @@ class Running:
             for number in signals:
                 loop.remove_signal_handler(number)
 
-    async def _step(self) -> None:
-        """Do what can be done, and sleep until there is more to do."""
+    async def _step(self, longest: float = LONGEST_SLEEP) -> None:
+        """Do what can be done, and sleep until there is more to do, or for the longest time."""
         self._raise_what_failed()
         instance = self._instance
         instance.step()
@@ -83,7 +85,7 @@ class Running:
         if instance.ready and not self._settled:
             self._settle()
         wakeup = instance.next_wakeup()
-        pause = self._show_every
+        pause = min(self._show_every, longest)
         if wakeup is not None:
             pause = min(pause, max(0, wakeup - instance.now()) / 1e9)
         if pause <= 0:
@@ -106,7 +108,7 @@ class Running:
         self._instance.stop()
         until = asyncio.get_running_loop().time() + GRACE
         while not self._instance.stopped and asyncio.get_running_loop().time() < until:
-            await self._step()
+            await self._step(LOOK)
         self._show()
 
     async def _wake_at_the_end(self) -> None:
