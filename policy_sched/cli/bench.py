@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from cyclopts.validators import Number
 
 from policy_sched.cli.render import OK, require_files
 from policy_sched.simulate import (
+    api_benchmark,
     benchmark,
     check_benchmark,
     dry_run_benchmark,
@@ -43,13 +45,14 @@ Name = Literal[
     "Reload",
     "Check",
     "RuleCost",
+    "API",
 ]
 Told = tuple[benchmark.Document, Iterator[str]]
 """What was measured: as plain data, and in lines for people."""
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
 
-def bench(
+def bench(  # noqa: PLR0913  # the options of the verb
     name: Annotated[Name, Parameter(name="NAME")],
     /,
     *,
@@ -57,6 +60,7 @@ def bench(
     pods: Count = None,
     policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     like: str | None = None,
+    existing: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run one of kube-scheduler's benchmark workloads in process: first cold, then warm.
@@ -71,6 +75,9 @@ def bench(
         reload for every 20 pods: with 500 pods coming each second, and with all there at once.
         Check measures `policy-sched check` on 200 policies, from the start of its process.
         RuleCost holds what rules are estimated to cost against the time that they take.
+        API creates nodes and pods through an API server, which is one process, and has
+        `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
+        again and the policies change.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -80,11 +87,15 @@ def bench(
     like
         A file of scenarios: nodes get labels, annotations and devices of the nodes of its first
         scenario in turn, pods those of its first pending pod, so that a policy has work to do.
+    existing
+        Pods that are bound before API measures anything: 30,000 unless given.
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
     if name in WORKLOADS:
         found, lines = _workload(name, nodes, pods, policies, like)
+    elif name == api_benchmark.NAME:
+        found, lines = _api(nodes, pods, existing)
     else:
         found, lines = _other(name, nodes, pods)
     if output == "json":
@@ -103,6 +114,13 @@ def _workload(
         workload, nodes or workload.nodes, pods or workload.pods, policies
     )
     return benchmark.document(result), benchmark.text_lines(result)
+
+
+def _api(nodes: int | None, pods: int | None, existing: int | None) -> Told:
+    here = api_benchmark.EXISTING if existing is None else existing
+    load = nodes or api_benchmark.NODES, pods or api_benchmark.PODS, here
+    result = asyncio.run(api_benchmark.run_api(*load))
+    return api_benchmark.document(result), api_benchmark.text_lines(result)
 
 
 def _other(name: str, nodes: int | None, pods: int | None) -> Told:
