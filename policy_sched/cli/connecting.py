@@ -6,9 +6,12 @@ import os
 import socket
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Annotated, Final
+
+from cyclopts import Parameter
 
 from policy_sched.client.kube.access import Access
 from policy_sched.client.kube.api import Api, Chance, Settings
@@ -19,11 +22,13 @@ from policy_sched.client.kube.kubeconfig import load
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.retries import Patience
 from policy_sched.errors import ClusterError
+from policy_sched.model.pod_info import DEFAULT_SCHEDULER
 from policy_sched.profiles.models import LeaderElection
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.serve.decision_log import Write
 from policy_sched.serve.remote import Candidacy, RemoteInstance
+from policy_sched.serve.shadow import ShadowInstance, ShadowOptions
 
 IN_CLUSTER: Final = "in-cluster"
 """Says, instead of a file's name, that we run in a pod."""
@@ -38,9 +43,49 @@ def check_alone(kubeconfig: str | None, others: dict[str, object]) -> None:
         raise ClusterError(f"--kubeconfig does not go together with {', '.join(given)}")
 
 
-def connected(files: PolicyFiles, kubeconfig: str, seed: int, write: Write) -> RemoteInstance:
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ShadowFlags:
+    """What ``run`` is asked about being a shadow.
+
+    Parameters
+    ----------
+    shadow
+        With --kubeconfig: decide the pods of another scheduler (default-scheduler unless one is
+        named) beside it, write nothing to the cluster, and report what we would have decided
+        differently.
+    shadow_log
+        With --shadow: a file to append all comparisons to, for policy-sched diff --shadow.
+    """
+
+    shadow: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")] = None
+    shadow_log: str | None = None
+
+
+def shadow_options(kubeconfig: str | None, flags: ShadowFlags) -> ShadowOptions | None:
+    """Return what --shadow [NAME] and --shadow-log FILE say; None without the first."""
+    shadow, log = flags.shadow, flags.shadow_log
+    if shadow is None:
+        if log is not None:
+            raise ClusterError("--shadow-log is for --shadow")
+        return None
+    if kubeconfig is None:
+        raise ClusterError("--shadow needs a cluster with another scheduler: name a --kubeconfig")
+    if len(shadow) > 1:
+        raise ClusterError(f"--shadow takes one scheduler's name, not {len(shadow)}")
+    return ShadowOptions(shadow[0] if shadow else DEFAULT_SCHEDULER, log or "")
+
+
+def connected(
+    files: PolicyFiles,
+    kubeconfig: str,
+    seed: int,
+    write: Write,
+    shadow: ShadowOptions | None = None,
+) -> RemoteInstance:
     """Return an instance for the cluster that a kubeconfig names; it connects when it runs.
 
+    With ``shadow`` it only watches another scheduler, and its client refuses to write.
     Raises PolicyError with every problem of the files, ClusterError outside a pod.
     """
     clocks = Clocks(time.time_ns, time.monotonic_ns)
@@ -52,7 +97,13 @@ def connected(files: PolicyFiles, kubeconfig: str, seed: int, write: Write) -> R
     store = PolicyStore(files, clocks.wall)
     settings, chance = store.current.settings, Chance(clocks, random)
     connection = settings.client_connection
-    limits = Settings(qps=max(0.0, connection.qps), burst=max(1, connection.burst))
+    limits = Settings(
+        qps=max(0.0, connection.qps),
+        burst=max(1, connection.burst),
+        read_only=shadow is not None,
+    )
+    if shadow is not None:
+        return ShadowInstance(store, Api(access, chance, limits), shadow, write, seed=seed)
     host = socket.gethostname()
     candidacy = None
     if settings.leader_election.leader_elect:

@@ -12,7 +12,7 @@ import msgspec
 from cyclopts import Parameter
 
 from policy_sched.apiserver.access import Access
-from policy_sched.cli.connecting import check_alone, connected
+from policy_sched.cli.connecting import ShadowFlags, check_alone, connected, shadow_options
 from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.render import OK, require_files
 from policy_sched.cli.serving import Serving
@@ -22,9 +22,12 @@ from policy_sched.serve.decision_log import Record, Write
 from policy_sched.serve.instance import Instance, Sources
 from policy_sched.serve.remote import RemoteInstance
 from policy_sched.serve.running import LONGEST_SLEEP, Running
+from policy_sched.serve.shadow import ShadowOptions
 from policy_sched.serve.turns import measured_loop
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+Upstream = tuple[str | None, ShadowOptions | None]
+"""A kubeconfig, and whose shadow to be there."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -41,6 +44,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     tls_private_key_file: str | None = None,
     token_auth_file: str | None = None,
     write_kubeconfig: str | None = None,
+    shadow: ShadowFlags | None = None,
 ) -> int:
     """Keep scheduling: an embedded cluster, whose objects and policies follow their files.
 
@@ -82,28 +86,30 @@ def run(  # noqa: PLR0913  # the options of the verb
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the files are read there is no need
     require_files([*([config] if config else []), *policies, *cluster])
     check_alone(kubeconfig, {"--cluster": cluster, "--data": data, "--serve": serve})
+    options = shadow_options(kubeconfig, shadow or ShadowFlags())
     sources = Sources(PolicyFiles(config, policies), cluster, data, seed)
     access = Access(tls_cert_file, tls_private_key_file, token_auth_file)
-    _begin(sources, Serving(serve, access, write_kubeconfig), kubeconfig)
+    _begin(sources, Serving(serve, access, write_kubeconfig), (kubeconfig, options))
     return OK
 
 
-def _begin(sources: Sources, serving: Serving, kubeconfig: str | None) -> None:
+def _begin(sources: Sources, serving: Serving, upstream: Upstream) -> None:
     """Run, with a live view on a terminal."""
     if not sys.stdout.isatty():
-        instance = _instance(sources, kubeconfig, _write)
+        instance = _instance(sources, upstream, _write)
         _run(instance, Running(instance, lambda: None, LONGEST_SLEEP), serving)
         return
     with LiveView(sys.stdout) as view:
-        instance = _instance(sources, kubeconfig, view.take)
+        instance = _instance(sources, upstream, view.take)
         _run(instance, Running(instance, lambda: view.show(instance), view.every), serving)
         view.show(instance, now=True)
 
 
-def _instance(sources: Sources, kubeconfig: str | None, write: Write) -> Instance | RemoteInstance:
+def _instance(sources: Sources, upstream: Upstream, write: Write) -> Instance | RemoteInstance:
+    kubeconfig, shadow = upstream
     if kubeconfig is None:
         return Instance(sources, time.time_ns, write)
-    return connected(sources.policies, kubeconfig, sources.seed, write)
+    return connected(sources.policies, kubeconfig, sources.seed, write, shadow)
 
 
 async def _serve(instance: Instance | RemoteInstance, running: Running, serving: Serving) -> None:

@@ -60,6 +60,7 @@ class Condition(ApiValue, frozen=True, gc=False):
     type: str = ""
     status: str = ""
     reason: str = ""
+    message: str = ""
 
 
 class Container(msgspec.Struct, frozen=True, eq=False):

@@ -1,0 +1,134 @@
+"""What we would do with a pod, and what we think of any node for it.
+
+Theory of operation. The decision is the ordinary one, and nothing is carried out: neither is the
+pod assumed, nor do Reserve, Permit and binding plugins hear of it. An evaluation is valid until
+the table changes, so what has to be remembered for longer is copied (`Choice.keep`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.errors import PluginError
+from policy_sched.framework.evaluation import Evaluation
+from policy_sched.framework.status import Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.scheduler.attempt import Attempt, Bind, Preempt, Profile, Reject
+from policy_sched.scheduler.queueing import first_objection
+from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.scheduler.shadow_records import Side
+
+
+@dataclass(slots=True)
+class Choice:
+    """Our decision for one pod: where, or why nowhere; and the answer that it was made from.
+
+    ``broken``: it is no decision, something failed. ``kept`` replaces the evaluation once the
+    table may have changed: totals by name of the feasible nodes, and why others are not.
+    """
+
+    profile: Profile
+    side: Side
+    nodes: int = 0
+    feasible: int = 0
+    broken: bool = False
+    evaluation: Evaluation | None = None
+    kept: Kept | None = None
+
+    def keep(self, table: NodeTable) -> Choice:
+        """Return the choice as something that lasts."""
+        if self.evaluation is None:
+            return self
+        kept = Kept(
+            {name: _total(self.evaluation, row) for name, row in table.row_of.items()},
+            dict(table.row_of),
+            self.evaluation.filtering.statuses(),
+        )
+        return Choice(
+            self.profile, self.side, self.nodes, self.feasible, broken=self.broken, kept=kept
+        )
+
+    def of_node(self, name: str, table: NodeTable) -> Side:
+        """Return what we think of a node: its score, or what rejects it."""
+        if self.kept is not None:
+            return self.kept.of_node(name)
+        row = table.row_of.get(name)
+        if row is None or self.evaluation is None:
+            return Side(name)
+        total = _total(self.evaluation, row)
+        status = None if total is not None else self.evaluation.filtering.statuses().get(row)
+        return _side(name, total, status)
+
+    def difference(self, mine: str, other: str, table: NodeTable) -> dict[str, int]:
+        """Return by plugin what it gives one node more than another, both feasible."""
+        rows = [table.row_of.get(mine), table.row_of.get(other)]
+        scoring = None if self.evaluation is None else self.evaluation.scoring
+        if scoring is None or None in rows:
+            return {}
+        shares = scoring.weighted(np.array(rows, np.intp))
+        return {plugin: a - b for plugin, (a, b) in shares.items() if a != b}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an evaluation said, by name of the node."""
+
+    totals: Mapping[str, int | None]
+    row_of: Mapping[str, int] = field(repr=False)
+    statuses: Mapping[int, Status] = field(repr=False)
+
+    def of_node(self, name: str) -> Side:
+        """Return what was thought of a node then."""
+        total, row = self.totals.get(name), self.row_of.get(name)
+        status = None if total is not None or row is None else self.statuses.get(row)
+        return _side(name, total, status)
+
+
+def choose(pod: PodInfo, profile: Profile, table: NodeTable, rng: Random) -> Choice:
+    """Return what `profile` would do with a pod now; ``rng`` breaks ties."""
+    gate = first_objection(profile.runner, pod)
+    if not gate.ok:
+        return Choice(profile, Side(None, gate.message()))
+    attempt = Attempt(QueuedPod(pod), profile)
+    decision = decide(attempt, table, rng)
+    nodes = table.live_count
+    if isinstance(decision, Bind):
+        evaluation = decision.evaluation
+        feasible = int(evaluation.filtering.feasible_rows().size)
+        side = Side(decision.node, score=_total(evaluation, decision.row))
+        return Choice(profile, side, nodes, feasible, evaluation=evaluation)
+    side = Side(None, decision.message)
+    if isinstance(decision, Preempt):
+        victims = tuple(sorted(victim.key for victim in decision.victims))
+        side = Side(decision.node, decision.message, preempts=True, victims=victims)
+    broken = isinstance(decision, Reject) and not decision.status.rejected
+    evaluation_ = None if broken else _again(profile, pod)
+    return Choice(profile, side, nodes, broken=broken, evaluation=evaluation_)
+
+
+def _again(profile: Profile, pod: PodInfo) -> Evaluation | None:
+    """Return the evaluation that a rejection came from; equal pods share it."""
+    try:
+        found = profile.evaluator.evaluate(pod)
+    except PluginError:
+        return None
+    return None if found.rejection is not None else found
+
+
+def _total(evaluation: Evaluation, row: int) -> int | None:
+    """Return a node's total; None if the pod cannot run there."""
+    if evaluation.scoring is None or row >= evaluation.n or evaluation.filtering.first[row]:
+        return None
+    return evaluation.scoring.total.item(row)
+
+
+def _side(name: str, total: int | None, status: Status | None) -> Side:
+    if status is None:
+        return Side(name, score=total)
+    return Side(name, rejected_by=status.plugin, reasons=status.reasons)

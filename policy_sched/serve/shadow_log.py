@@ -1,0 +1,108 @@
+"""The file of a shadow: one line of JSON for each record, appended and complete at any time.
+
+Theory of operation. A line is one write to a file that is opened for appending, so whoever reads
+sees whole lines, and nothing is lost when the process ends. When the file was moved away
+(logrotate) a new one is begun, which says first how full the nodes are: each file can be read by
+itself. A disk that is full does not stop the shadow: lines are left out and counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from policy_sched.scheduler.shadow_records import ShadowRecord, Start
+
+_MODE = 0o640
+"""Names of pods and nodes are not for everybody."""
+
+
+class ShadowLog:
+    """Appends records to the file at ``path``. ``begin`` makes the first record of a file.
+
+    ``trouble`` is told once when writing begins to fail, and why. Raises OSError when it is made
+    if the file cannot be written at all.
+    """
+
+    def __init__(
+        self, path: str, begin: Callable[[], Start], trouble: Callable[[str], None]
+    ) -> None:
+        self.path = path
+        self.lost = 0
+        """Lines that could not be written."""
+        self._begin = begin
+        self._trouble = trouble
+        self._encode = msgspec.json.Encoder().encode
+        self._begun = False
+        self._failing = False
+        self._file = self._open()
+
+    def begin(self) -> None:
+        """Write the first record of the file."""
+        self._try(None)
+
+    def write(self, record: ShadowRecord) -> None:
+        """Append a record; the file's first one before it, if there is none yet."""
+        self._try(record)
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    # Inside.
+
+    def _try(self, record: ShadowRecord | None) -> None:
+        try:
+            self._write(record)
+        except OSError as error:
+            self.lost += 1
+            if not self._failing:
+                self._trouble(f"{self.path}: {error.strerror}")
+            self._failing = True
+            return
+        self._failing = False
+
+    def _write(self, record: ShadowRecord | None) -> None:
+        if self._moved():
+            os.close(self._file)
+            self._file = -1
+        if self._file < 0:
+            self._begun, self._file = False, self._open()
+        if not self._begun:
+            self._append(self._begin())
+            self._begun = True
+        if record is not None:
+            self._append(record)
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        return os.open(self.path, flags, _MODE)
+
+    def _moved(self) -> bool:
+        """Tell whether another file has the name now, or none."""
+        if self._file < 0:
+            return False
+        ours = os.fstat(self._file)
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return True
+        return (ours.st_ino, ours.st_dev) != (there.st_ino, there.st_dev)
+
+    def _append(self, record: ShadowRecord) -> None:
+        line = self._encode(record) + b"\n"
+        if not self._begun and self._broken_off():
+            line = b"\n" + line
+        written = os.write(self._file, line)
+        if written < len(line):  # the disk is full: the next file begins after this line's rest
+            self._begun = False
+            raise OSError(28, "No space left on device")
+
+    def _broken_off(self) -> bool:
+        """Tell whether the file ends within a line, as an earlier process may have left it."""
+        size = os.fstat(self._file).st_size
+        return size > 0 and os.pread(self._file, 1, size - 1) != b"\n"

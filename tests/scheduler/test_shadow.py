@@ -1,0 +1,361 @@
+"""The shadow: it decides on what the other scheduler saw, says what differs, changes nothing."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.records import Condition
+from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from policy_sched.scheduler.event_handlers import node_seen, object_seen, pod_gone, pod_seen
+from policy_sched.scheduler.shadow import MOST_KEPT, PATIENCE, Shadow
+from policy_sched.scheduler.shadow_records import Comparison, Result
+from policy_sched.scheduler.wiring import EPOCH, build
+from policy_sched.testing import make_node, make_pod
+
+Told = list[Comparison]
+
+
+class Stage:
+    """A cluster that another scheduler works on, and its shadow."""
+
+    def __init__(self, *nodes: str, watching: bool = True, of: str = "default-scheduler") -> None:
+        self.now = EPOCH
+        self.scheduler = build(now=lambda: self.now)
+        self.told: Told = []
+        self.shadow = Shadow(self.scheduler, of, self.told.append, Random(0))
+        for name in nodes:
+            node_seen(self.scheduler, make_node(name, cpu="4"))
+        if watching:
+            self.shadow.begin()
+
+    def see(self, pod: Pod) -> None:
+        """The watch shows a pod."""
+        info = PodInfo.of(pod)
+        self.shadow.pod_seen(info)
+        if info.node_name:
+            pod_seen(self.scheduler, info)
+
+    def lose(self, pod: Pod) -> None:
+        """The watch shows that a pod is gone."""
+        info = PodInfo.of(pod)
+        self.shadow.pod_gone(info.uid)
+        pod_gone(self.scheduler, info)
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """The watch shows a pod without a node, and then with one."""
+        self.see(pod)
+        self.see(bound(pod, node))
+
+    @property
+    def last(self) -> Comparison:
+        """What was told last."""
+        return self.told[-1]
+
+
+def bound(pod: Pod, node: str) -> Pod:
+    """Return the pod on a node."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+
+
+def refused(pod: Pod, message: str = "0/1 nodes", nominated: str = "") -> Pod:
+    """Return the pod as the other scheduler leaves it when it finds no node."""
+    condition = Condition("PodScheduled", "False", "Unschedulable", message)
+    status = msgspec.structs.replace(
+        pod.status, conditions=(condition,), nominated_node_name=nominated
+    )
+    return msgspec.structs.replace(pod, status=status)
+
+
+def nominated(pod: Pod, node: str) -> Pod:
+    """Return the pod with a nomination, and no condition."""
+    status = msgspec.structs.replace(pod.status, nominated_node_name=node)
+    return msgspec.structs.replace(pod, status=status)
+
+
+def results(stage: Stage) -> list[tuple[str, str]]:
+    """Return pods and results in the order in which they were told."""
+    return [(one.pod.removeprefix("default/"), one.result.value) for one in stage.told]
+
+
+def test_the_same_node_and_one_that_is_as_good_are_agreement() -> None:
+    """Who breaks a tie in another way does not decide differently."""
+    stage = Stage("a", "b", "c")
+    for name in ("a", "b", "c"):
+        stage.bind(make_pod(f"p-{name}", cpu="1"), name)
+    assert [result for _, result in results(stage)] == ["agree"] * 3
+    assert stage.last.theirs.node == "c"
+    assert stage.last.theirs.score == stage.last.ours.score
+
+
+def test_a_worse_node_is_told_with_both_scores_and_what_makes_the_difference() -> None:
+    """The pod goes where it is fuller: by plugin how much better ours is; it adds up."""
+    stage = Stage("a", "b")
+    stage.bind(make_pod("first", cpu="2"), "a")
+    stage.bind(make_pod("second", cpu="1"), "a")
+    found = stage.last
+    assert (found.result, found.theirs.node, found.ours.node) == (Result.DIFFER, "a", "b")
+    assert found.ours.score is not None
+    assert found.theirs.score is not None
+    assert sum(found.difference.values()) == found.ours.score - found.theirs.score > 0
+    assert found.difference["NodeResourcesFit"] > 0
+    assert (found.feasible_nodes, found.evaluated_nodes) == (2, 2)
+    assert found.requests == {"cpu": 1000}
+
+
+def test_a_node_that_a_filter_of_ours_rejects_is_told_with_the_reason() -> None:
+    """Plugin and words, as explain has them."""
+    stage = Stage("a")
+    node_seen(stage.scheduler, make_node("t", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    stage.bind(make_pod("p", cpu="1"), "t")
+    found = stage.last
+    assert (found.result, found.ours.node) == (Result.DIFFER, "a")
+    assert found.theirs.rejected_by == "TaintToleration"
+    assert found.theirs.reasons == ("node(s) had untolerated taint(s)",)
+    assert found.theirs.score is None
+    assert found.difference == {}
+
+
+def test_a_pod_counts_where_it_really_is() -> None:
+    """Our own choice is not assumed: the next pod is decided beside the real placement."""
+    stage = Stage("a", "b")
+    stage.bind(make_pod("first", cpu="3"), "a")
+    stage.bind(make_pod("second", cpu="3"), "a")  # the other one overcommits
+    assert stage.last.ours.node == "b"
+    assert stage.last.theirs.rejected_by == "NodeResourcesFit"
+    stage.bind(make_pod("third", cpu="3"), "b")
+    assert stage.last.result is Result.AGREE
+    assert stage.scheduler.cache.check() == []
+    assert stage.scheduler.queue.lengths() == {
+        "active": 0,
+        "backoff": 0,
+        "unschedulable": 0,
+        "gated": 0,
+    }
+
+
+def test_a_burst_is_decided_in_the_order_of_the_bindings() -> None:
+    """All pods come first: each is decided beside those that were bound before it."""
+    stage = Stage("a", "b", "c")
+    pods = [make_pod(f"p{i}", cpu="4") for i in range(3)]
+    for pod in pods:
+        stage.see(pod)
+    for pod, node in zip(reversed(pods), "cab", strict=True):
+        stage.see(bound(pod, node))
+    assert results(stage) == [("p2", "agree"), ("p1", "agree"), ("p0", "agree")]
+    assert [one.feasible_nodes for one in stage.told] == [3, 2, 1]
+
+
+def test_pods_that_one_of_us_cannot_place() -> None:
+    """They bind what we would not; we would place what they cannot; both cannot."""
+    stage = Stage("a")
+    stage.bind(make_pod("first", cpu="3"), "a")
+    stage.bind(make_pod("second", cpu="3"), "a")
+    assert stage.last.result is Result.UNSCHEDULABLE
+    assert stage.last.ours.message.startswith("0/1 nodes are available: 1 Insufficient cpu")
+    stage.see(refused(make_pod("third", cpu="3")))
+    assert stage.last.result is Result.AGREE
+    node_seen(stage.scheduler, make_node("b"))
+    stage.see(refused(make_pod("fourth", cpu="1"), "0/2 nodes"))
+    assert stage.last.result is Result.SCHEDULABLE
+    assert (stage.last.theirs.message, stage.last.ours.node) == ("0/2 nodes", "b")
+
+
+def test_the_same_is_told_once_and_a_change_again() -> None:
+    """The other one's retries are no news, what comes of them is."""
+    stage = Stage()
+    pod = make_pod("p", cpu="1")
+    stage.see(pod)
+    for message in ("0/0 nodes", "0/0 nodes", "no nodes at all"):
+        stage.see(refused(pod, message))
+    assert results(stage) == [("p", "agree")]
+    node_seen(stage.scheduler, make_node("a"))
+    stage.see(refused(pod, "still none"))
+    assert results(stage)[1:] == [("p", "schedulable")]
+    stage.see(bound(pod, "a"))
+    assert results(stage)[2:] == [("p", "agree")]
+    stage.see(bound(pod, "a"))
+    assert len(stage.told) == 3
+    assert len(stage.shadow) == 0
+
+
+def test_room_that_is_made_is_compared() -> None:
+    """Both make room: the same node agrees; the victims are named, and nobody is evicted."""
+    stage = Stage("a")
+    stage.bind(make_pod("small", cpu="3", priority=1), "a")
+    pod = make_pod("big", cpu="3", priority=9)
+    stage.see(refused(pod, nominated="a"))
+    found = stage.last
+    assert found.result is Result.AGREE
+    assert found.ours.victims == ("default/small",)
+    assert found.theirs.preempts
+    assert found.ours.preempts
+    stage.lose(bound(make_pod("small", cpu="3", priority=1), "a"))
+    stage.see(bound(refused(pod, nominated="a"), "a"))
+    assert results(stage)[1:] == [("big", "agree"), ("big", "agree")]
+
+
+def test_who_has_to_make_room_is_behind_who_has_not() -> None:
+    """We would place at once what they evict others for."""
+    stage = Stage("a", "b")
+    stage.bind(make_pod("small", cpu="3", priority=1), "a")
+    stage.see(refused(make_pod("big", cpu="3", priority=9), nominated="a"))
+    assert stage.last.result is Result.SCHEDULABLE
+    assert (stage.last.ours.node, stage.last.theirs.node) == ("b", "a")
+
+
+def test_a_promise_counts_as_the_binding_that_it_tells_of() -> None:
+    """Decided as if there were no nomination, once; a binding elsewhere is compared again."""
+    stage = Stage("a", "b")
+    stage.bind(make_pod("first", cpu="2"), "a")
+    pod = make_pod("slow", cpu="1")
+    stage.see(pod)
+    stage.see(nominated(pod, "a"))
+    assert (stage.last.result, stage.last.ours.node) == (Result.DIFFER, "b")
+    stage.see(bound(nominated(pod, "a"), "a"))
+    assert results(stage) == [("first", "agree"), ("slow", "differ")]
+    other = make_pod("turns", cpu="1")
+    stage.see(nominated(other, "a"))
+    stage.see(bound(nominated(other, "a"), "b"))
+    assert results(stage)[2:] == [("turns", "differ"), ("turns", "differ")]
+    assert (stage.last.theirs.node, stage.last.ours.node) == ("b", "a")  # as it was promised
+
+
+def test_other_pods_respect_the_other_schedulers_promises() -> None:
+    """Room that it promised is not free for less important pods."""
+    stage = Stage("a")
+    stage.bind(make_pod("small", cpu="3", priority=1), "a")
+    stage.see(refused(make_pod("big", cpu="3", priority=9), nominated="a"))
+    stage.lose(bound(make_pod("small", cpu="3", priority=1), "a"))
+    stage.see(refused(make_pod("late", cpu="3", priority=1)))
+    assert stage.last.result is Result.AGREE
+    stage.lose(refused(make_pod("big", cpu="3", priority=9)))
+    stage.see(refused(make_pod("later", cpu="3", priority=1)))
+    assert stage.last.result is Result.SCHEDULABLE
+
+
+def test_who_does_not_answer_is_told_once() -> None:
+    """After the patience is over: what we would do meanwhile."""
+    stage = Stage("a")
+    stage.see(make_pod("p", cpu="1"))
+    assert stage.shadow.next_time() == EPOCH + PATIENCE
+    stage.shadow.overdue()
+    assert stage.told == []
+    stage.now += PATIENCE
+    stage.shadow.overdue()
+    stage.shadow.overdue()
+    assert (stage.last.result, stage.last.ours.node) == (Result.UNDECIDED, "a")
+    assert len(stage.told) == 1
+    assert stage.shadow.next_time() is None
+    stage.see(bound(make_pod("p", cpu="1"), "a"))
+    assert stage.last.result is Result.AGREE
+
+
+def test_what_is_nobodys_business_is_left_alone() -> None:
+    """Other schedulers' pods, gated ones, those on their way out, and those bound before."""
+    stage = Stage("a")
+    stage.bind(make_pod("theirs", cpu="1", scheduler_name="third"), "a")
+    stage.see(make_pod("gated", cpu="1", gates=["wait"]))
+    stage.see(bound(make_pod("direct", cpu="1"), "a"))
+    assert stage.told == []
+    assert len(stage.shadow) == 0
+    pod = make_pod("leaves", cpu="1")
+    stage.see(pod)
+    stage.lose(pod)
+    stage.lose(pod)
+    stage.now += PATIENCE
+    stage.shadow.overdue()
+    assert stage.told == []
+
+
+def test_nothing_is_compared_before_everything_was_read() -> None:
+    """Then what the other one said already is."""
+    stage = Stage("a", watching=False)
+    stage.see(refused(make_pod("stuck", cpu="1")))
+    stage.bind(make_pod("quick", cpu="1"), "a")
+    assert stage.shadow.next_time() is None
+    assert stage.told == []
+    stage.shadow.begin()
+    assert results(stage) == [("stuck", "schedulable")]
+
+
+def test_another_schedulers_pods_are_decided_by_our_only_profile() -> None:
+    """The profile need not have the other one's name."""
+    stage = Stage("a", of="their-scheduler")
+    stage.bind(make_pod("p", cpu="1", scheduler_name="their-scheduler"), "a")
+    found = stage.last
+    assert (found.scheduler, found.profile) == ("their-scheduler", "default-scheduler")
+    assert found.result is Result.AGREE
+    assert found.generation == 1
+
+
+def test_a_decision_that_breaks_is_an_error() -> None:
+    """A pod that needs what is not built is no rejection."""
+    stage = Stage("a")
+    claims: Any = [{"name": "gpu", "resourceClaimName": "g"}]
+    stage.bind(make_pod("p", resource_claims=claims), "a")
+    assert stage.last.result is Result.ERROR
+    assert "claims" in stage.last.ours.message
+
+
+CLAIM = msgspec.convert(
+    {
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"storageClassName": "zonal", "accessModes": ["ReadWriteOnce"]},
+    },
+    PersistentVolumeClaim,
+)
+ZONAL = msgspec.convert(
+    {
+        "kind": "StorageClass",
+        "metadata": {"name": "zonal"},
+        "provisioner": "p",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    },
+    StorageClass,
+)
+
+
+def test_a_pod_whose_volume_is_yet_to_be_made_is_decided_when_it_comes() -> None:
+    """Later the volume is where the other one wants the pod, and we could only agree."""
+    stage = Stage("a", "b")
+    object_seen(stage.scheduler, None, ZONAL)
+    object_seen(stage.scheduler, None, CLAIM)
+    stage.bind(make_pod("load", cpu="2"), "a")
+    volumes: Any = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+    pod = make_pod("db", cpu="1", volumes=volumes)
+    stage.see(pod)
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]
+    made = msgspec.convert(
+        {
+            "kind": "PersistentVolume",
+            "metadata": {"name": "v"},
+            "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}},
+        },
+        PersistentVolume,
+    )
+    object_seen(stage.scheduler, None, made)
+    spec = msgspec.structs.replace(CLAIM.spec, volume_name="v")
+    object_seen(stage.scheduler, CLAIM, msgspec.structs.replace(CLAIM, spec=spec))
+    stage.see(bound(pod, "a"))
+    found = stage.last
+    assert (found.result, found.ours.node, found.beforehand) == (Result.DIFFER, "b", True)
+    assert found.theirs.score is not None
+
+
+def test_decisions_made_beforehand_are_bounded() -> None:
+    """Of more than 256 the oldest is decided when its binding comes."""
+    stage = Stage("a")
+    object_seen(stage.scheduler, None, ZONAL)
+    object_seen(stage.scheduler, None, CLAIM)
+    volumes: Any = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+    pods = [make_pod(f"p{i}", volumes=volumes) for i in range(MOST_KEPT + 1)]
+    for pod in pods:
+        stage.see(pod)
+    stage.see(bound(pods[0], "a"))
+    stage.see(bound(pods[-1], "a"))
+    assert [one.beforehand for one in stage.told] == [False, True]
