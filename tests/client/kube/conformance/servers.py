@@ -1,4 +1,9 @@
-"""The API servers that the suite runs against: the embedded one, and the one that is named."""
+"""The API servers that the suite runs against: the embedded one, and the one that is named.
+
+What a real one does and the embedded one does not: admission (service accounts, tolerations,
+taints on new nodes), finalizers that controllers take away later or, without controllers, never,
+and other clients that write to the same objects. The suite assumes none of it, and no absence.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +27,31 @@ from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.resources import NAMESPACE, NODE, POD
 from policy_sched.client.kube.access import Access
 from policy_sched.client.kube.api import MERGE_PATCH, Api, Chance, Settings
+from policy_sched.client.kube.client import KubeClient
 from policy_sched.client.kube.kubeconfig import load
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.paths import collection_path, object_path
+from policy_sched.errors import ClusterError
 from policy_sched.model.kinds import Kind, decoder
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 
 VARIABLE = "POLICY_SCHED_KUBECONFIG"
 """Names the kubeconfig of an API server that the suite runs against too."""
-LONGEST = 20.0
+LONGEST = 60.0
 """Seconds that a test may take on a real server; the embedded one is a hundred times faster."""
+LEFT = 5.0
+"""Seconds that are waited for a namespace to go; after that it goes, or stays, without us."""
 CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
 NOBODY = "policy-sched-conformance"
 """The scheduler of the suite's pods: none that runs."""
+
+MADE_BY_CLIENTS: tuple[Kind, ...] = (
+    POD,
+    ("coordination.k8s.io/v1", "Lease"),
+    ("events.k8s.io/v1", "Event"),
+)
+"""Kinds of which there is more in our namespace than the tests know of."""
 
 Plain = dict[str, Any]
 
@@ -73,6 +89,11 @@ class Ground:
             if error.code != 404:
                 raise
             return None
+
+    async def latest(self, kind: Kind, name: str, *, alone: bool = False) -> Plain:
+        """Return an object as it is now."""
+        path = object_path(kind, "" if alone else self.namespace, name)
+        return plain(await self.api.get(path))
 
     async def merge(self, kind: Kind, name: str, patch: Plain) -> Plain:
         """Patch an object of our namespace."""
@@ -141,15 +162,23 @@ async def _prepare(ground: Ground) -> None:
     for name in ground.nodes:
         sizes = {"cpu": "4", "memory": "16Gi", "pods": "110"}
         body = {"status": {"capacity": sizes, "allocatable": sizes}}
+        body["spec"] = {"unschedulable": True}  # nobody else's pods shall come here
         await ground.make(NODE, name, body, alone=True)
 
 
 async def _clear(ground: Ground) -> None:
-    """Take everything away that was made, whatever became of it."""
+    """Take everything away that was made, whatever became of it; then the namespace goes."""
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
-    for kind, namespace, name in reversed(ground.made):
-        with suppress(ApiError):
-            await ground.api.request("DELETE", object_path(kind, namespace, name), options)
+    everywhere = [collection_path(kind, ground.namespace) for kind in MADE_BY_CLIENTS]
+    made = [object_path(*one) for one in reversed(ground.made)]
+    for path in (*everywhere, *made):
+        with suppress(ClusterError):
+            await ground.api.request("DELETE", path, options, repeatable=True)
+    with suppress(ClusterError, TimeoutError):
+        async with asyncio.timeout(LEFT):
+            while True:
+                await ground.api.get(object_path(NAMESPACE, "", ground.namespace))
+                await asyncio.sleep(0.05)
 
 
 def played(server: str, play: Callable[[Ground], Awaitable[None]]) -> None:
@@ -167,3 +196,27 @@ async def until(what: Callable[[], Awaitable[Any]]) -> Any:
     while not (found := await what()):
         await asyncio.sleep(0.01)
     return found
+
+
+class Acting:
+    """A client and what it reports."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.failures: list[tuple[str, ClusterError]] = []
+        self.client = KubeClient(
+            ground.api,
+            reporter="policy-sched",
+            failed=lambda call, _key, error: self.failures.append((call, error)),
+        )
+
+    async def bound(self, pod: PodInfo, node: str) -> ClusterError | None:
+        """Bind, and return how it went."""
+        answers: list[ClusterError | None] = []
+        self.client.bind(pod, node, answers.append)
+        await self.client.lanes.drained()
+        return answers[0]
+
+    async def done(self) -> list[tuple[str, ClusterError]]:
+        """Wait until everything is sent; return what failed."""
+        await self.client.lanes.drained()
+        return self.failures
