@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
@@ -38,7 +39,7 @@ from policy_sched.language.lower_numbers import to_int
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.normalizers import NORMALIZERS, NOT_NEGATIVE
 from policy_sched.language.ranges import Interval
-from policy_sched.language.reads import find_reads
+from policy_sched.language.reads import Reads, find_reads
 from policy_sched.language.types import DOUBLE, INT
 from policy_sched.language.victim_plan import plan_of
 
@@ -145,8 +146,11 @@ class PolicyCompiler:
             return None
         return self._made(found, keeps=keeps)
 
-    def _made(self, values: Sequence[Val], *, keeps: bool = False) -> Unit:
-        return make_unit(self._low, values, keeps=keeps, code=self._code)
+    def _made(self, values: Sequence[Val], *, keeps: bool = False, limited: bool = False) -> Unit:
+        """Return a unit; ``keeps`` as in `make_unit`, ``limited``: what it costs is of interest."""
+        if self._code or keeps or limited:
+            return make_unit(self._low, values, keeps=keeps, code=self._code)
+        return _nothing()
 
     # Sections.
 
@@ -202,7 +206,8 @@ class PolicyCompiler:
             return None
         name = f"{self.policy.name}.preemption.{part}"
         unit = self._made([value])
-        return Choice(name, unit, plan_of(value.op, value.err), descending)
+        plan = plan_of(value.op, value.err) if self._code else None
+        return Choice(name, unit, plan, descending)
 
     def _life_cycle(self) -> LifeCycle:
         policy, requeue = self.policy, self.policy.requeue
@@ -272,7 +277,7 @@ class PolicyCompiler:
         if value is None:
             return None
         self._within(checked, self._low.range(value), "normalized score")
-        return self._made([value])
+        return self._made([value], limited=True)
 
     def _within(self, checked: Checked, found: Interval, what: str) -> None:
         if found.within(0, 100):
@@ -283,6 +288,12 @@ class PolicyCompiler:
 
     def _problem(self, checked: Checked, code: str, message: str, hint: str = "") -> None:
         self._refused(checked, Refusal(code, message, checked.core.span, hint))
+
+
+@cache
+def _nothing() -> Unit:
+    """Return the unit that stands for one of which nothing is asked."""
+    return Unit(generate((), code=False), (), Reads(), (), False)
 
 
 def make_unit(

@@ -16,7 +16,7 @@ from policy_sched.language.lint_conditions import conditions, filter_order
 from policy_sched.language.lint_errors import possible_errors
 from policy_sched.language.lint_names import unused_functions, unused_params, unused_variables
 from policy_sched.language.lint_reads import pods_that_differ, time_that_passes
-from policy_sched.language.lint_trees import Found, Trees, expressions
+from policy_sched.language.lint_trees import Found, Trees
 from policy_sched.language.lint_units import suffixes
 from policy_sched.language.sources import PolicySource, Text
 
@@ -29,7 +29,7 @@ def lint(source: PolicySource, policy: CheckedPolicy) -> list[Diagnostic]:
     trees = Trees(source, policy)
     found = [
         *_in_definitions(trees, source),
-        *_in_sections(trees, policy),
+        *_in_sections(trees),
         *filter_order(trees, policy),
         *possible_errors(trees, policy),
         *time_that_passes(trees, policy),
@@ -53,8 +53,8 @@ def _in_definitions(trees: Trees, source: PolicySource) -> Iterator[Found]:
             yield from _anywhere(trees, Checked(known.body, function.expression), rule=False)
 
 
-def _in_sections(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
-    for checked, rule in expressions(policy):
+def _in_sections(trees: Trees) -> Iterator[Found]:
+    for checked, rule in trees.expressions:
         yield from _anywhere(trees, checked, rule=rule)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from policy_sched.language.checked import Checked, CheckedPolicy
 from policy_sched.language.codes import Problem
 from policy_sched.language.ir import KINDS
-from policy_sched.language.lint_trees import Found, Trees, expressions, walk
+from policy_sched.language.lint_trees import Found, Trees, walk
 from policy_sched.language.typed import Call, Const, Core, Has, Index, Span, Var
 from policy_sched.language.types import MapType
 
@@ -24,7 +24,7 @@ _NOTHING_IS_STATED: Final = {
 def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
     """Yield inequalities over missing keys, and rules that fail without a word about it."""
     told = set()
-    for checked, _ in expressions(policy):
+    for checked, _ in trees.expressions:
         for found in _unequal(checked):
             told.add(id(checked))
             yield found

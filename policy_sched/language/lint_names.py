@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.codes import Problem
-from policy_sched.language.lint_trees import VARIABLES, Found, Trees, expressions, walk
+from policy_sched.language.lint_trees import VARIABLES, Found, Trees, walk
 from policy_sched.language.sources import PolicySource
 from policy_sched.language.typed import Var
 
@@ -18,7 +18,7 @@ def _used(trees: Trees) -> frozenset[str]:
     own = {id(checked) for _, checked in trees.policy.variables}
     return frozenset(
         name
-        for checked, _ in expressions(trees.policy)
+        for checked, _ in trees.expressions
         if id(checked) not in own
         for name in trees.reads(checked.core)
     )
@@ -57,7 +57,7 @@ def unused_params(source: PolicySource, policy: CheckedPolicy) -> list[str]:
     """Return the parameters of a policy that nothing reads."""
     trees = Trees(source, policy)
     bodies = [function.body for function in policy.functions.values()]
-    bodies += [checked.core for checked, _ in expressions(policy)]
+    bodies += [checked.core for checked, _ in trees.expressions]
     names = frozenset(name for body in bodies for name in trees.reads(body))
     if "params" in names:  # by a name that is known only at run time
         return []

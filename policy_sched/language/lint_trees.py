@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from typing import Final
 
 from policy_sched.language.abstract import Static, Val
 from policy_sched.language.checked import (
@@ -51,7 +52,11 @@ class Trees:
         self._variables: Mapping[str, Core] = {
             VARIABLES + name: checked.core for name, checked in policy.variables
         }
-        self._reads: dict[str, frozenset[str]] = {}
+        self.expressions = tuple(expressions(policy))
+        """What `expressions` yields."""
+        # The policy keeps its trees alive, so that their ids are names of them.
+        self._reads: dict[int, frozenset[str]] = {}
+        self._answers: dict[int, Answer] = {}
 
     def reads(self, tree: Core) -> frozenset[str]:
         """Return what a tree reads, by itself and through variables and functions.
@@ -59,6 +64,9 @@ class Trees:
         Names as they are written: ``now``, ``pod.name``, ``params.limit``, ``variables.x``,
         ``frag()``; ``params`` where parameters are read as a whole.
         """
+        known = self._reads.get(id(tree))
+        if known is not None:
+            return known
         found: set[str] = set()
         stack = [tree]
         while stack:
@@ -69,20 +77,17 @@ class Trees:
                     continue
                 case Var(name=name):
                     found.add(name)
-                    found |= self._through(name, self._variables.get(name))
+                    found |= self._through(self._variables.get(name))
                 case UserCall(name=name):
                     found.add(f"{name}()")
                     function = self.policy.functions.get(name)
-                    found |= self._through(f"{name}()", function.body if function else None)
+                    found |= self._through(function.body if function else None)
             stack.extend(children(part))
-        return frozenset(found)
+        self._reads[id(tree)] = frozenset(found)
+        return self._reads[id(tree)]
 
-    def _through(self, name: str, tree: Core | None) -> frozenset[str]:
-        if tree is None:
-            return frozenset()
-        if name not in self._reads:
-            self._reads[name] = self.reads(tree)
-        return self._reads[name]
+    def _through(self, tree: Core | None) -> frozenset[str]:
+        return frozenset() if tree is None else self.reads(tree)
 
     def depends_on_params(self, tree: Core) -> bool:
         """Tell whether a parameter has a part in a tree's value."""
@@ -100,6 +105,12 @@ class Trees:
 
     def ask(self, tree: Core) -> Answer:
         """Return what the compiler knows of a closed tree; nothing if it refuses it."""
+        known = self._answers.get(id(tree))
+        if known is None:
+            known = self._answers[id(tree)] = self._asked(tree)
+        return known
+
+    def _asked(self, tree: Core) -> Answer:
         policy = self.policy
         low = make_lowering(policy.params, policy.params_type, policy.functions)
         for name, body in self._variables.items():
@@ -142,9 +153,20 @@ def expressions(policy: CheckedPolicy) -> Iterator[tuple[Checked, bool]]:
     """Yield the expressions of all sections, and whether each is a rule that says yes or no."""
     yield from ((checked, False) for _, checked in policy.variables)
     yield from ((checked, True) for checked in policy.match_conditions)
-    for part in fields(policy):
-        if part.name not in ("variables", "match_conditions", "functions"):
-            yield from _inside(getattr(policy, part.name), rule=False)
+    for name in _fields(type(policy)):
+        if name not in ("variables", "match_conditions", "functions"):
+            yield from _inside(getattr(policy, name), rule=False)
+
+
+_FIELDS: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def _fields(record: type) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields; of another class none."""
+    if record not in _FIELDS:
+        found = fields(record) if is_dataclass(record) else ()
+        _FIELDS[record] = tuple(one.name for one in found)
+    return _FIELDS[record]
 
 
 def _inside(value: object, *, rule: bool) -> Iterator[tuple[Checked, bool]]:
@@ -153,7 +175,7 @@ def _inside(value: object, *, rule: bool) -> Iterator[tuple[Checked, bool]]:
     elif isinstance(value, tuple):
         for one in value:
             yield from _inside(one, rule=rule)
-    elif is_dataclass(value) and not isinstance(value, type):
+    else:
         says = isinstance(value, CheckedRule | CheckedStep)
-        for part in fields(value):
-            yield from _inside(getattr(value, part.name), rule=says and part.name == "expression")
+        for name in _fields(type(value)):
+            yield from _inside(getattr(value, name), rule=says and name == "expression")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from policy_sched.language.typed import (
     And,
@@ -22,28 +23,37 @@ from policy_sched.language.typed import (
 )
 
 
+def _args(tree: Call | UserCall | And | Or) -> tuple[Core, ...]:
+    return tree.args
+
+
+def _entries(tree: MapLit) -> tuple[Core, ...]:
+    return tuple(part for pair in zip(tree.keys, tree.values, strict=True) for part in pair)
+
+
+def _of_macro(tree: Macro) -> tuple[Core, ...]:
+    parts = (tree.operand, tree.test, tree.body)
+    return tuple(part for part in parts if part is not None)
+
+
+#: By class: a table is looked up in a third of the time of a ``match``, and every lint walks trees.
+_CHILDREN: Final[dict[type[Core], Callable[[Any], tuple[Core, ...]]]] = {
+    Field: lambda tree: (tree.operand,),
+    Index: lambda tree: (tree.operand, tree.index),
+    Has: lambda tree: (tree.operand, tree.key),
+    **dict.fromkeys((Call, UserCall, And, Or), _args),
+    Cond: lambda tree: (tree.test, tree.then, tree.otherwise),
+    ListLit: lambda tree: tree.elements,
+    MapLit: _entries,
+    Let: lambda tree: (tree.value, tree.body),
+    Macro: _of_macro,
+}
+
+
 def children(tree: Core) -> tuple[Core, ...]:
     """Return the trees right below ``tree``, in the order of their evaluation."""
-    match tree:
-        case Field(operand=operand):
-            return (operand,)
-        case Index(operand=operand, index=index):
-            return (operand, index)
-        case Has(operand=operand, key=key):
-            return (operand, key)
-        case Call(args=args) | UserCall(args=args) | And(args=args) | Or(args=args):
-            return args
-        case Cond(test=test, then=then, otherwise=otherwise):
-            return (test, then, otherwise)
-        case ListLit(elements=elements):
-            return elements
-        case MapLit(keys=keys, values=values):
-            return tuple(part for pair in zip(keys, values, strict=True) for part in pair)
-        case Let(value=value, body=body):
-            return (value, body)
-        case Macro(operand=operand, test=test, body=body):
-            return tuple(part for part in (operand, test, body) if part is not None)
-    return ()
+    below = _CHILDREN.get(type(tree))
+    return () if below is None else below(tree)
 
 
 def size(tree: Core, functions: Mapping[str, UserFunction]) -> int:
