@@ -56,8 +56,8 @@ kind: Policy
 metadata: {name: Crowd}
 spec:
   filter:
-  - expression: node.labels[?"kubernetes.io/hostname"].orValue("") != pod.name
-    message: the pod is named after the node
+  - expression: node.podCount < 200 || pod.priority > 0
+    message: too many pods
   score:
     expression: 100 - min(100, node.podCount)
 """
