@@ -56,6 +56,15 @@ class Cache:
         """Return how many pods the cache holds, assumed ones and ghosts included."""
         return len(self._records)
 
+    def assumed(self) -> int:
+        """Return how many pods are assumed: the watch has not shown yet that they are bound."""
+        states = (PodState.ASSUMED, PodState.BOUND)
+        return sum(record.state in states for record in self._records.values())
+
+    def held(self) -> list[str]:
+        """Return the UIDs of all pods, assumed ones and ghosts included."""
+        return list(self._records)
+
     # Nodes and namespaces.
 
     def add_node(self, node: Node) -> None:

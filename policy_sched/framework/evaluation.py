@@ -29,13 +29,19 @@ from policy_sched.framework.filtering import FEASIBLE, Filtering
 from policy_sched.framework.kept_evaluations import KeptEvaluations
 from policy_sched.framework.nominations import Nominations, Rivals
 from policy_sched.framework.results import Scope
-from policy_sched.framework.runner import Runner
+from policy_sched.framework.runner import Parts, Runner
 from policy_sched.framework.sampling import Sample
 from policy_sched.framework.scoring import Scoring
 from policy_sched.framework.signing import Key, key_getter
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 
+NO_HINT: Final = "no_hint"
+HINT_USED: Final = "hint_used"
+HINT_NOT_USED: Final = "hint_not_used"
+"""How an evaluation was come by (upstream's names of its batching): there was no earlier one of
+the same signature; it was brought up to date; it could not be.
+"""
 #: Beyond this many changed rows a fresh vector pass is cheaper than asking row by row.
 REPLAY_LIMIT: Final = 256
 
@@ -73,6 +79,13 @@ class Evaluation:
     def rejection(self) -> Status | None:
         """Why the whole pod was rejected before any node was looked at."""
         return self.filtering.rejection
+
+    @property
+    def parts(self) -> Parts:
+        """Who took no part in it."""
+        filtering, scoring = self.filtering, self.scoring
+        rejected = "" if filtering.rejection is None else filtering.rejection.plugin
+        return filtering.skipped, rejected, None if scoring is None else scoring.skipped
 
     @property
     def nbytes(self) -> int:
@@ -226,14 +239,19 @@ class Evaluator:
         """Whether there are extenders, of whom no plugin tells what they wait for."""
         return bool(self._extenders)
 
-    def evaluate(self, pod: PodInfo) -> Evaluation:
-        """Filter and score all nodes for `pod`. Raises PluginError if a plugin breaks."""
+    def evaluate(self, pod: PodInfo, outside: NDArray[np.intp] | None = None) -> Evaluation:
+        """Filter and score all nodes for `pod`, or all but the live rows ``outside``.
+
+        Raises PluginError if a plugin breaks.
+        """
         evaluation = self._evaluate(pod)
+        if outside is not None:
+            evaluation = evaluation.limited(pod, evaluation.filtering.without(outside))
         if evaluation.rejection is not None:
             return evaluation
         extenders = interested(self._extenders, pod) if self._extenders else ()
         own = self._nominations.row_of(pod) if self._nominations else None
-        if own is not None:
+        if own is not None and (outside is None or own not in outside):
             rejection = self._own_rejection(evaluation, pod, own)
             if rejection is None and evaluation.filtering.by_plugins[own] == FEASIBLE:
                 taken = self._nominated(evaluation.taken(own), pod, extenders)
@@ -273,18 +291,22 @@ class Evaluator:
     def _evaluate(self, pod: PodInfo) -> Evaluation:
         lowest = self._nominations.lowest(pod) if self._nominations else None
         if self._key is None:
-            return Evaluation(self._runner, pod, self._answers, self._rivals(lowest))
+            fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest))
+            self._runner.evaluated(NO_HINT, fresh.parts)
+            return fresh
         key = self._key(pod)
         entry = key if lowest is None else (*key, lowest)
         kept = self._kept.get(entry)
         if kept is not None:
             try:
                 if self._refresh(kept, pod):
+                    self._runner.evaluated(HINT_USED, kept.parts)
                     return kept
             except PluginError:
                 self._kept.drop(entry)  # it is brought up to date in part
                 raise
         fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest), key)
+        self._runner.evaluated(NO_HINT if kept is None else HINT_NOT_USED, fresh.parts)
         if fresh.broken is None:
             self._kept.put(entry, fresh)
         else:

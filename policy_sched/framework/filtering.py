@@ -81,11 +81,22 @@ class Filtering:
             self.by_plugins: Codes = self._fixed
             return
         rows = None if names is None else self._named_rows(table, names)
-        for hook in self.plugins:
-            verdict = self._ask(hook, state, pod, rows)
-            self._codes.append(self._spread(verdict.codes, rows))
-            self._describes.append(verdict.describe)
+        start = runner.began()
+        try:
+            for hook in self.plugins:
+                verdict = self._ask(hook, state, pod, rows)
+                self._codes.append(self._spread(verdict.codes, rows))
+                self._describes.append(verdict.describe)
+        except PluginError:
+            runner.ended("filter", Code.ERROR, start)
+            raise
         self._combine()
+        runner.ended("filter", Code.SUCCESS, start)
+
+    @property
+    def skipped(self) -> frozenset[str]:
+        """The plugins that PreFilter left out."""
+        return self._skipped
 
     @property
     def narrowed_by(self) -> tuple[str, ...]:
@@ -202,20 +213,44 @@ class Filtering:
         """
         if self.rejection is not None:
             return False
-        for hook in self._runner.wide["pre_filter"]:
-            result = cast("PreFilterResult", self._runner.call("pre_filter", hook, state, pod))
-            skips = result.status.code is Code.SKIP
-            if not (skips or result.status.ok) or skips != (hook.plugin in self._skipped):
-                return False
-            if result.node_names is not None or hook.plugin in self._narrowing:
-                return False
-        return True
+        hooks = self._runner.wide["pre_filter"]
+        if not hooks:
+            return True
+        start = self._runner.began()
+        same = all(self._still_asks(hook, state, pod) for hook in hooks)
+        self._runner.ended("pre_filter", Code.SUCCESS, start)
+        return same
+
+    def _still_asks(self, hook: Hook, state: CycleState, pod: PodInfo) -> bool:
+        result = cast("PreFilterResult", self._runner.call("pre_filter", hook, state, pod))
+        skips = result.status.code is Code.SKIP
+        if not (skips or result.status.ok) or skips != (hook.plugin in self._skipped):
+            return False
+        return result.node_names is None and hook.plugin not in self._narrowing
 
     def patch(self, state: CycleState, pod: PodInfo, touched: NDArray[np.intp]) -> bool:
         """Ask again about rows on which pods came or went.
 
         Returns whether rows other than `touched` may have changed, too.
         """
+        runner = self._runner
+        start = runner.began()
+        try:
+            everywhere = self._ask_again(state, pod, touched)
+        except PluginError:
+            runner.ended("filter", Code.ERROR, start)
+            raise
+        if everywhere:
+            self._combine()
+            self.explanations.forget()
+        else:
+            self._patch_first(touched)
+            self.explanations.forget(touched)
+        runner.ended("filter", Code.SUCCESS, start)
+        return everywhere
+
+    def _ask_again(self, state: CycleState, pod: PodInfo, touched: NDArray[np.intp]) -> bool:
+        """Ask the plugins that read what runs on nodes; tell whether about other rows, too."""
         everywhere = False
         for index in self._moving:
             scope = self._scopes[index]
@@ -229,12 +264,6 @@ class Filtering:
             else:
                 self._codes[index] = self._spread(verdict.codes, None)
                 everywhere = True
-        if everywhere:
-            self._combine()
-            self.explanations.forget()
-        else:
-            self._patch_first(touched)
-            self.explanations.forget(touched)
         return everywhere
 
     def _named_rows(self, table: NodeTable, names: frozenset[str]) -> NDArray[np.intp]:

@@ -1,6 +1,6 @@
-"""The one runner of extension points: combining, attribution, timing and errors, written once.
+"""The one runner of extension points: combining, attribution and errors, written once.
 
-The methods are the combine rules of points.py. Every call of a plugin goes through `_call`,
+The methods are the combine rules of points.py. Every call of a plugin goes through `call`,
 which is also the only place that catches whatever a plugin raises: it becomes a PluginError with
 the plugin's and the point's name, in upstream's words.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.asking_again import asked_of, asking
@@ -31,31 +31,22 @@ _SCORING: Final = {
     "score": "running Score plugins",
     "normalize_score": "running Normalize on Score plugins",
 }
-
-
-class Observer(Protocol):
-    """Somebody who wants to know how long each plugin took."""
-
-    def plugin(self, plugin: str, point: str, seconds: float) -> None:
-        """Take note of one call; ``point`` is the metric label, such as ``PreFilter``."""
+Call: TypeAlias = Callable[..., object]
+"""From the name of a hook, the hook of one plugin, and its arguments to the plugin's answer."""
+Parts: TypeAlias = tuple[frozenset[str], str, frozenset[str] | None]
+"""Who took no part in an evaluation: the plugins that PreFilter left out, the one that rejected the
+pod there (or ""), and those that PreScore left out; None if nothing was scored."""
 
 
 class Runner:
-    """Runs the plugins of one pipeline.
+    """Runs the plugins of one pipeline; a `WatchedRunner` takes the time of everything as well."""
 
-    ``timer`` returns seconds from a monotonic clock; with ``observer`` it is read around every
-    call, without it never.
-    """
-
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        observer: Observer | None = None,
-        timer: Callable[[], float] | None = None,
-    ) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self._observer = observer
-        self._timer = timer
+        self.call: Call = self.called
+        """Calls one plugin. Who wants its time may put something else here."""
+        self.began: Callable[[], float] = float
+        """Says when something begins that takes time, in seconds; nobody asks: 0. See `ended`."""
         self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
         self.wide = {
             point: tuple(h for h in pipeline.at(point) if pipeline.scope(h.plugin) > Scope.NODE)
@@ -66,30 +57,29 @@ class Runner:
         self.pre_bind = tuple((hook, flights.get(hook.plugin)) for hook in pipeline.at("pre_bind"))
         """The PreBind plugins, each with what says beforehand whether it has anything to do."""
 
-    def call(self, point: str, hook: Hook, *args: object) -> object:
+    def called(self, point: str, hook: Hook, *args: object) -> object:
         """Call one plugin; PluginError if it raises."""
-        if self._timer is not None:
-            return self._timed(self._timer, point, hook, *args)
         try:
             return hook.function(*args)
         except PluginError:
+            self.broke(point, hook)
             raise
         except Exception as error:
             # A plugin is foreign code: whatever it raises ends this attempt, not the scheduler.
+            self.broke(point, hook)
             raise PluginError(broken(point, hook.plugin, error)) from error
 
-    def _timed(self, timer: Callable[[], float], point: str, hook: Hook, *args: object) -> object:
-        start = timer()
-        try:
-            return hook.function(*args)
-        except PluginError:
-            raise
-        except Exception as error:
-            # As in `call`: whatever a plugin raises ends this attempt only.
-            raise PluginError(broken(point, hook.plugin, error)) from error
-        finally:
-            if self._observer is not None:
-                self._observer.plugin(hook.plugin, POINTS[point].name, timer() - start)
+    def broke(self, point: str, hook: Hook) -> None:
+        """A plugin failed."""
+
+    def ended(self, point: str, code: Code, start: float) -> None:
+        """An extension point ran since ``start``, and that came of it."""
+
+    def waited(self, code: Code, seconds: float) -> None:
+        """A pod waited for permission for so long, and that came of it."""
+
+    def evaluated(self, how: str, parts: Parts) -> None:
+        """All nodes were filtered and scored for a pod, with help of an earlier answer or not."""
 
     def first_rejection(self, point: str, *args: object) -> Status:
         """Ask in order until one plugin does not agree; its status, or Success."""

@@ -101,10 +101,21 @@ class Scoring:
         self._moving = [lane for lane in self._lanes if lane.scope is Scope.NODE]
         self._wide = any(lane.scope > Scope.NODE for lane in self._lanes)
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
-        for lane in self._lanes:
-            self._ask(lane, state, pod, rows)
-            self._normalize(lane, state, pod, feasible)
+        start = runner.began()
+        try:
+            for lane in self._lanes:
+                self._ask(lane, state, pod, rows)
+                self._normalize(lane, state, pod, feasible)
+        except PluginError:
+            runner.ended("score", Code.ERROR, start)
+            raise
         self._sum(feasible)
+        runner.ended("score", Code.SUCCESS, start)
+
+    @property
+    def skipped(self) -> frozenset[str] | None:
+        """The plugins that PreScore left out; None if no plugin was asked."""
+        return self._skipped if self.scored else None
 
     @property
     def nbytes(self) -> int:
@@ -164,24 +175,35 @@ class Scoring:
         if not self._still_scores_the_same(state, pod, first):
             return False
         now = first[touched] == 0
-        if not self._wide and not (before != now).any():
-            self._patch_moving(state, pod, touched if now.all() else touched[now], first)
-        else:
-            self._patch_all(state, pod, touched[now], touched[now & ~before], first)
+        start = self._runner.began()
+        try:
+            if not self._wide and not (before != now).any():
+                self._patch_moving(state, pod, touched if now.all() else touched[now], first)
+            else:
+                self._patch_all(state, pod, touched[now], touched[now & ~before], first)
+        except PluginError:
+            self._runner.ended("score", Code.ERROR, start)
+            raise
+        self._runner.ended("score", Code.SUCCESS, start)
         return True
 
     def _still_scores_the_same(
         self, state: CycleState, pod: PodInfo, first: NDArray[np.int16]
     ) -> bool:
-        hooks = self._runner.wide["pre_score"]
-        if hooks:
-            state.write(Feasible(first=first))
+        runner, hooks = self._runner, self._runner.wide["pre_score"]
+        if not hooks:
+            return True
+        state.write(Feasible(first=first))
+        start = runner.began()
+        same = True
         for hook in hooks:
-            status = cast("Status", self._runner.call("pre_score", hook, state, pod))
+            status = cast("Status", runner.call("pre_score", hook, state, pod))
             skips = status.code is Code.SKIP
             if not (skips or status.ok) or skips != (hook.plugin in self._skipped):
-                return False
-        return True
+                same = False
+                break
+        runner.ended("pre_score", Code.SUCCESS, start)
+        return same
 
     def _patch_moving(
         self, state: CycleState, pod: PodInfo, rows: NDArray[np.intp], first: NDArray[np.int16]

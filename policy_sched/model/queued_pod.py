@@ -43,7 +43,8 @@ class QueuedPod:
 
     ``rejected_by`` are the plugins that rejected the pod in its last attempt or keep it gated,
     ``pending`` those of its last attempt that answered Pending, ``gated_by`` the PreEnqueue plugin
-    that keeps it out. ``newer`` is what the pod was changed to while it was in flight, and
+    that keeps it out. ``flushed``: it is tried again because it waited for too long; no event
+    brought it back. ``newer`` is what the pod was changed to while it was in flight, and
     ``deleted`` says that it was deleted then: an attempt goes on with the pod that it began with.
     ``place``, ``ticket`` (its turn in a heap or the pool) and ``seen`` (how many events had come
     when it was popped) are the queue's own.
@@ -60,6 +61,7 @@ class QueuedPod:
     rejected_by: frozenset[str] = NOBODY
     pending: frozenset[str] = NOBODY
     gated_by: str = ""
+    flushed: bool = False
     place: Place = Place.OUT
     ticket: int = 0
     seen: int = 0

@@ -62,6 +62,10 @@ class Contents:
         """Return the pods that were popped and are not permitted yet, in popping order."""
         return list(self._in_flight.pods.values())
 
+    def events_in_flight(self) -> list[str]:
+        """Return the labels of the events that are kept for pods in flight, oldest first."""
+        return [one.event.label for one in self._in_flight.events]
+
     def binding(self) -> list[QueuedPod]:
         """Return the pods that are permitted and whose binding takes time."""
         return list(self._binding.values())

@@ -10,7 +10,8 @@ pays no backoff. A table is never changed; after a reload the queue gets another
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -36,6 +37,18 @@ class Strategy(IntEnum):
     """It is queued when its backoff is over."""
     IMMEDIATELY = 2
     """It is queued at once."""
+
+
+Told: TypeAlias = Callable[[str, str, str, float], None]
+"""Told of a hint that was asked: plugin, event label, result, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class HintWatch:
+    """Somebody who wants to know how long hints take; ``timer`` returns seconds."""
+
+    tell: Told
+    timer: Callable[[], float]
 
 
 class HintTable:
@@ -65,6 +78,16 @@ class HintTable:
         self._found: dict[tuple[str, ClusterEvent], dict[str, tuple[Hint | None, ...]]] = {}
         self._of_interest: dict[ClusterEvent, bool] = {}
         self.results: Counter[tuple[str, str, str]] = Counter()
+        self._watch: HintWatch | None = None
+
+    def watch(self, tell: Told, timer: Callable[[], float]) -> None:
+        """Take the time of each hint from now on."""
+        self._watch = HintWatch(tell, timer)
+
+    def instead_of(self, other: HintTable) -> HintTable:
+        """Return this table; whoever watches the other watches this one from now on."""
+        self._watch = other._watch
+        return self
 
     def interests_anybody(self, event: ClusterEvent) -> bool:
         """Tell whether any plugin of any profile registered for the event."""
@@ -129,11 +152,15 @@ class HintTable:
     ) -> bool:
         event, old, new = happening
         result = QueueingHint.QUEUE.value
+        watch = self._watch
+        start = 0.0 if watch is None else watch.timer()
         if hint is not None:
             try:
                 result = hint(pod, old, new).value
             except PluginError:
                 result = ERROR
+            if watch is not None:
+                watch.tell(plugin, event.label, result, watch.timer() - start)
         self.results[plugin, event.label, result] += 1
         return result != QueueingHint.SKIP.value
 

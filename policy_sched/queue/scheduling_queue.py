@@ -138,7 +138,7 @@ class SchedulingQueue(Contents):
         else:
             queued.consecutive_errors += 1
         queued.enqueued_at = self._clock()
-        queued.backoff_until = 0
+        queued.backoff_until, queued.flushed = 0, False
         strategy = self._judge_what_happened(queued)
         self._let_go(queued)
         self._requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE)
@@ -221,6 +221,8 @@ class SchedulingQueue(Contents):
         event = UNSCHEDULABLE_TIMEOUT
         pods = self._pool.of_groups(lambda rejection: self.hints.concerns(rejection, event))
         late = [queued for queued in pods if queued.enqueued_at < latest]
+        for queued in late:
+            queued.flushed = True
         if late or any(queued.enqueued_at < latest for queued in self._pool):
             self._move(late, event, None, None)
 
@@ -232,8 +234,7 @@ class SchedulingQueue(Contents):
             self.flush_backoff()
         for queued in self._timers.take(now):
             self._tried_by_time(queued)
-        sweep = now // self.timing.sweep
-        if sweep != self._swept:
+        if (sweep := now // self.timing.sweep) != self._swept:
             self._swept = sweep
             self.flush_unschedulable()
 
@@ -261,7 +262,7 @@ class SchedulingQueue(Contents):
         untouched. ``regate``: profiles whose PreEnqueue plugins are others now, for pods that are
         ready or back off.
         """
-        self._gate, self.hints = gate, hints
+        self._gate, self.hints = gate, hints.instead_of(self.hints)
         if sort_key is not None:
             self._active.rekey(sort_key)
             self._backoff.rekey(sort_key)
@@ -345,7 +346,7 @@ class SchedulingQueue(Contents):
             queued.gated_by = ""
             return False
         was_in_pool = queued.place in _POOL
-        queued.gated_by = objector
+        queued.gated_by, queued.flushed = objector, False
         queued.rejected_by |= {objector}
         go(queued, Place.GATED)
         if was_in_pool:

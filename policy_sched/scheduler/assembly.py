@@ -7,7 +7,7 @@ are kept. Nothing that runs is touched before `settle`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from policy_sched.framework.evaluation import Evaluator
@@ -37,13 +37,21 @@ class Assembly:
     """Builds profiles for the cluster behind `handle`.
 
     ``extenders`` is the list that the handle has, which changes with the profiles.
-    ``cached=False`` evaluates every pod from scratch.
+    ``cached=False`` evaluates every pod from scratch. ``runner`` makes what runs a pipeline.
     """
 
-    def __init__(self, handle: Handle, extenders: list[Extender], *, cached: bool = True) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        extenders: list[Extender],
+        *,
+        cached: bool = True,
+        runner: Callable[[Pipeline], Runner] = Runner,
+    ) -> None:
         self._handle = handle
         self._extenders = extenders
         self._cached = cached
+        self._runner = runner
         self._rotation = Rotation()
         self._nominations = Nominations(handle.cache, handle.nominator)
         self._made = MadePlugins()
@@ -84,7 +92,7 @@ class Assembly:
             self._made.keep(ready.plan.scheduler_name)
             return replace(known, pipeline=replace(known.pipeline, generation=generation))
         pipeline = build_pipeline(ready, self._handle, generation, self._made)
-        runner = Runner(pipeline)
+        runner = self._runner(pipeline)
         evaluator = Evaluator(
             runner,
             self._handle.nodes,

@@ -71,8 +71,7 @@ def reserve_and_permit(
 
 def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handle: Handle) -> Steps:
     """Wait for permission, run PreBind, Bind and PostBind; nothing is undone here."""
-    pod, state = attempt.queued.info, attempt.state
-    runner = attempt.profile.runner
+    pod, runner = attempt.queued.info, attempt.profile.runner
     try:
         try:
             working, expected = _at_work(attempt, node)
@@ -81,37 +80,62 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
             if waiting is not None:
                 while (status := waiting.answer(handle.now())) is None:
                     yield waiting
+                runner.waited(status.code, (handle.now() - waiting.started) / 1e9)
                 if not status.ok:
                     return status
         finally:
             if waiting is not None:
                 handle.waiting_pods.remove(pod.uid)
         attempt.permitted = True
-        for hook in working:
-            answer = cast("Status | Unfinished", runner.call("pre_bind", hook, state, pod, node))
-            if isinstance(answer, Unfinished):
-                handle.waiting_pods.pre_binding[pod.uid] = answer
-                try:
-                    answer = yield from _finished("pre_bind", hook.plugin, answer, attempt, handle)
-                finally:
-                    del handle.waiting_pods.pre_binding[pod.uid]
-            if not answer.ok:
-                return _worded("pre_bind", hook.plugin, answer)
+        status = yield from _pre_bind(attempt, working, node, handle)
+        if not status.ok:
+            return status
         extenders = attempt.profile.extenders
         # An extender answers within its httpTimeout and speaks to one caller at a time, so that
         # nothing would be won by deciding others while it binds.
         bound = extending.bind(extenders, pod, node) if extenders else None
         if bound is None:
-            plugin, answer = runner.first_success("bind", state, pod, node)
-            if isinstance(answer, Unfinished):
-                answer = yield from _finished("bind", plugin, answer, attempt, handle)
-            if not answer.ok:
-                skipped = answer.code is Code.SKIP
-                return _NOBODY_BOUND if skipped else _worded("bind", plugin, answer)
+            status = yield from _bind(attempt, node, handle)
+            if not status.ok:
+                return status
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
     _bound(attempt, node, handle)
     return SUCCESS
+
+
+def _pre_bind(attempt: Attempt, working: list[Hook], node: str, handle: Handle) -> Steps:
+    """Run the PreBind plugins that have something to do."""
+    pod, runner = attempt.queued.info, attempt.profile.runner
+    start, status = runner.began(), SUCCESS
+    for hook in working:
+        answer = cast(
+            "Status | Unfinished", runner.call("pre_bind", hook, attempt.state, pod, node)
+        )
+        if isinstance(answer, Unfinished):
+            handle.waiting_pods.pre_binding[pod.uid] = answer
+            try:
+                answer = yield from _finished("pre_bind", hook.plugin, answer, attempt, handle)
+            finally:
+                del handle.waiting_pods.pre_binding[pod.uid]
+        if not answer.ok:
+            status = _worded("pre_bind", hook.plugin, answer)
+            break
+    runner.ended("pre_bind", status.code, start)
+    return status
+
+
+def _bind(attempt: Attempt, node: str, handle: Handle) -> Steps:
+    """Ask the Bind plugins."""
+    runner = attempt.profile.runner
+    start = runner.began()
+    plugin, answer = runner.first_success("bind", attempt.state, attempt.queued.info, node)
+    if isinstance(answer, Unfinished):
+        answer = yield from _finished("bind", plugin, answer, attempt, handle)
+    runner.ended("bind", answer.code, start)
+    if answer.ok:
+        return answer
+    return _NOBODY_BOUND if answer.code is Code.SKIP else _worded("bind", plugin, answer)
 
 
 def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
@@ -122,11 +146,13 @@ def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
     """
     pod = attempt.queued.info
     runner = attempt.profile.runner
+    start = runner.began()
     for hook in runner.pipeline.at("unreserve"):
         try:
             runner.call("unreserve", hook, attempt.state, pod, node)
         except PluginError as error:
             LOG.warning("%s (pod %s)", error, pod.key)
+    runner.ended("unreserve", Code.SUCCESS, start)
     assumed = handle.cache.is_assumed(pod.uid)
     if assumed:
         handle.cache.forget(pod.uid)
@@ -194,9 +220,11 @@ def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
     note = f"Successfully assigned {pod.key} to {node}"
     announce(handle, pod, "Normal", "Scheduled", "Binding", note)
     runner = attempt.profile.runner
+    start = runner.began()
     for hook in runner.pipeline.at("post_bind"):
         try:
             runner.call("post_bind", hook, attempt.state, pod, node)
         except PluginError as error:
             # The pod is bound: nobody can object any more, but somebody should know.
             announce(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))
+    runner.ended("post_bind", Code.SUCCESS, start)

@@ -1,18 +1,20 @@
 """What the watch reports, told to the cache first and then to the queue.
 
 The cache comes first, so that whoever is woken by an event sees the cluster after it. A pod that
-another scheduler bound leaves the queue; one that this scheduler bound has left it already.
+another scheduler bound leaves the queue; one that this scheduler bound has left it already. What
+is returned is what happened, as events; nothing for what concerns nobody here.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from policy_sched.cluster.pod_states import PodState
 from policy_sched.model.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
+    UNSCHEDULED_POD_ADD,
     UPDATE,
     ActionType,
     ClusterEvent,
@@ -35,7 +37,11 @@ from policy_sched.model.storage import (
 from policy_sched.queue.changes import node_changes, pod_changes
 from policy_sched.scheduler.loop import Scheduler
 
+Happened: TypeAlias = tuple[ClusterEvent, ...]
 _NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+_POD_UPDATE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, UPDATE)
+_POD_DELETE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
+_NOTHING: Final[Happened] = ()
 _RESOURCES: Final[dict[type[ApiObject], EventResource]] = {
     Namespace: EventResource.NAMESPACE,
     PersistentVolume: EventResource.PERSISTENT_VOLUME,
@@ -51,7 +57,7 @@ _RESOURCES: Final[dict[type[ApiObject], EventResource]] = {
 """The kinds whose changes a plugin can wait for; others are only looked up."""
 
 
-def node_seen(scheduler: Scheduler, node: Node) -> None:
+def node_seen(scheduler: Scheduler, node: Node) -> Happened:
     """A node came or changed."""
     table = scheduler.cache.nodes
     row = table.row_of.get(node.metadata.name)
@@ -59,74 +65,85 @@ def node_seen(scheduler: Scheduler, node: Node) -> None:
     scheduler.cache.add_node(node)
     if old is None:
         scheduler.queue.move(NODE_ADD, None, node)
-        return
-    for event in node_changes(old, node):
+        return (NODE_ADD,)
+    events = node_changes(old, node)
+    for event in events:
         scheduler.queue.move(event, old, node)
+    return events
 
 
-def node_gone(scheduler: Scheduler, node: Node) -> None:
+def node_gone(scheduler: Scheduler, node: Node) -> Happened:
     """A node was deleted."""
     scheduler.cache.remove_node(node)
     scheduler.queue.move(_NODE_DELETE, node, None)
+    return (_NODE_DELETE,)
 
 
-def pod_seen(scheduler: Scheduler, pod: PodInfo) -> None:
+def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
     """A pod came or changed; it has a node, or waits for one.
 
     A pod of another scheduler is passed over, one whose profile is gone is not.
     """
     if not pod.node_name:
-        ours = pod.scheduler_name in scheduler.profiles or scheduler.queue.get(pod.uid) is not None
-        if ours:
-            scheduler.update_pod(pod)
-        return
+        known = scheduler.queue.get(pod.uid) is not None
+        if not known and pod.scheduler_name not in scheduler.profiles:
+            return _NOTHING
+        scheduler.update_pod(pod)
+        return (_POD_UPDATE,) if known else (UNSCHEDULED_POD_ADD,)
     cache = scheduler.cache
-    known = None if cache.is_assumed(pod.uid) else cache.pod(pod.uid)
-    if known is None:
+    before = None if cache.is_assumed(pod.uid) else cache.pod(pod.uid)
+    if before is None:
         cache.add_pod(pod)
         scheduler.delete_pod(pod.uid)
         scheduler.queue.move(ASSIGNED_POD_ADD, None, pod)
-        return
+        return (ASSIGNED_POD_ADD,)
     cache.update_pod(pod)
-    for event in pod_changes(known, pod):
-        scheduler.queue.move(event, known, pod)
+    events = pod_changes(before, pod)
+    for event in events:
+        scheduler.queue.move(event, before, pod)
+    return events
 
 
-def pod_gone(scheduler: Scheduler, pod: PodInfo) -> None:
+def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
     """A pod was deleted, or has ended; ``pod`` may be an older form of it.
 
     A pod that is assumed and was never bound is taken back by its attempt, which ends now.
     """
     cache = scheduler.cache
+    waited = scheduler.queue.get(pod.uid) is not None
     scheduler.delete_pod(pod.uid)
     known = cache.pod(pod.uid)
     if known is None or (cache.state(pod.uid) is PodState.ASSUMED and not pod.node_name):
-        return
+        return (_POD_DELETE,) if waited else _NOTHING
     cache.remove_pod(known)
     scheduler.queue.move(ASSIGNED_POD_DELETE, known, None)
+    return (ASSIGNED_POD_DELETE,)
 
 
-def object_seen(scheduler: Scheduler, old: ApiObject | None, new: ApiObject) -> None:
+def object_seen(scheduler: Scheduler, old: ApiObject | None, new: ApiObject) -> Happened:
     """An object that is neither node nor pod came (``old`` is None) or changed."""
     if isinstance(new, Namespace):
         scheduler.cache.set_namespace(new)
     else:
         scheduler.handle.objects.put(new)
-    _happened(scheduler, type(new), ActionType.ADD if old is None else UPDATE, (old, new))
+    return _happened(scheduler, type(new), ActionType.ADD if old is None else UPDATE, (old, new))
 
 
-def object_gone(scheduler: Scheduler, old: ApiObject) -> None:
+def object_gone(scheduler: Scheduler, old: ApiObject) -> Happened:
     """An object that is neither node nor pod was deleted."""
     if isinstance(old, Namespace):
         scheduler.cache.remove_namespace(old.metadata.name)
     else:
         scheduler.handle.objects.remove(old)
-    _happened(scheduler, type(old), ActionType.DELETE, (old, None))
+    return _happened(scheduler, type(old), ActionType.DELETE, (old, None))
 
 
 def _happened(
     scheduler: Scheduler, kind: type[ApiObject], action: ActionType, objects: tuple[object, object]
-) -> None:
+) -> Happened:
     resource = _RESOURCES.get(kind)
-    if resource is not None:
-        scheduler.queue.move(ClusterEvent(resource, action), *objects)
+    if resource is None:
+        return _NOTHING
+    event = ClusterEvent(resource, action)
+    scheduler.queue.move(event, *objects)
+    return (event,)

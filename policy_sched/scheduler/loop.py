@@ -9,11 +9,12 @@ something to do, so the same loop runs under a clock that is moved by hand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
+from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Pipeline
 from policy_sched.framework.results import PodsToActivate
@@ -32,13 +33,17 @@ from policy_sched.scheduler.failure import announce_no_profile, record_failure, 
 from policy_sched.scheduler.queueing import NO_PROFILE, objection
 from policy_sched.scheduler.scheduling_cycle import decide
 
+Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision]
+MakeRoom: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]
+
 
 @dataclass(slots=True, eq=False)
 class Outcome:
     """What became of a pod: bound to `node`; or not, and why.
 
     ``waiting`` means that it holds the node, and that a later `tick` says how it ends.
-    ``pipeline`` is what decided, None for a pod that was not let into the queue.
+    ``pipeline`` is what decided, None for a pod that was not let into the queue; ``attempt`` is
+    None also where a pod was passed over.
     """
 
     pod: PodInfo
@@ -48,6 +53,7 @@ class Outcome:
     status: Status = SUCCESS
     waiting: bool = False
     pipeline: Pipeline | None = None
+    attempt: Attempt | None = None
 
     @property
     def generation(self) -> int:
@@ -64,7 +70,8 @@ class Scheduler:
     """One cache, one queue, and a profile per schedulerName.
 
     ``rng`` breaks ties. All effects go through `handle`. ``profiles`` may be replaced as a whole
-    between two calls; attempts end with the profile that they began with.
+    between two calls; attempts end with the profile that they began with. So may ``decide`` and
+    ``make_room``, by what does the same and takes its time.
     """
 
     def __init__(
@@ -78,6 +85,8 @@ class Scheduler:
         self.cache = handle.cache
         self.queue = queue
         self.profiles = profiles
+        self.decide: Decide = decide
+        self.make_room: MakeRoom = make_room
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.version)
         self._arrived: dict[GroupKey, PodInfo] = {}
@@ -151,7 +160,7 @@ class Scheduler:
         attempt = Attempt(queued, self.profiles[queued.info.scheduler_name])
         if queued.info.terminating:
             return self._pass_over(attempt)
-        outcome = self.enact(attempt, decide(attempt, self.handle.nodes, self._rng))
+        outcome = self.enact(attempt, self.decide(attempt, self.handle.nodes, self._rng))
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()
         return outcome
@@ -171,7 +180,7 @@ class Scheduler:
         if outcome is not None:
             return outcome
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
-        return Outcome(pod, decision, decision.node, "", WAIT, waiting=True, pipeline=pipeline)
+        return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
     def _pass_over(self, attempt: Attempt) -> Outcome:
         """A pod on its way out is not scheduled."""
@@ -187,7 +196,7 @@ class Scheduler:
         pod = attempt.queued.info
         message, node = decision.message, None
         if isinstance(decision, Preempt):
-            error = make_room(pod, decision, self.handle)
+            error = self.make_room(pod, decision, self.handle)
             if error:
                 message = f"{message} {error}"
                 # Nobody may leave now, so that no event would bring the pod back.
@@ -276,7 +285,8 @@ class Scheduler:
         pod = attempt.queued.info
         self.queue.done(pod.uid)
         self._activate(attempt)
-        return Outcome(pod, decision, decision.node, pipeline=attempt.profile.pipeline)
+        pipeline = attempt.profile.pipeline
+        return Outcome(pod, decision, decision.node, pipeline=pipeline, attempt=attempt)
 
     def _break_off(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:
         """Undo an attempt that held its node for a while, so that others may have counted on it.
@@ -330,7 +340,7 @@ class Scheduler:
         if queued.gated_by == NO_PROFILE:
             announce_no_profile(pod, self.handle)
         pipeline = attempt.profile.pipeline
-        return Outcome(pod, decision, message=message, status=status, pipeline=pipeline)
+        return Outcome(pod, decision, "", message, status, pipeline=pipeline, attempt=attempt)
 
     def _activate(self, attempt: Attempt) -> None:
         """Make the pods ready that plugins want to be tried now."""

@@ -65,13 +65,16 @@ def first_objection(runner: Runner, pod: PodInfo, first: str = "") -> Status:
     hooks = runner.pipeline.at("pre_enqueue")
     if first:
         hooks = tuple(sorted(hooks, key=lambda hook: hook.plugin != first))
+    start = runner.began()
     for hook in hooks:
         try:
             status = cast("Status", runner.call("pre_enqueue", hook, pod))
         except PluginError as error:
             status = Status(Code.ERROR, (str(error),))
         if not status.ok:
+            runner.ended("pre_enqueue", status.code, start)
             return status.by(hook.plugin)
+    runner.ended("pre_enqueue", Code.SUCCESS, start)
     return SUCCESS
 
 

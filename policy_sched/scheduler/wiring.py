@@ -12,6 +12,8 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.handle import Handle
+from policy_sched.framework.pipeline import Pipeline
+from policy_sched.framework.runner import Runner
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.profiles.build import CompiledPlan, raise_errors
 from policy_sched.profiles.policy_files import Config, PolicyFiles
@@ -84,10 +86,11 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     now: Callable[[], int] | None = None,
     cached: bool = True,
     timing: Timing | None = None,
+    runner: Callable[[Pipeline], Runner] = Runner,
 ) -> tuple[Scheduler, Assembly]:
     """Return a scheduler as `assemble` does, and what makes its profiles at a reload.
 
-    ``timing``: the queue's durations.
+    ``timing``: the queue's durations. ``runner`` makes what runs a pipeline.
     """
     cache = Cache()
     known = ApiObjects(objects, cache.nodes.journal)
@@ -102,7 +105,7 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
         Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
         extenders,
     )
-    assembly = Assembly(handle, extenders, cached=cached)
+    assembly = Assembly(handle, extenders, cached=cached, runner=runner)
     built = assembly.build(plans)
     assembly.settle(built)
     queue = build_queue(built.profiles, handle.now, timing)

@@ -42,7 +42,7 @@ class Instance(Scheduling):
         self.cluster = EmbeddedCluster.open(sources.data, now)
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
-        self.feed = Feed(self.cluster.store, self.scheduler)
+        self.feed = Feed(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 
     def step(self) -> int:

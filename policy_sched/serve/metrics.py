@@ -1,94 +1,155 @@
-"""The numbers of a running instance for Prometheus; those that upstream has bear its names."""
+"""The numbers of a running instance for Prometheus; those that upstream has bear its names.
+
+Theory of operation. What happens is counted where it happens (`AttemptMetrics`); what is the case
+is looked up when somebody asks for the text. Nothing here is looked at twice for one number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import platform
+import time
+from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
+from policy_sched import __version__
 from policy_sched.profiles.store import PolicySet, Result, StoreStatus
-from policy_sched.scheduler.loop import Outcome
+from policy_sched.scheduler.loop import Outcome, Scheduler
+from policy_sched.serve.attempt_metrics import AttemptMetrics
+from policy_sched.serve.families import Labels
+from policy_sched.serve.upstream_metrics import Families, UpstreamMetrics
 
-SCHEDULED: Final = "scheduled"
-UNSCHEDULABLE: Final = "unschedulable"
-ERROR: Final = "error"
+UPSTREAM: Final = ("1", "36")
+"""Major and minor of the kube-scheduler whose decisions and metrics these are."""
+FOLDED_AFTER: Final = 4096
+"""Attempts after which what was measured is made into buckets even if nobody asks."""
 _HASH_DIGITS: Final = 13
 """Hexadecimal digits of a hash that a number of 64 bits floating point holds exactly."""
+_QUEUES: Final = {"active": "Active", "backoff": "Backoff", "unschedulable": "Unschedulable"}
+"""Queues as ``queue_incoming_pods_total`` writes them."""
 
 
-class Metrics:
-    """One registry. Nothing is read from outside: others tell what happened."""
+class PolicyMetrics(Families):
+    """Our own families: what is in force, and how reloads went."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._last_successful = self._gauge(
+        super().__init__()
+        self.last_successful = self.gauge(
             "policy_sched_config_last_reload_successful",
             "Whether the last load of the configuration and the policies succeeded.",
         )
-        self._succeeded_at = self._gauge(
+        self.succeeded_at = self.gauge(
             "policy_sched_config_last_reload_success_timestamp_seconds",
             "When a load last succeeded, in seconds since 1970.",
         )
-        self._hash = self._gauge(
+        self.hash = self.gauge(
             "policy_sched_config_hash",
             "The content hash of what is in force: its first 13 hexadecimal digits as a number.",
         )
-        self._generation = self._gauge(
+        self.generation = self.gauge(
             "policy_sched_policy_generation",
             "The generation of the policies in force, by profile.",
             "profile",
         )
-        self._reloads = self._counter(
-            "policy_sched_reloads",
+        self.reloads = self.counter(
+            "policy_sched_reloads_total",
             "Reloads by result and by what asked for them.",
             "result trigger",
         )
-        self._attempts = self._counter(
-            "scheduler_schedule_attempts",
-            "Attempts to schedule pods, by result and profile.",
-            "result profile",
+        self.build = self.gauge(
+            "policy_sched_build_info",
+            "A constant '1', labeled by the versions of policy_sched and of Python.",
+            "version python",
         )
-        self._pending = self._gauge(
-            "scheduler_pending_pods", "Pods that wait, by the queue that they wait in.", "queue"
-        )
+        self.build.values[__version__, platform.python_version()] = 1
+
+
+class Metrics:
+    """All numbers of one instance.
+
+    ``timer`` returns seconds from a monotonic clock. ``refresh``: called before the text is made,
+    to set what is only looked up then. ``registry``: collectors of prometheus_client.
+    """
+
+    def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.upstream = UpstreamMetrics()
+        self.policies = PolicyMetrics()
+        self.attempts = AttemptMetrics(self.upstream, timer)
+        self.refresh: list[Callable[[], None]] = []
+        self._unfolded = 0
+        self.upstream.kubernetes_build_info.values[_build()] = 1
+
+    def watch(self, scheduler: Scheduler) -> None:
+        """Measure a scheduler from now on; its runners are from `AttemptMetrics.runner`."""
+        scheduler.decide = self.attempts.decide
+        scheduler.make_room = self.attempts.make_room
+        scheduler.queue.hints.watch(self.attempts.hint, self.attempts.timer)
+        self.refresh.append(lambda: self._look_at(scheduler))
 
     def loaded(self, policies: PolicySet, status: StoreStatus) -> None:
         """A set of policies is in force, from the start or from now on."""
-        self._hash.set(int(policies.content_hash[:_HASH_DIGITS], 16))
-        self._generation.clear()
+        mine = self.policies
+        mine.hash.values[()] = int(policies.content_hash[:_HASH_DIGITS], 16)
+        mine.generation.values.clear()
         for ready in policies.plans:
-            self._generation.labels(ready.plan.scheduler_name).set(policies.generation)
+            mine.generation.values[(ready.plan.scheduler_name,)] = policies.generation
         self.reloadable(status)
 
     def reloadable(self, status: StoreStatus) -> None:
         """The last load went as the status says."""
-        self._last_successful.set(status.healthy)
-        self._succeeded_at.set(status.succeeded_at / 1e9)
+        self.policies.last_successful.values[()] = status.healthy
+        self.policies.succeeded_at.values[()] = status.succeeded_at / 1e9
 
     def reloaded(self, result: Result, trigger: str) -> None:
         """Something asked for a reload, and it ended."""
-        self._reloads.labels(result.value, trigger).inc()
+        self.policies.reloads.values[result.value, trigger] += 1
 
-    def decided(self, outcome: Outcome) -> None:
+    def decided(self, outcome: Outcome, now: int) -> None:
         """An attempt ended, or the pod waits for permission, which is no result yet."""
-        if outcome.waiting:
-            return
-        failed = UNSCHEDULABLE if outcome.status.rejected else ERROR
-        result = SCHEDULED if outcome.node else failed
-        self._attempts.labels(result, outcome.pod.scheduler_name).inc()
-
-    def waiting(self, lengths: Mapping[str, int]) -> None:
-        """The queue is this long, by queue."""
-        for queue, length in lengths.items():
-            self._pending.labels(queue).set(length)
+        self.attempts.ended(outcome, now)
+        self._unfolded += 1
+        if self._unfolded >= FOLDED_AFTER:
+            self._fold()
 
     def text(self) -> str:
         """Return everything in Prometheus' text format."""
-        return generate_latest(self.registry).decode()
+        for look in self.refresh:
+            look()
+        self._fold()
+        others = generate_latest(self.registry).decode()
+        return self.upstream.text() + self.policies.text() + others
 
-    def _gauge(self, name: str, help_: str, labels: str = "") -> Gauge:
-        return Gauge(name, help_, labels.split(), registry=self.registry)
+    def _fold(self) -> None:
+        self._unfolded = 0
+        self.attempts.fold()
 
-    def _counter(self, name: str, help_: str, labels: str = "") -> Counter:
-        return Counter(name, help_, labels.split(), registry=self.registry)
+    def _look_at(self, scheduler: Scheduler) -> None:
+        """Set what is the case in a scheduler."""
+        families, queue, cache = self.upstream, scheduler.queue, scheduler.cache
+        families.pending_pods.replace({(n,): count for n, count in queue.lengths().items()})
+        families.queue_incoming_pods_total.replace(
+            {(_QUEUES[name], event): count for (name, event), count in queue.incoming().items()}
+        )
+        families.unschedulable_pods.replace({(*who,): n for who, n in queue.rejections().items()})
+        happening: Counter[Labels] = Counter((label,) for label in queue.events_in_flight())
+        happening[("PodPopped",)] = len(queue.in_flight())
+        families.inflight_events.replace(dict(happening))
+        sizes = {
+            "nodes": cache.nodes.live_count,
+            "pods": len(cache),
+            "assumed_pods": cache.assumed(),
+        }
+        families.cache_size.replace({(kind,): size for kind, size in sizes.items()})
+        families.goroutines.replace({("binding",): scheduler.in_flight})
+
+
+def _build() -> Labels:
+    """Return the labels of kubernetes_build_info, in their order."""
+    major, minor = UPSTREAM
+    version = f"v{major}.{minor}.0+policy-sched.{__version__}"
+    machine = f"{platform.system().lower()}/{platform.machine()}"
+    return ("", platform.python_implementation(), "", "", version, "", major, minor, machine)

@@ -29,6 +29,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.scheduler.event_handlers import (
+    Happened,
     node_gone,
     node_seen,
     object_gone,
@@ -109,7 +110,7 @@ class RemoteInstance(Scheduling):
     def step(self) -> int:
         """Do what can be done now; return how many pods were decided."""
         self.client.lanes.check()
-        self.informers.drain(lambda change: tell(self.scheduler, change), CHANGES_PER_STEP)
+        self.informers.drain(self._tell, CHANGES_PER_STEP)
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.say(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
@@ -169,6 +170,13 @@ class RemoteInstance(Scheduling):
             if info.scheduler_name in profiles and not info.node_name:
                 pod_seen(self.scheduler, info)
 
+    def _tell(self, change: Change[Any]) -> None:
+        """Tell the scheduler of one change, and take the time."""
+        metrics = self.metrics.attempts
+        start = metrics.timer()
+        events = tell(self.scheduler, change)
+        metrics.happened(events, metrics.timer() - start)
+
     def _woken(self) -> None:
         self._wake()
 
@@ -186,22 +194,18 @@ class RemoteInstance(Scheduling):
         self.log.say(WARNING, "Trouble with a watch", kind=selection.kind[1], error=what)
 
 
-def tell(scheduler: Scheduler, change: Change[Any]) -> None:
-    """Tell the scheduler of one change."""
+def tell(scheduler: Scheduler, change: Change[Any]) -> Happened:
+    """Tell the scheduler of one change; return what it was."""
     old, new = change.old, change.new
     thing = change.object
     if isinstance(thing, Pod):
         seen = pod_gone if new is None else pod_seen
-        seen(scheduler, PodInfo.of(thing))
-    elif isinstance(thing, Node):
-        if new is None:
-            node_gone(scheduler, thing)
-        else:
-            node_seen(scheduler, thing)
-    elif new is None:
-        object_gone(scheduler, thing)
-    else:
-        object_seen(scheduler, old, new)
+        return seen(scheduler, PodInfo.of(thing))
+    if isinstance(thing, Node):
+        return node_gone(scheduler, thing) if new is None else node_seen(scheduler, thing)
+    if new is None:
+        return object_gone(scheduler, thing)
+    return object_seen(scheduler, old, new)
 
 
 def _nobody() -> None:

@@ -56,7 +56,9 @@ class Scheduling(ABC):
             client=client,
             now=now,
             timing=_timing(store.current.settings),
+            runner=self.metrics.attempts.runner,
         )
+        self.metrics.watch(self.scheduler)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
         self.metrics.loaded(store.current, store.status)
@@ -109,7 +111,6 @@ class Scheduling(ABC):
                 break
             self._decided(outcome)
             decided += 1
-        self.metrics.waiting(self.queue_lengths())
         return decided
 
     def queue_lengths(self) -> dict[str, int]:
@@ -175,7 +176,7 @@ class Scheduling(ABC):
     # Inside.
 
     def _decided(self, outcome: Outcome, *, late: bool = False) -> None:
-        self.metrics.decided(outcome)
+        self.metrics.decided(outcome, self.now())
         self.log.decided(outcome, 0 if late else self.scheduler.cache.nodes.live_count)
 
     def _in_force(self) -> dict[str, object]:

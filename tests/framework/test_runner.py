@@ -163,17 +163,3 @@ def test_pre_score_collects_skips() -> None:
         frozenset({"a"}),
     )
     assert runner_of("pre_score", {"a": NO}).pre_score()[0] == NO.by("a")
-
-
-def test_time_is_observed_per_plugin() -> None:
-    """With an observer each call is timed by the timer that was passed in."""
-    ticks = iter([1.0, 3.5])
-    seen: list[tuple[str, str, float]] = []
-
-    class Observer:
-        def plugin(self, plugin: str, point: str, seconds: float) -> None:
-            seen.append((plugin, point, seconds))
-
-    pipeline = Pipeline("s", {"post_bind": (Hook("a", lambda: None),)}, {})
-    Runner(pipeline, Observer(), lambda: next(ticks)).everyone("post_bind")
-    assert seen == [("a", "PostBind", 2.5)]

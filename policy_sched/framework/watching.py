@@ -1,0 +1,184 @@
+"""A runner that takes note of how long extension points and plugins take; nobody else pays for it.
+
+Theory of operation. What is measured goes onto a tape: lists of durations by what was measured.
+Whoever reads the tape makes histograms of it, later and elsewhere. Each extension point is measured
+each time that it runs, single plugins only while they are sampled: upstream does it in one cycle
+of ten.
+
+What is measured is what is done: equal pods share answers, so that Filter and Score are mostly
+about the few rows that changed since, and a plugin is asked about all rows in one call. Such a
+call counts as Unschedulable if it left no row, and as Success if it left any.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from policy_sched.framework.pipeline import Hook, Pipeline
+from policy_sched.framework.points import POINTS
+from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult, Verdict
+from policy_sched.framework.runner import Parts, Runner
+from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.framework.unfinished import Unfinished
+
+Durations = list[float]
+_SUCCESS: Final = Code.SUCCESS
+_LABELS: Final = {hook: point.name for hook, point in POINTS.items()}
+_ASKED_ON_THE_WAY: Final = frozenset({"queue_sort", "events_to_register", "sign_pod"})
+"""Points that upstream measures elsewhere or not at all."""
+
+
+@dataclass(slots=True)
+class Tape:
+    """Durations in seconds, by extension point and status, and by plugin, point and status.
+
+    ``timer`` returns seconds from a monotonic clock. ``waits`` for permission are in seconds, too.
+    ``broken`` counts plugins' errors by plugin and point.
+    """
+
+    timer: Callable[[], float]
+    points: defaultdict[tuple[str, str], Durations] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    plugins: defaultdict[tuple[str, str, str], Durations] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    waits: defaultdict[tuple[str], Durations] = field(default_factory=lambda: defaultdict(list))
+    broken: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+
+
+class WatchedRunner(Runner):
+    """A runner that writes onto ``tape``."""
+
+    def __init__(self, pipeline: Pipeline, tape: Tape) -> None:
+        super().__init__(pipeline)
+        self.tape = tape
+        self.evaluations: list[tuple[str, Parts]] = []
+        """How evaluations were come by, and who took no part in them, since it was emptied."""
+        self.began = self._timer = tape.timer
+        self._good = {
+            hook: tape.points[label, Code.SUCCESS.value] for hook, label in _LABELS.items()
+        }
+
+    # What others measure.
+
+    def ended(self, point: str, code: Code, start: float) -> None:
+        """An extension point ran since ``start``, and that came of it."""
+        took = self._timer() - start
+        if code is _SUCCESS:
+            self._good[point].append(took)
+        else:
+            self.tape.points[_LABELS[point], code.value].append(took)
+
+    def waited(self, code: Code, seconds: float) -> None:
+        """A pod waited for permission for so long, and that came of it."""
+        self.tape.waits[(code.value,)].append(seconds)
+
+    def evaluated(self, how: str, parts: Parts) -> None:
+        """All nodes were filtered and scored for a pod."""
+        self.evaluations.append((how, parts))
+
+    # What is measured here.
+
+    def broke(self, point: str, hook: Hook) -> None:
+        """Count an error of a plugin."""
+        self.tape.broken[hook.plugin, _LABELS[point]] += 1
+
+    def sample(self, wanted: bool) -> None:
+        """Take the time of each plugin from now on, or of none."""
+        self.call = self._timed if wanted else self.called
+
+    def _timed(self, point: str, hook: Hook, *args: object) -> object:
+        start = self._timer()
+        code = Code.ERROR
+        try:
+            answer = self.called(point, hook, *args)
+            code = _code_of(answer)
+        finally:
+            took = self._timer() - start
+            if point not in _ASKED_ON_THE_WAY:
+                self.tape.plugins[hook.plugin, _LABELS[point], code.value].append(took)
+        return answer
+
+    def first_rejection(self, point: str, *args: object) -> Status:
+        """Ask as ever, and take the time."""
+        if not self.pipeline.at(point):
+            self._good[point].append(0.0)
+            return SUCCESS
+        start = self._timer()
+        code = Code.ERROR
+        try:
+            status = Runner.first_rejection(self, point, *args)
+            code = status.code
+        finally:
+            self.ended(point, code, start)
+        return status
+
+    def post_filter(self, *args: object) -> PostFilterResult | None:
+        """Ask as ever, and take the time."""
+        start = self._timer()
+        code = Code.ERROR
+        try:
+            found = super().post_filter(*args)
+            code = Code.UNSCHEDULABLE if found is None else found.status.code
+        finally:
+            self.ended("post_filter", code, start)
+        return found
+
+    def pre_filter(
+        self, *args: object
+    ) -> tuple[Status, frozenset[str], frozenset[str] | None, tuple[str, ...]]:
+        """Ask as ever, and take the time."""
+        start = self._timer()
+        code = Code.ERROR
+        try:
+            found = super().pre_filter(*args)
+            code = found[0].code
+        finally:
+            self.ended("pre_filter", code, start)
+        return found
+
+    def pre_score(self, *args: object) -> tuple[Status, frozenset[str]]:
+        """Ask as ever, and take the time."""
+        start = self._timer()
+        code = Code.ERROR
+        try:
+            found = super().pre_score(*args)
+            code = found[0].code
+        finally:
+            self.ended("pre_score", code, start)
+        return found
+
+    def permit(self, *args: object) -> tuple[Status, dict[str, PermitResult]]:
+        """Ask as ever, and take the time."""
+        if not self.pipeline.at("permit"):
+            self._good["permit"].append(0.0)
+            return SUCCESS, {}
+        start = self._timer()
+        code = Code.ERROR
+        try:
+            found = super().permit(*args)
+            code = found[0].code
+        finally:
+            self.ended("permit", code, start)
+        return found
+
+
+def _code_of(answer: object) -> Code:
+    """Return what a plugin's answer amounts to."""
+    if isinstance(answer, Status):
+        return answer.code
+    if isinstance(answer, PreFilterResult | PostFilterResult | PermitResult):
+        return answer.status.code
+    if isinstance(answer, Verdict):
+        if answer.error is not None:
+            return Code.ERROR
+        codes = answer.codes
+        rejected = codes is not None and bool(codes.size) and bool(codes.all())
+        return Code.UNSCHEDULABLE if rejected else Code.SUCCESS
+    if isinstance(answer, Unfinished):
+        return Code.WAIT
+    return Code.SUCCESS

@@ -1,0 +1,220 @@
+"""What is measured while pods are scheduled, and how it comes into kube-scheduler's metrics.
+
+Theory of operation. An AttemptMetrics stands in for what the scheduler would call: it decides as
+ever and takes the time, makes room as ever and takes the time; runners write onto tapes, one for
+each profile. Nothing is made of all that before `fold`. Durations are of a monotonic clock, but how
+long a pod waited since it came is told by the scheduler's own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Final
+
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.pipeline import Hook, Pipeline
+from policy_sched.framework.runner import Parts
+from policy_sched.framework.status import Code
+from policy_sched.framework.watching import Tape, WatchedRunner
+from policy_sched.model.events import ClusterEvent
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler.attempt import Attempt, Decision, Preempt
+from policy_sched.scheduler.eviction import make_room
+from policy_sched.scheduler.loop import Outcome
+from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.serve.upstream_metrics import UpstreamMetrics
+
+SCHEDULED: Final = "scheduled"
+UNSCHEDULABLE: Final = "unschedulable"
+ERROR: Final = "error"
+SAMPLED: Final = 10
+"""One cycle in so many has its plugins measured one by one (upstream: 10 %)."""
+MOST_ATTEMPTS: Final = 15
+"""So many attempts and more are one label."""
+_VOLUMES: Final = "VolumeBinding"
+_STAGES: Final = {
+    "PreFilter": "predicate",
+    "Filter": "predicate",
+    "Reserve": "assume",
+    "PreBind": "bind",
+}
+
+
+class AttemptMetrics:
+    """Measures one scheduler; ``timer`` returns seconds from a monotonic clock."""
+
+    def __init__(
+        self, families: UpstreamMetrics, timer: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.families = families
+        self.timer = timer
+        self._cycle = 0
+        self._tapes: dict[str, Tape] = {}
+        self._runners: dict[str, WatchedRunner] = {}
+        self._took: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        self._waited: defaultdict[int, list[float]] = defaultdict(list)
+        self._tries: list[float] = []
+        self._thought = families.scheduling_algorithm_duration_seconds.taker()
+        self._events: dict[str, Callable[[float], None]] = {}
+
+    # What the scheduler calls.
+
+    def runner(self, pipeline: Pipeline) -> WatchedRunner:
+        """Return a runner for a profile's pipeline; what an older one counted is kept."""
+        name = pipeline.scheduler_name
+        tape = self._tapes.get(name)
+        if tape is None:
+            tape = self._tapes[name] = Tape(self.timer)
+        self._count_parts(name)
+        runner = self._runners[name] = WatchedRunner(pipeline, tape)
+        return runner
+
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
+        """Decide, and take the time; of one cycle in ten that of each plugin as well."""
+        self._cycle += 1
+        if self._cycle % SAMPLED < 2:  # from every tenth cycle until the next
+            for runner in self._runners.values():
+                runner.sample(self._cycle % SAMPLED == 0)
+        timer = self.timer
+        attempt.began = start = timer()
+        decision = decide(attempt, table, rng)
+        self._thought(timer() - start)
+        return decision
+
+    def make_room(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
+        """Evict, and take the time."""
+        start = self.timer()
+        error = make_room(pod, decision, handle)
+        result = "error" if error else "success"
+        families = self.families
+        families.preemption_goroutines_execution_total.values[(result,)] += 1
+        families.preemption_goroutines_duration_seconds.take((result,), [self.timer() - start])
+        return error
+
+    def hint(self, plugin: str, event: str, result: str, seconds: float) -> None:
+        """A queueing hint was asked."""
+        labels = (plugin, event, result)
+        self.families.queueing_hint_execution_duration_seconds.take(labels, [seconds])
+
+    # What its owner tells.
+
+    def ended(self, outcome: Outcome, now: int) -> None:
+        """An attempt ended; one that holds its node and waits has not. ``now``: ns since 1970."""
+        attempt = outcome.attempt
+        if attempt is None or outcome.waiting:
+            return
+        failed = UNSCHEDULABLE if outcome.status.rejected else ERROR
+        result = SCHEDULED if outcome.node else failed
+        took = self.timer() - attempt.began
+        self._took[result, outcome.pod.scheduler_name].append(took)
+        if outcome.node:
+            queued = attempt.queued
+            self._tries.append(queued.attempts)
+            waited = (now - queued.ready_at) / 1e9
+            self._waited[min(queued.attempts, MOST_ATTEMPTS)].append(waited)
+            if queued.flushed:
+                self.families.pod_scheduled_after_flush_total.values[()] += 1
+        else:
+            self._failed(outcome, attempt)
+
+    def happened(self, events: Iterable[ClusterEvent], seconds: float) -> None:
+        """The scheduler was told of a change, which was these events, and took so long."""
+        for event in events:
+            label = event.label
+            take = self._events.get(label)
+            if take is None:
+                family = self.families.event_handling_duration_seconds
+                take = self._events[label] = family.taker(label)
+            take(seconds)
+
+    # What becomes of it.
+
+    def fold(self) -> None:
+        """Make metrics of everything that was measured."""
+        families = self.families
+        for (result, profile), took in self._took.items():
+            families.schedule_attempts_total.values[result, profile] += len(took)
+            _move(families.scheduling_attempt_duration_seconds.take, (result, profile), took)
+        for attempts, waited in self._waited.items():
+            label = f"{MOST_ATTEMPTS}+" if attempts == MOST_ATTEMPTS else str(attempts)
+            _move(families.pod_scheduling_sli_duration_seconds.take, (label,), waited)
+        _move(families.pod_scheduling_attempts.take, (), self._tries)
+        for name, tape in self._tapes.items():
+            self._fold_tape(name, tape)
+            self._count_parts(name)
+        families.fold()
+
+    def _failed(self, outcome: Outcome, attempt: Attempt) -> None:
+        decision, families = outcome.decision, self.families
+        diagnosis = None if decision is None else getattr(decision, "diagnosis", None)
+        if diagnosis is not None and diagnosis.post_filter is not None:
+            families.preemption_attempts_total.values[()] += 1
+        if isinstance(decision, Preempt):
+            families.preemption_victims.take((), [len(decision.victims)])
+        if outcome.status.code is Code.ERROR and outcome.status.plugin == _VOLUMES:
+            stage = "bind" if attempt.permitted else "assume"
+            families.volume_scheduling_stage_error_total.values[(stage,)] += 1
+
+    def _fold_tape(self, profile: str, tape: Tape) -> None:
+        families = self.families
+        for (point, status), took in tape.points.items():
+            labels = (point, status, profile)
+            _move(families.framework_extension_point_duration_seconds.take, labels, took)
+        for plugin_labels, took in tape.plugins.items():
+            _move(families.plugin_execution_duration_seconds.take, plugin_labels, took)
+        for labels_of_wait, waited in tape.waits.items():
+            _move(families.permit_wait_duration_seconds.take, labels_of_wait, waited)
+        for (plugin, point), count in tape.broken.items():
+            if plugin == _VOLUMES and point in _STAGES:
+                stage = _STAGES[point]
+                families.volume_scheduling_stage_error_total.values[(stage,)] += count
+        tape.broken.clear()
+
+    def _count_parts(self, profile: str) -> None:
+        """Count who took part in evaluations since the last time."""
+        runner = self._runners.get(profile)
+        if runner is None:
+            return
+        seen, runner.evaluations = Counter(runner.evaluations), []
+        for (how, parts), count in seen.items():
+            self.families.batch_attempts_total.values[profile, how] += count
+            for plugin, point in _took_part(runner, parts):
+                self.families.plugin_evaluation_total.values[plugin, point, profile] += count
+
+
+def _took_part(runner: WatchedRunner, parts: Parts) -> Iterable[tuple[str, str]]:
+    """Yield the plugins that did not skip, each with the point."""
+    skipped, rejected_by, unscored = parts
+    pipeline = runner.pipeline
+    for hook in pipeline.at("pre_filter"):
+        if hook.plugin not in skipped:
+            yield hook.plugin, "PreFilter"
+        if hook.plugin == rejected_by:
+            return
+    if rejected_by:
+        return
+    yield from _named(runner.active("filter", skipped), "Filter")
+    if unscored is not None:
+        yield from _named(
+            [h for h in pipeline.at("pre_score") if h.plugin not in unscored], "PreScore"
+        )
+        yield from _named(runner.active("score", unscored), "Score")
+
+
+def _named(hooks: Iterable[Hook], point: str) -> Iterable[tuple[str, str]]:
+    return ((hook.plugin, point) for hook in hooks)
+
+
+def _move(
+    take: Callable[[tuple[str, ...], Iterable[float]], None],
+    labels: tuple[str, ...],
+    values: list[float],
+) -> None:
+    """Hand values on, and forget them here: whoever appends to the list goes on doing so."""
+    if values:
+        take(labels, values)
+        values.clear()

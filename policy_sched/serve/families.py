@@ -1,0 +1,177 @@
+"""Families of metrics that cost pod time next to nothing, in Prometheus' text format.
+
+Theory of operation. What happens while pods are scheduled is a number added in a dictionary, or a
+value appended to a list; lists become buckets when somebody scrapes, or when they have grown. The
+text is written here and not by prometheus_client, whose way to it blocks for 130 ms where there
+are 400 histograms: the names and labels of a series are put together once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+Labels = tuple[str, ...]
+"""Values of a family's labels, in their order."""
+
+COUNTER: Final = "counter"
+GAUGE: Final = "gauge"
+HISTOGRAM: Final = "histogram"
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return ``count`` upper ends of buckets, each ``factor`` times the one before."""
+    ends = []
+    for _ in range(count):
+        ends.append(start)
+        start *= factor
+    return tuple(ends)
+
+
+def number(value: float) -> str:
+    """Return a number as Go's client writes it: without a fraction where there is none."""
+    if value == float("inf"):
+        return "+Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def escaped(value: str) -> str:
+    """Return a label's value as it stands between quotes."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+class Family:
+    """Series of one name that differ in their labels. Text lines end with a line feed."""
+
+    def __init__(self, name: str, kind: str, help_: str, labels: Iterable[str] = ()) -> None:
+        self.name = name
+        self.kind = kind
+        self.labels = tuple(labels)
+        told = help_.replace("\\", "\\\\").replace("\n", "\\n")
+        self._head = f"# HELP {name} {told}\n# TYPE {name} {kind}\n"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text of the family, with its head."""
+        yield self._head
+        yield from self._samples()
+
+    def _samples(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def _named(self, values: Labels) -> str:
+        pairs = zip(self.labels, values, strict=True)
+        return ",".join(f'{name}="{escaped(value)}"' for name, value in pairs)
+
+
+class Numbers(Family):
+    """Counters or gauges: ``values`` is read and written by whoever knows them."""
+
+    def __init__(self, name: str, kind: str, help_: str, labels: Iterable[str] = ()) -> None:
+        super().__init__(name, kind, help_, labels)
+        self.values: defaultdict[Labels, float] = defaultdict(int)
+        self._prefixes: dict[Labels, str] = {}
+        if not self.labels:
+            self.values[()] = 0
+
+    def replace(self, values: Mapping[Labels, float]) -> None:
+        """Show these values; a series that was shown before and is not among them is 0 now."""
+        for known in self.values:
+            self.values[known] = 0
+        self.values.update(values)
+
+    def add(self, counted: Mapping[Labels, float]) -> None:
+        """Count what is counted here."""
+        for labels, count in counted.items():
+            self.values[labels] += count
+
+    def _samples(self) -> Iterator[str]:
+        for values, value in self.values.items():
+            prefix = self._prefixes.get(values)
+            if prefix is None:
+                named = self._named(values)
+                prefix = f"{self.name}{{{named}}} " if named else f"{self.name} "
+                self._prefixes[values] = prefix
+            yield f"{prefix}{number(value)}\n"
+
+
+class _Series:
+    """One histogram: counts by bucket (not added up), the sum, and what is not counted yet."""
+
+    __slots__ = ("counts", "prefixes", "sum", "waiting")
+
+    def __init__(self, buckets: int, prefixes: Sequence[str]) -> None:
+        self.counts = [0] * buckets
+        self.sum = 0.0
+        self.waiting: list[float] = []
+        self.prefixes = prefixes
+
+
+class Histogram(Family):
+    """Histograms with the same buckets; ``ends`` are their upper ends, the last is infinity's."""
+
+    def __init__(
+        self, name: str, help_: str, ends: Sequence[float], labels: Iterable[str] = ()
+    ) -> None:
+        super().__init__(name, HISTOGRAM, help_, labels)
+        self.ends = tuple(ends)
+        self._bounds = np.array(self.ends, np.float64)
+        self._series: dict[Labels, _Series] = {}
+        if not self.labels:
+            self._of(())
+
+    def taker(self, *values: str) -> Callable[[float], None]:
+        """Return what takes in a value of one series, in some 40 ns."""
+        return self._of(values).waiting.append
+
+    def take(self, values: Labels, observed: Iterable[float]) -> None:
+        """Take in values of one series."""
+        self._of(values).waiting.extend(observed)
+
+    def fold(self) -> None:
+        """Count what waits, so that it takes no more memory."""
+        for series in self._series.values():
+            if series.waiting:
+                found = np.array(series.waiting, np.float64)
+                series.waiting.clear()
+                places = np.searchsorted(self._bounds, found)
+                added = np.bincount(places, minlength=len(self.ends) + 1).tolist()
+                series.counts = [a + b for a, b in zip(series.counts, added, strict=True)]
+                series.sum += float(found.sum())
+
+    def count(self, *values: str) -> int:
+        """Return how many values one series has."""
+        self.fold()
+        return sum(self._of(values).counts)
+
+    def total(self, *values: str) -> float:
+        """Return the sum of the values of one series."""
+        self.fold()
+        return self._of(values).sum
+
+    def _of(self, values: Labels) -> _Series:
+        series = self._series.get(values)
+        if series is None:
+            series = self._series[values] = _Series(len(self.ends) + 1, self._prefixes(values))
+        return series
+
+    def _prefixes(self, values: Labels) -> list[str]:
+        named = self._named(values)
+        before = f"{named}," if named else ""
+        ends = [*map(number, self.ends), "+Inf"]
+        found = [f'{self.name}_bucket{{{before}le="{end}"}} ' for end in ends]
+        alone = f"{{{named}}} " if named else " "
+        return [*found, f"{self.name}_sum{alone}", f"{self.name}_count{alone}"]
+
+    def _samples(self) -> Iterator[str]:
+        self.fold()
+        for series in self._series.values():
+            total, parts = 0, []
+            *buckets, sum_, count = series.prefixes
+            for prefix, added in zip(buckets, series.counts, strict=True):
+                total += added
+                parts.append(f"{prefix}{total}\n")
+            parts.append(f"{sum_}{number(series.sum)}\n{count}{total}\n")
+            yield "".join(parts)

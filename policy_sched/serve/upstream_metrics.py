@@ -1,0 +1,252 @@
+"""kube-scheduler's metrics by their names, labels, buckets and help texts, as of 1.36.
+
+Left out are those of features that are not here (resource claims) or off by default upstream
+(pod groups as schedulable units, the API dispatcher), and three of opportunistic batching, which
+has no hints per node here; tests/serve/upstream_metrics.json has all of them, each with a reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.serve.families import (
+    COUNTER,
+    GAUGE,
+    Family,
+    Histogram,
+    Numbers,
+    exponential,
+)
+
+_ATTEMPT: Final = exponential(0.001, 2, 15)
+_LONG: Final = exponential(0.01, 2, 20)
+_POINT: Final = exponential(0.0001, 2, 12)
+_PLUGIN: Final = exponential(0.00001, 1.5, 20)
+_REST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+
+class Families:
+    """A set of families, in the order in which they are shown."""
+
+    def __init__(self) -> None:
+        self.all: list[Family] = []
+
+    def counter(self, name: str, help_: str, labels: str = "") -> Numbers:
+        """Return a new counter."""
+        return self._added(Numbers(name, COUNTER, help_, labels.split()))
+
+    def gauge(self, name: str, help_: str, labels: str = "") -> Numbers:
+        """Return a new gauge."""
+        return self._added(Numbers(name, GAUGE, help_, labels.split()))
+
+    def histogram(
+        self, name: str, help_: str, ends: tuple[float, ...], labels: str = ""
+    ) -> Histogram:
+        """Return new histograms."""
+        found = Histogram(name, help_, ends, labels.split())
+        self.all.append(found)
+        return found
+
+    def text(self) -> str:
+        """Return everything in Prometheus' text format."""
+        return "".join(line for family in self.all for line in family.lines())
+
+    def fold(self) -> None:
+        """Make what waits in lists into buckets."""
+        for family in self.all:
+            if isinstance(family, Histogram):
+                family.fold()
+
+    def _added(self, numbers: Numbers) -> Numbers:
+        self.all.append(numbers)
+        return numbers
+
+
+class UpstreamMetrics(Families):
+    """The families, by upstream's names without their prefix ``scheduler_``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of_attempts()
+        self._of_plugins()
+        self._of_the_queue()
+        self._of_preemption()
+        self._of_the_process()
+
+    def _of_attempts(self) -> None:
+        self.schedule_attempts_total = self.counter(
+            "scheduler_schedule_attempts_total",
+            "[STABLE] Number of attempts to schedule pods, by the result. 'unschedulable' means a"
+            " pod could not be scheduled, while 'error' means an internal scheduler problem.",
+            "result profile",
+        )
+        self.scheduling_attempt_duration_seconds = self.histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "[STABLE] Scheduling attempt latency in seconds (scheduling algorithm + binding)",
+            _ATTEMPT,
+            "result profile",
+        )
+        self.scheduling_algorithm_duration_seconds = self.histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "[ALPHA] Scheduling algorithm latency in seconds",
+            _ATTEMPT,
+        )
+        self.pod_scheduling_sli_duration_seconds = self.histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "[BETA] E2e latency for a pod being scheduled, from the time the pod enters the"
+            " scheduling queue and might involve multiple scheduling attempts.",
+            _LONG,
+            "attempts",
+        )
+        self.pod_scheduling_attempts = self.histogram(
+            "scheduler_pod_scheduling_attempts",
+            "[STABLE] Number of attempts to successfully schedule a pod.",
+            exponential(1, 2, 5),
+        )
+        self.pod_scheduled_after_flush_total = self.counter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "[ALPHA] Number of pods that were successfully scheduled after being flushed from"
+            " unschedulablePods due to timeout. This metric helps detect potential queueing hint"
+            " misconfigurations or event handling issues.",
+        )
+        self.permit_wait_duration_seconds = self.histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "[BETA] Duration of waiting on permit.",
+            _ATTEMPT,
+            "result",
+        )
+        self.batch_attempts_total = self.counter(
+            "scheduler_batch_attempts_total",
+            "[ALPHA] Counts of results when we attempt to use batching.",
+            "profile result",
+        )
+
+    def _of_plugins(self) -> None:
+        self.framework_extension_point_duration_seconds = self.histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "[STABLE] Latency for running all plugins of a specific extension point.",
+            _POINT,
+            "extension_point status profile",
+        )
+        self.plugin_execution_duration_seconds = self.histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "[ALPHA] Duration for running a plugin at a specific extension point.",
+            _PLUGIN,
+            "plugin extension_point status",
+        )
+        self.plugin_evaluation_total = self.counter(
+            "scheduler_plugin_evaluation_total",
+            "[BETA] Number of attempts to schedule pods by each plugin and the extension point"
+            " (available only in PreFilter, Filter, PreScore, and Score).",
+            "plugin extension_point profile",
+        )
+        self.volume_binder_cache_requests_total = self.counter(
+            "scheduler_volume_binder_cache_requests_total",
+            "[ALPHA] Total number for request volume binding cache",
+            "operation",
+        )
+        self.volume_scheduling_stage_error_total = self.counter(
+            "scheduler_volume_scheduling_stage_error_total",
+            "[ALPHA] Volume scheduling stage error count",
+            "operation",
+        )
+
+    def _of_the_queue(self) -> None:
+        self.pending_pods = self.gauge(
+            "scheduler_pending_pods",
+            "[STABLE] Number of pending pods, by the queue type. 'active' means number of pods in"
+            " activeQ; 'backoff' means number of pods in backoffQ; 'unschedulable' means number of"
+            " pods in unschedulablePods that the scheduler attempted to schedule and failed;"
+            " 'gated' is the number of unschedulable pods that the scheduler never attempted to"
+            " schedule because they are gated.",
+            "queue",
+        )
+        self.queue_incoming_pods_total = self.counter(
+            "scheduler_queue_incoming_pods_total",
+            "[STABLE] Number of pods added to scheduling queues by event and queue type.",
+            "queue event",
+        )
+        self.unschedulable_pods = self.gauge(
+            "scheduler_unschedulable_pods",
+            "[BETA] The number of unschedulable pods broken down by plugin name. A pod will"
+            " increment the gauge for all plugins that caused it to not schedule and so this"
+            " metric have meaning only when broken down by plugin.",
+            "plugin profile",
+        )
+        self.event_handling_duration_seconds = self.histogram(
+            "scheduler_event_handling_duration_seconds",
+            "[ALPHA] Event handling latency in seconds.",
+            _POINT,
+            "event",
+        )
+        self.queueing_hint_execution_duration_seconds = self.histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "[ALPHA] Duration for running a queueing hint function of a plugin.",
+            _PLUGIN,
+            "plugin event hint",
+        )
+        self.inflight_events = self.gauge(
+            "scheduler_inflight_events",
+            "[ALPHA] Number of events currently tracked in the scheduling queue.",
+            "event",
+        )
+        self.cache_size = self.gauge(
+            "scheduler_cache_size",
+            "[ALPHA] Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
+            "type",
+        )
+        self.goroutines = self.gauge(
+            "scheduler_goroutines",
+            "[BETA] Number of running goroutines split by the work they do such as binding.",
+            "operation",
+        )
+
+    def _of_preemption(self) -> None:
+        self.preemption_victims = self.histogram(
+            "scheduler_preemption_victims",
+            "[STABLE] Number of selected preemption victims",
+            exponential(1, 2, 7),
+        )
+        self.preemption_attempts_total = self.counter(
+            "scheduler_preemption_attempts_total",
+            "[STABLE] Total preemption attempts in the cluster till now",
+        )
+        self.preemption_goroutines_duration_seconds = self.histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "[ALPHA] Duration in seconds for running goroutines for the preemption.",
+            _LONG,
+            "result",
+        )
+        self.preemption_goroutines_execution_total = self.counter(
+            "scheduler_preemption_goroutines_execution_total",
+            "[ALPHA] Number of preemption goroutines executed.",
+            "result",
+        )
+
+    def _of_the_process(self) -> None:
+        self.rest_client_requests_total = self.counter(
+            "rest_client_requests_total",
+            "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",
+            "code method host",
+        )
+        self.rest_client_request_duration_seconds = self.histogram(
+            "rest_client_request_duration_seconds",
+            "[ALPHA] Request latency in seconds. Broken down by verb, and host.",
+            _REST,
+            "verb host",
+        )
+        self.leader_election_master_status = self.gauge(
+            "leader_election_master_status",
+            "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates"
+            " backup, 1 indicates master. 'name' is the string used to identify the lease. Please"
+            " make sure to group by name.",
+            "name",
+        )
+        self.kubernetes_build_info = self.gauge(
+            "kubernetes_build_info",
+            "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git"
+            " commit, git tree state, build date, Go version, and compiler from which Kubernetes"
+            " was built, and platform on which it is running.",
+            "build_date compiler git_commit git_tree_state git_version go_version major minor"
+            " platform",
+        )
