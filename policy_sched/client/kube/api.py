@@ -29,10 +29,12 @@ from policy_sched.client.kube.answers import (
     Malformed,
     error_of_answer,
     retry_after,
+    wait_of,
 )
 from policy_sched.client.kube.backoff import SECOND, Pauses
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.rate_limit import BURST, QPS, TokenBucket
+from policy_sched.client.kube.recovery import Recovery
 from policy_sched.client.kube.retries import REQUEST_BACKOFF, Patience, pause_before_retry
 from policy_sched.client.kube.transport import (
     JSON,
@@ -92,17 +94,31 @@ class Chance:
     sleep: Sleep = asyncio.sleep
 
 
+def nothing() -> None:
+    """Check nothing."""
+
+
 class WriteRefused(ClusterError):  # noqa: N818 - it is what was asked for, not a mistake
     """This client only reads."""
 
 
 class Api:
-    """One server as one identity. Use as an async context manager."""
+    """One server as one identity. Use as an async context manager.
 
-    def __init__(self, access: Access, chance: Chance, settings: Settings | None = None) -> None:
+    ``recovery`` may be shared with other connections to the same server.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        chance: Chance,
+        settings: Settings | None = None,
+        recovery: Recovery | None = None,
+    ) -> None:
         self.access = access
         self.chance = chance
         self.settings = settings or Settings()
+        self.recovery = recovery or Recovery(chance.clocks.monotonic)
         self._bucket = TokenBucket(chance.clocks.monotonic, self.settings.qps, self.settings.burst)
         self._contexts: dict[Certificate | None, ssl.SSLContext] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -136,13 +152,14 @@ class Api:
         content_type: str = JSON,
         repeatable: bool = False,
         timeout: float | None = None,
+        check: Callable[[], None] = nothing,
     ) -> bytes:
         """Send a request, again if need be, and return the body of the answer.
 
         ``body`` is anything that msgspec encodes as JSON. ``repeatable``: sending it twice does
-        the same as once. ``timeout``: seconds for one try. Raises ApiError for a refusal,
-        Unreachable without an answer, Malformed for one that is no JSON, AccessError without
-        credentials.
+        the same as once. ``timeout``: seconds for one try. ``check`` is called right before each
+        try, and may raise ClusterError. Raises ApiError for a refusal, Unreachable without an
+        answer, Malformed for one that is no JSON, AccessError without credentials.
         """
         data = None if body is None else msgspec.json.encode(body)
         headers = {} if self.access.compression else IDENTITY
@@ -156,14 +173,27 @@ class Api:
             await self._limit()
             try:
                 async with self._room:
+                    check()
                     return await self._try(sending, timeout or self.settings.timeout)
             except ClusterError as error:
+                self.recovery.failed(error)
                 pause = pause_before_retry(error, pauses, repeatable=repeatable)
                 if pause is None or tries >= patience.tries:
                     raise
                 if now() + pause * SECOND > until:
                     raise
-            await self.chance.sleep(pause)
+                asked = wait_of(error) is not None
+            await self.pause(pause, asked=asked)
+
+    async def pause(self, seconds: float, *, asked: bool = False) -> None:
+        """Wait before something is tried again; not longer than the server is away.
+
+        ``asked``: the server named the time, and it is waited for whatever happens.
+        """
+        if asked:
+            await self.chance.sleep(seconds)
+        else:
+            await self.recovery.pause(self.chance.sleep, seconds)
 
     @asynccontextmanager
     async def stream(
@@ -203,6 +233,7 @@ class Api:
             if body is None:
                 limit = self.settings.longest_answer
                 raise Malformed(f"{sending}: the answer is longer than {limit} bytes")
+            self.recovery.answered()
             return body
 
     @asynccontextmanager

@@ -55,8 +55,8 @@ def nothing() -> None:
 class KubeClient:
     """Carries decisions out through an API server; needs a running event loop.
 
-    ``leads`` is asked before each write. ``wake`` is called after a binding was answered.
-    ``reporter`` and ``instance`` sign events.
+    ``leads`` is asked right before each write is sent. ``wake`` is called after a binding was
+    answered. ``reporter`` and ``instance`` sign events.
     """
 
     def __init__(  # all but the first are keywords
@@ -189,9 +189,14 @@ class KubeClient:
         unversioned = method == "PATCH" and "resourceVersion" not in body["metadata"]
         for tries_left in reversed(range(CONFLICTS if unversioned else 1)):
             try:
-                self._check_lead()
-                options: Plain = {"content_type": content_type, "repeatable": True}
-                await self._api.request(method, path, body, **options)
+                await self._api.request(
+                    method,
+                    path,
+                    body,
+                    content_type=content_type,
+                    repeatable=True,
+                    check=self._check_lead,
+                )
             except ClusterError as error:
                 if _gone(error) and gone_is_fine:
                     return

@@ -46,6 +46,8 @@ READ: Final[tuple[Selection, ...]] = (
 )
 """What the default profile reads; kinds that a server does not serve are empty."""
 
+DECISIVE: Final = frozenset({("v1", "Node"), POD})
+"""Kinds without whose changes a node could be filled twice."""
 Tell = Callable[[Change[Any]], None]
 
 
@@ -88,6 +90,11 @@ class Informers:
             pods_last = sorted(self._waiting, key=lambda c: c.object.kind == POD[1])
             self._waiting = deque(pods_last)
         return self._synced
+
+    @property
+    def following(self) -> bool:
+        """Whether changes of nodes and of pods reach us: decisions need to know what is taken."""
+        return all(one.following for one in self.reflectors if one.selection.kind in DECISIVE)
 
     @property
     def behind(self) -> bool:

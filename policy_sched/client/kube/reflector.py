@@ -80,7 +80,10 @@ def ignore_trouble(_selection: Selection, _what: str) -> None:
 
 
 class Reflector(Generic[T]):
-    """Follows one selection. ``run`` it as a task; it ends when it is cancelled."""
+    """Follows one selection. ``run`` it as a task; it ends when it is cancelled.
+
+    ``following``: whether what happens in the cluster reaches us at once, as far as we know.
+    """
 
     def __init__(  # the last two are keywords with defaults
         self,
@@ -95,6 +98,7 @@ class Reflector(Generic[T]):
         self.selection = selection
         self.mirror: Mirror[T] = Mirror()
         self.synced = asyncio.Event()
+        self.following = False
         self._api = api
         self._decoding = Decoding(selection.kind, struct)
         self._changed = changed
@@ -123,14 +127,18 @@ class Reflector(Generic[T]):
             except ClusterError as error:
                 self._trouble(self.selection, str(error))
                 self._learn(error)
+                self._api.recovery.failed(error)
                 asked = wait_of(error)
-            if asked is None:
-                lasted = chance.clocks.monotonic() - began
-                if self._progress and lasted >= LASTING:
-                    pauses.succeeded()
-                    continue
-                asked = pauses.next()
-            await chance.sleep(asked)
+            finally:
+                self.following = False
+            if asked is not None:
+                await self._api.pause(asked, asked=True)
+                continue
+            lasted = chance.clocks.monotonic() - began
+            if self._progress and lasted >= LASTING:
+                pauses.succeeded()
+            else:
+                await self._api.pause(pauses.next())
 
     def _learn(self, error: ClusterError) -> None:
         """Decide where the next try begins."""
@@ -194,8 +202,11 @@ class Reflector(Generic[T]):
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         silence = seconds + self._settings.silence
         async with self._api.stream(self.selection.path, query, silence) as chunks:
+            self.following = initial is None
             async for lines in chunks:
+                self._api.recovery.answered()
                 initial = self._take(lines, initial)
+                self.following = initial is None
 
     def _take(
         self, lines: list[bytes], initial: dict[Place, T | None] | None

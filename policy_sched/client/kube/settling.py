@@ -47,9 +47,8 @@ class Settling:
         refused: ClusterError | None = None
         for _ in range(SENT):
             if refused is not None:
-                await chance.sleep(pauses.next())
+                await self._api.pause(pauses.next())
             try:
-                self._may_write()
                 await self._send(pod, node)
             except ClusterError as error:
                 if not _open(error):
@@ -72,7 +71,7 @@ class Settling:
         meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         target = {"kind": "Node", "name": node}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-        await self._api.request("POST", path, binding)
+        await self._api.request("POST", path, binding, check=self._may_write)
 
     async def _read(self, pod: PodInfo) -> Pod | ClusterError:
         """Return the pod of that name, or why there is none to be read, however long it takes."""
@@ -85,7 +84,7 @@ class Settling:
             except ClusterError as error:
                 if not (_open(error) or _is(error, TOO_MANY) or isinstance(error, Unreachable)):
                     return error
-            await chance.sleep(pauses.next())
+            await self._api.pause(pauses.next())
 
 
 def _open(error: ClusterError) -> bool:

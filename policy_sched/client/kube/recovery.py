@@ -1,0 +1,67 @@
+"""Notices that a server answers again, and wakes those who wait before they try once more.
+
+Theory of operation. Whoever fails waits longer each time, so that a server in trouble is left
+alone; after an outage the last ones would come back long after the server did. All requests to one
+server share this: when one is answered after a while without any answer, the pauses of the others
+end. While some requests fail and others do not, pauses last as long as they should.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.kube.answers import TOO_MANY, Unreachable
+from policy_sched.client.kube.backoff import SECOND
+from policy_sched.errors import ClusterError
+
+AWAY: Final = SECOND
+"""A server that has not answered for so long (and was asked) was away."""
+
+
+def away(error: ClusterError) -> bool:
+    """Tell whether an error says that the server cannot be worked with for now."""
+    if isinstance(error, ApiError):
+        return error.code >= 500 or error.code == TOO_MANY
+    return isinstance(error, Unreachable)
+
+
+class Recovery:
+    """What is known of one server; ``now`` is monotonic, in nanoseconds."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._answered = now()
+        self._failed = False
+        self._waiting: set[asyncio.Event] = set()
+        self.contact: int | None = None
+
+    def answered(self) -> None:
+        """The server has answered; ``contact`` is when it did so last."""
+        now = self._now()
+        if self._failed and now - self._answered >= AWAY:
+            for event in self._waiting:
+                event.set()
+        self._answered = self.contact = now
+        self._failed = False
+
+    def failed(self, error: ClusterError) -> None:
+        """A request has failed; a refusal is an answer."""
+        if away(error):
+            self._failed = True
+        else:
+            self.answered()
+
+    async def pause(self, sleep: Callable[[float], Awaitable[None]], seconds: float) -> None:
+        """Sleep, but not longer than the server is away."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        tasks = {asyncio.ensure_future(sleep(seconds)), asyncio.ensure_future(event.wait())}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiting.discard(event)
+            for task in tasks:
+                task.cancel()

@@ -1,0 +1,124 @@
+"""A server that comes back is asked at once; clocks that are set do no harm."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.kube.answers import Unreachable
+from policy_sched.client.kube.backoff import SECOND
+from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.client.kube.recovery import Recovery
+from policy_sched.client.kube.steady_clock import SteadyClock
+from policy_sched.testing import FakeClock
+from tests.client.kube.stage import Asked, Wire, acted, stage
+
+LOST = Unreachable("no", sent=True)
+
+
+class Waiting:
+    """Somebody who waits for a server, with a sleep that does not end by itself."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.recovery = Recovery(self.clock)
+
+    async def paused(self) -> asyncio.Task[None]:
+        """Begin to wait."""
+        never = asyncio.Event()
+        task = asyncio.create_task(self.recovery.pause(lambda _: never.wait(), 30.0))
+        await asyncio.sleep(0)
+        return task
+
+    async def over(self, task: asyncio.Task[None]) -> bool:
+        """Tell whether the pause has ended; then nothing waits any more."""
+        for _ in range(4):
+            await asyncio.sleep(0)
+        done = task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return done
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds", "ends"),
+    [
+        (LOST, 5.0, True),
+        (ApiError(503, "", "away"), 5.0, True),
+        (ApiError(429, "", "busy"), 5.0, True),
+        (LOST, 0.1, False),  # others were answered meanwhile: it was not away
+        (ApiError(404, "", "none"), 5.0, False),  # a refusal is an answer
+    ],
+)
+def test_an_answer_after_an_outage_ends_all_pauses(
+    error: Any, seconds: float, *, ends: bool
+) -> None:
+    """One that comes among others does not: then it is not the server that fails."""
+
+    async def play() -> None:
+        here = Waiting()
+        here.recovery.answered()
+        here.clock.advance(seconds)
+        here.recovery.failed(error)
+        task = await here.paused()
+        here.recovery.answered()
+        assert await here.over(task) is ends
+        assert here.recovery.contact == here.clock()
+
+    acted(play())
+
+
+def test_a_request_that_waits_is_sent_when_another_is_answered() -> None:
+    """Pauses have grown long; the server is back, and who asks first wakes the other."""
+    back: list[str] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if not back:
+            return wire.cut()
+        return await wire.answer(200, {"path": asked.path})
+
+    async def play() -> None:
+        async with stage(script) as here, here.api() as api:
+            slow = asyncio.Event()
+            here.monotonic.advance(60)
+            api.chance = type(api.chance)(api.chance.clocks, api.chance.random, _until(slow))
+            first = asyncio.create_task(api.get("/first"))
+            while not here.asked:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01)
+            back.append("")
+            await api.get("/second")
+            assert b"/first" in await first
+            assert not slow.is_set()
+
+    acted(play())
+
+
+def _until(event: asyncio.Event) -> Any:
+    async def sleep(_seconds: float) -> None:
+        await event.wait()
+
+    return sleep
+
+
+def test_a_steady_clock_goes_on_when_the_wall_clock_is_set() -> None:
+    """An hour back or forth: a second takes a tenth more or less, until both agree again."""
+    for jump in (-3600, 3600):
+        wall, monotonic = FakeClock(10_000 * SECOND), FakeClock(5 * SECOND)
+        clock = SteadyClock(Clocks(wall, monotonic))
+        assert clock() == 10_000 * SECOND
+        wall.advance(jump)
+        assert clock() == 10_000 * SECOND
+        for _ in range(100):
+            before = clock()
+            for one in (wall, monotonic):
+                one.advance(1)
+            assert abs(clock() - before - SECOND) == SECOND // 10
+        for _ in range(100):
+            for one in (wall, monotonic):
+                one.advance(1000)
+            clock()
+        assert clock() == wall()
