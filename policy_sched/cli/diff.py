@@ -10,19 +10,24 @@ from cyclopts import Parameter
 
 from policy_sched.cli.cluster_files import read_cluster
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.policy_diff import differences
 from policy_sched.profiles.policy_set import policy_set
+from policy_sched.scheduler.shadow_records import Result
 from policy_sched.scheduler.wiring import read
+from policy_sched.simulate import shadow_report
 from policy_sched.simulate.diff_report import as_json, text_lines
 from policy_sched.simulate.placement_diff import PlacementDiff, compare_placements
+from policy_sched.simulate.shadow_summary import summarize
 
 
-def diff(
-    old: Annotated[str, Parameter(name="OLD")],
-    new: Annotated[str, Parameter(name="NEW")],
+def diff(  # noqa: PLR0913  # the options of the verb
+    old: Annotated[str | None, Parameter(name="OLD")] = None,
+    new: Annotated[str | None, Parameter(name="NEW")] = None,
     /,
     *,
+    shadow: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     cluster: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     seed: int = 0,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
@@ -32,6 +37,7 @@ def diff(
 
     A policy set is a file or a directory of policies, with or without the
     KubeSchedulerConfiguration that enables them; policies/default is the default profile.
+    With --shadow, instead of both: what policy-sched run --shadow would have done differently.
 
     Parameters
     ----------
@@ -39,6 +45,8 @@ def diff(
         The policy set that is in force.
     new
         The one that is to come.
+    shadow
+        Files that policy-sched run --shadow-log wrote, oldest first.
     cluster
         Manifests or traces of a cluster with pending pods, which are decided with both.
     seed
@@ -46,8 +54,14 @@ def diff(
     output
         text, or json: the same bytes for the same input.
     fail_on
-        Exit with 1 if a pod becomes unschedulable.
+        Exit with 1 if a pod becomes unschedulable (or, with --shadow, cannot be decided).
     """
+    if shadow:
+        if old or cluster:
+            raise PolicySchedError("--shadow does not go together with OLD, NEW and --cluster")
+        return _shadow(shadow, output, fails=fail_on is not None)
+    if old is None or new is None:
+        raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
     require_files([old, new, *cluster])
     before, after = _plans(old), _plans(new)
     placements = None
@@ -61,6 +75,19 @@ def diff(
     else:
         sys.stdout.writelines(f"{line}\n" for line in text_lines(found, placements))
     return FAILED if fail_on and _worse(placements) else OK
+
+
+def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:
+    require_files(paths)
+    found = summarize(paths)
+    for place in found.broken:
+        print(f"{place}: left out, it is no whole record", file=sys.stderr)
+    if output == "json":
+        sys.stdout.write(shadow_report.as_json(found))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in shadow_report.text_lines(found))
+    worse = _worse(found.placements) or found.results[Result.ERROR] > 0
+    return FAILED if fails and worse else OK
 
 
 def _plans(path: str) -> Sequence[CompiledPlan]:

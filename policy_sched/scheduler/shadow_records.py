@@ -76,20 +76,26 @@ class Comparison(
 
 
 class NodeFill(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """How much a node has, and how much of it pods ask for."""
+    """How much a node has, and how much of it pods ask for; ``pods`` is how many they are."""
 
     node: str
     allocatable: Amounts
     requested: Amounts = field(default_factory=dict)
 
 
-class Start(msgspec.Struct, rename="camel", frozen=True, tag_field="record", tag="start"):
-    """From here on the file tells everything; the nodes as they are."""
+class Start(
+    msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, tag_field="record", tag="start"
+):
+    """From here on the file tells everything; the nodes as they are.
+
+    ``continues``: the file before it ended here, and nothing is missing in between.
+    """
 
     time: float
     scheduler: str
     profile: str
     nodes: tuple[NodeFill, ...]
+    continues: bool = False
 
 
 class NodeSeen(

@@ -175,32 +175,31 @@ class ShadowInstance(RemoteInstance):
         if self._file is not None and self.shadow.watching:
             self._file.write(record)
 
-    def _start(self) -> Start:
+    def _start(self, continues: bool) -> Start:
         table = self.scheduler.cache.nodes
         nodes = tuple(self._fill(name) for name in sorted(table.row_of))
-        return Start(self.now() / 1e9, self.shadow.of, self.shadow.profile[0], nodes)
+        profile = self.shadow.profile[0]
+        return Start(self.now() / 1e9, self.shadow.of, profile, nodes, continues)
 
     def _fill(self, name: str) -> NodeFill:
         table = self.scheduler.cache.nodes
         row = table.row_of[name]
         node = table.nodes[row]
         resources = [] if node is None else sorted(node.status.allocatable)
+        requested = {r: _amount(table, ("requested", r), row) for r in resources if r != "pods"}
+        requested["pods"] = _amount(table, ("podCount",), row)
         return NodeFill(
             name,
-            {resource: _amount(table, "allocatable", resource, row) for resource in resources},
-            {
-                resource: amount
-                for resource in resources
-                if (amount := _amount(table, "requested", resource, row))
-            },
+            {resource: _amount(table, ("allocatable", resource), row) for resource in resources},
+            {resource: amount for resource, amount in requested.items() if amount},
         )
 
     def _log_trouble(self, what: str) -> None:
         self.log.say(ERROR, "The shadow's log cannot be written; lines are left out", err=what)
 
 
-def _amount(table: NodeTable, what: str, resource: str, row: int) -> int:
-    return int(table.column((what, resource)).values[row])
+def _amount(table: NodeTable, column: tuple[str, ...], row: int) -> int:
+    return int(table.column(column).values[row])
 
 
 def why(found: Comparison) -> str:

@@ -20,14 +20,15 @@ _MODE = 0o640
 
 
 class ShadowLog:
-    """Appends records to the file at ``path``. ``begin`` makes the first record of a file.
+    """Appends records to the file at ``path``.
 
-    ``trouble`` is told once when writing begins to fail, and why. Raises OSError when it is made
-    if the file cannot be written at all.
+    ``begin`` makes the first record of a file, and is told whether it goes on where another one
+    ended. ``trouble`` is told once when writing begins to fail, and why. Raises OSError when it
+    is made if the file cannot be written at all.
     """
 
     def __init__(
-        self, path: str, begin: Callable[[], Start], trouble: Callable[[str], None]
+        self, path: str, begin: Callable[[bool], Start], trouble: Callable[[str], None]
     ) -> None:
         self.path = path
         self.lost = 0
@@ -36,6 +37,8 @@ class ShadowLog:
         self._trouble = trouble
         self._encode = msgspec.json.Encoder().encode
         self._begun = False
+        self._whole = False
+        """Whether all that happened since the first record was written."""
         self._failing = False
         self._file = self._open()
 
@@ -60,6 +63,7 @@ class ShadowLog:
             self._write(record)
         except OSError as error:
             self.lost += 1
+            self._whole = False
             if not self._failing:
                 self._trouble(f"{self.path}: {error.strerror}")
             self._failing = True
@@ -73,8 +77,8 @@ class ShadowLog:
         if self._file < 0:
             self._begun, self._file = False, self._open()
         if not self._begun:
-            self._append(self._begin())
-            self._begun = True
+            self._append(self._begin(self._whole))
+            self._begun = self._whole = True
         if record is not None:
             self._append(record)
 
@@ -98,7 +102,7 @@ class ShadowLog:
         if not self._begun and self._broken_off():
             line = b"\n" + line
         written = os.write(self._file, line)
-        if written < len(line):  # the disk is full: the next file begins after this line's rest
+        if written < len(line):  # the disk is full: what comes next begins anew
             self._begun = False
             raise OSError(28, "No space left on device")
 

@@ -26,10 +26,11 @@ def text_lines(found: Sequence[Difference], placements: PlacementDiff | None) ->
             yield from (f"  + {line}" for line in one.new.split("\n"))
     if placements is not None:
         yield ""
-        yield from _placements(placements)
+        yield from placement_lines(placements)
 
 
-def _placements(found: PlacementDiff) -> Iterator[str]:
+def placement_lines(found: PlacementDiff) -> Iterator[str]:
+    """Yield who goes elsewhere and what the cluster comes to, for people."""
     counts = found.counts
     yield (
         f"{found.pods} pods on {found.nodes} nodes: {counts['moved']} move, "
@@ -67,15 +68,20 @@ def as_json(found: Sequence[Difference], placements: PlacementDiff | None) -> st
     """Return one JSON document; the same bytes for the same input."""
     document: dict[str, object] = {"differences": [asdict(one) for one in found]}
     if placements is not None:
-        document["placements"] = {
-            "pods": placements.pods,
-            "nodes": placements.nodes,
-            **{kind: placements.counts[kind] for kind in ("moved", "unschedulable", "schedulable")},
-            "moves": [asdict(move) for move in placements.moves],
-            "old": _side(placements.old),
-            "new": _side(placements.new),
-        }
+        document["placements"] = placement_document(placements)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def placement_document(placements: PlacementDiff) -> dict[str, object]:
+    """Return who goes elsewhere and what the cluster comes to, as plain data."""
+    return {
+        "pods": placements.pods,
+        "nodes": placements.nodes,
+        **{kind: placements.counts[kind] for kind in ("moved", "unschedulable", "schedulable")},
+        "moves": [asdict(move) for move in placements.moves],
+        "old": _side(placements.old),
+        "new": _side(placements.new),
+    }
 
 
 def _side(side: Side) -> dict[str, object]:

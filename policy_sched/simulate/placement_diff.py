@@ -37,6 +37,15 @@ class Spread:
     mean: float
     deviation: float
 
+    @staticmethod
+    def of(resource: str, shares: Sequence[float]) -> Spread:
+        """Return the spread of the nodes' shares."""
+        if not shares:
+            return Spread(resource, 0.0, 0.0)
+        mean = math.fsum(shares) / len(shares)
+        deviation = math.sqrt(math.fsum((share - mean) ** 2 for share in shares) / len(shares))
+        return Spread(resource, mean, deviation)
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -111,8 +120,4 @@ def _spread(table: NodeTable, resource: str) -> Spread:
     requested = table.column(("requested", resource)).values
     rows = [row for row in table.row_of.values() if allocatable[row] > 0]
     shares = [100.0 * int(requested[row]) / int(allocatable[row]) for row in rows]
-    if not shares:
-        return Spread(resource, 0.0, 0.0)
-    mean = math.fsum(shares) / len(shares)
-    deviation = math.sqrt(math.fsum((share - mean) ** 2 for share in shares) / len(shares))
-    return Spread(resource, mean, deviation)
+    return Spread.of(resource, shares)

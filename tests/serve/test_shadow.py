@@ -126,7 +126,7 @@ def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) 
             assert (found["late"].theirs.node, found["late"].ours.node) == ("b", "b")
             start, *rest = beside.noted()
             assert isinstance(start, Start)
-            assert start.nodes[0].requested["cpu"] == 1000
+            assert start.nodes[0].requested == {"cpu": 1000, "pods": 1}
             assert any(isinstance(one, NodeSeen) and one.node == "b" for one in rest)
             wanted = 'policy_sched_shadow_decisions_total{profile="default-scheduler",result='
             assert f'{wanted}"unschedulable"}} 4.0' in text
@@ -175,7 +175,8 @@ def test_pods_that_are_not_compared_are_noted_where_they_go(tmp_path: Path) -> N
                 await until(lambda: beside.file.exists() and len(beside.noted()) > 1)
             start, placed = beside.noted()
             assert isinstance(start, Start)
-            assert start.nodes[0].requested["cpu"] == 1000
+            assert start.continues
+            assert start.nodes[0].requested == {"cpu": 1000, "pods": 1}
             assert isinstance(placed, PodPlaced)
             assert (placed.node, placed.requests) == ("b", {"cpu": 1000})
 

@@ -16,8 +16,11 @@ DECODER = msgspec.json.Decoder(ShadowRecord)
 
 def log_of(path: Path, troubles: list[str] | None = None) -> ShadowLog:
     """Return a log whose first record is always the same."""
-    begin = Start(1.0, "other", "ours", ())
-    return ShadowLog(str(path), lambda: begin, (troubles if troubles is not None else []).append)
+
+    def begin(continues: bool) -> Start:
+        return Start(1.0, "other", "ours", (), continues)
+
+    return ShadowLog(str(path), begin, (troubles if troubles is not None else []).append)
 
 
 def read(path: Path) -> list[ShadowRecord]:
@@ -62,8 +65,10 @@ def test_a_file_that_was_moved_away_is_followed_by_a_new_one(
         (tmp_path / "log").touch()
     log.write(NodeSeen("b"))
     log.close()
-    assert [type(one) for one in read(tmp_path / "log.1")] == [Start, NodeSeen]
-    assert read(tmp_path / "log")[1:] == [NodeSeen("b")]
+    before, after = read(tmp_path / "log.1"), read(tmp_path / "log")
+    assert [type(one) for one in before] == [Start, NodeSeen]
+    assert before[0] == Start(1.0, "other", "ours", ())
+    assert after == [Start(1.0, "other", "ours", (), continues=True), NodeSeen("b")]
 
 
 def test_what_cannot_be_written_is_counted_and_told_once(tmp_path: Path) -> None:
@@ -82,7 +87,7 @@ def test_what_cannot_be_written_is_counted_and_told_once(tmp_path: Path) -> None
     folder.mkdir()
     log.write(NodeSeen("d"))
     log.close()
-    assert read(folder / "log")[1:] == [NodeSeen("d")]
+    assert read(folder / "log") == [Start(1.0, "other", "ours", ()), NodeSeen("d")]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
