@@ -13,7 +13,6 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from policy_sched.client.kube.access import Access
 from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.election import Election, ElectionSettings
@@ -106,12 +105,12 @@ def connected(
         return ShadowInstance(store, Api(access, chance, limits), shadow, write, seed=seed)
     host = socket.gethostname()
     candidacy = None
+    api = Api(access, chance, limits)
     if settings.leader_election.leader_elect:
         election = _election(settings.leader_election, f"{host}_{uuid.uuid4()}", chance)
-        candidacy = _candidacy(settings.leader_election, election, access, chance)
+        candidacy = _candidacy(settings.leader_election, election, api)
     name = store.current.plans[0].plan.scheduler_name
     instance = f"{name}-{host}"
-    api = Api(access, chance, limits)
     return RemoteInstance(store, api, candidacy, write, seed=seed, instance=instance)
 
 
@@ -121,10 +120,10 @@ def _election(settings: LeaderElection, identity: str, chance: Chance) -> Electi
     return Election(identity, chance.clocks, chance.random, seconds)
 
 
-def _candidacy(
-    settings: LeaderElection, election: Election, access: Access, chance: Chance
-) -> Candidacy:
-    once = Api(access, chance, Settings(patience=Patience(tries=1)))
+def _candidacy(settings: LeaderElection, election: Election, api: Api) -> Candidacy:
+    """Return an election with a connection of its own, which shares what is known of the server."""
+    once = Settings(patience=Patience(tries=1))
+    beside = Api(api.access, api.chance, once, api.recovery)
     named = "resource_name" in settings.model_fields_set
     name = settings.resource_name if named else LEASE
-    return Candidacy(election, once, settings.resource_namespace, name)
+    return Candidacy(election, beside, settings.resource_namespace, name)

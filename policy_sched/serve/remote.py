@@ -2,15 +2,20 @@
 
 Theory of operation. Informers, events and the election go on beside the steps; a step takes what
 they brought. No pod is begun before every collection has been read and handed on once, nor while
-another instance leads; a standby takes everything in all the same, so it can begin at once. Each
-write asks once more whether we lead (`KubeClient`), so a lease that is lost stops bindings that
-were decided before. What a binding waits for, and what came of it, is part of the steps.
+another instance leads; a standby takes everything in all the same, so it can begin at once. Nor is
+one begun while the watch of nodes or of pods is broken: what another instance bound before we took
+over would be missing. Each write asks once more whether we lead (`KubeClient`), so a lease that is
+lost stops bindings that were decided before; then the instance ends, for what it believes is of no
+use any more. What a binding waits for, and what came of it, is part of the steps.
+
+Deadlines are kept by a clock that does not jump (`SteadyClock`), however the wall clock is set.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +28,7 @@ from policy_sched.client.kube.leases import Elector, Lease
 from policy_sched.client.kube.mirror import Change
 from policy_sched.client.kube.paths import Selection
 from policy_sched.client.kube.reflector import ReflectorSettings
+from policy_sched.client.kube.steady_clock import SteadyClock
 from policy_sched.errors import ClusterError
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
@@ -45,6 +51,16 @@ from policy_sched.serve.scheduling import Scheduling
 WARNING: Final = "warning"
 CHANGES_PER_STEP: Final = 500
 """Changes that one step takes in, after which its owner gets a turn."""
+
+
+ELECTION: Final = "LeaderElection"
+"""Reason of the events that say who leads (client-go's)."""
+LAST_WORDS: Final = 1.0
+"""Seconds in which the last events are to be written, after the lease was given back."""
+
+
+class LeaseLost(ClusterError):  # noqa: N818 - it is what happened, and nobody's mistake
+    """Another instance leads, or we could not renew the lease in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +92,7 @@ class RemoteInstance(Scheduling):
     ) -> None:
         self._api = api
         self._wake: Callable[[], None] = _nobody
-        now = api.chance.clocks.wall
-        log = DecisionLog(write, now)
+        log = DecisionLog(write, api.chance.clocks.wall)
         reporter = store.current.plans[0].plan.scheduler_name
         self.client = KubeClient(
             api,
@@ -89,9 +104,11 @@ class RemoteInstance(Scheduling):
         )
         self.candidacy = candidacy
         self.elector = None if candidacy is None else self._elector(candidacy)
+        now = SteadyClock(api.chance.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
         self.informers = Informers(api, settings=watching, trouble=self._trouble, wake=self._woken)
         self._ready = False
+        self._lost = False
 
     def _elector(self, candidacy: Candidacy) -> Elector:
         lease = Lease(candidacy.api, candidacy.namespace, candidacy.name)
@@ -107,27 +124,36 @@ class RemoteInstance(Scheduling):
         """Whether everything has been read and handed on once."""
         return self._ready
 
+    @property
+    def may_begin(self) -> bool:
+        """Whether a pod may be decided now."""
+        knows = self._ready and self.informers.following
+        return knows and self.leads and not self.stopping
+
     def step(self) -> int:
-        """Do what can be done now; return how many pods were decided."""
+        """Do what can be done now; return how many pods were decided. Raises LeaseLost."""
+        if self._lost and not self.stopping:
+            raise LeaseLost("the lease is lost; another instance may lead now")
         self.client.lanes.check()
         self.informers.drain(self._tell, CHANGES_PER_STEP)
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.say(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
-        return self._decide(begin=self._ready and self.leads)
+        return self._decide(begin=self.may_begin)
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
-        may_begin = self._ready and self.leads and not self.stopping
-        if self.informers.behind or (may_begin and not self.scheduler.queue.idle()):
+        if self.informers.behind or (self.may_begin and not self.scheduler.queue.idle()):
             return self.now()
         return self.scheduler.next_wakeup()
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is half done, and everything that was decided is written."""
-        writing = self.client.lanes.busy or self.client.events.waiting
-        return super().stopped and not writing
+        """Whether nothing is half done, and everything that was decided is written.
+
+        Events are not waited for here: another instance may begin before they are written.
+        """
+        return super().stopped and not self.client.lanes.busy
 
     def apply(self, contents: Contents) -> Applied:
         """Take no notice: the cluster's objects come from its API server."""
@@ -150,14 +176,22 @@ class RemoteInstance(Scheduling):
     async def _live(self) -> None:
         """Keep connections, informers, events and the election going until cancelled."""
         async with self._api:
-            if self.candidacy is None or self.elector is None:
-                await self._follow(())
-                return
-            async with self.candidacy.api:
-                try:
-                    await self._follow((self.elector.run(),))
-                finally:
-                    await self.elector.release()
+            try:
+                await self._take_part()
+            finally:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LAST_WORDS):
+                        await self.client.events.drained()
+
+    async def _take_part(self) -> None:
+        if self.candidacy is None or self.elector is None:
+            await self._follow(())
+            return
+        async with self.candidacy.api:
+            try:
+                await self._follow((self.elector.run(),))
+            finally:
+                await self.elector.release()
 
     async def _follow(self, others: Collection[Coroutine[Any, Any, None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -182,6 +216,12 @@ class RemoteInstance(Scheduling):
 
     def _lead(self, leads: bool) -> None:
         self.log.say(INFO, "Leading" if leads else "Not leading any more")
+        assert self.candidacy is not None
+        assert self.elector is not None
+        what = "became leader" if leads else "stopped leading"
+        note = f"{self.candidacy.election.identity} {what}"
+        self.client.say(self.elector.lease.reference, "Normal", ELECTION, ELECTION, note)
+        self._lost = not leads
         self._wake()
 
     def _new_holder(self, holder: str) -> None:

@@ -114,7 +114,10 @@ class KubeClient:
 
     def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about the pod."""
-        about = Reference("Pod", pod.namespace, pod.name, pod.uid)
+        self.say(Reference("Pod", pod.namespace, pod.name, pod.uid), kind, reason, action, note)
+
+    def say(self, about: Reference, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about anything."""
         self.events.say(Said(about, kind, reason, action, self._reporter, self._instance, note))
 
     def update_volume(self, volume: PersistentVolume) -> None:

@@ -118,6 +118,11 @@ class Election:
         return "" if self._observed is None else self._observed.holder
 
     @property
+    def renewed_at(self) -> int | None:
+        """When our last renewal was sent that took (monotonic); None for who does not lead."""
+        return self._renewed_at if self._leading else None
+
+    @property
     def leading(self) -> bool:
         """Whether we lead, right now."""
         ends = self._renewed_at + round(self.settings.lease_duration * SECOND)

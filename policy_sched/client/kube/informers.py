@@ -81,6 +81,8 @@ class Informers:
             )
             for selection in selections
         )
+        for reflector in self.reflectors:
+            reflector.on_following = wake
 
     @property
     def synced(self) -> bool:

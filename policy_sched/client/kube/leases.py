@@ -24,6 +24,7 @@ from policy_sched.client.kube.election import (
     NotThere,
     Request,
 )
+from policy_sched.client.kube.event_series import Reference
 from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.errors import ClusterError
 
@@ -65,6 +66,12 @@ class Lease:
         self.name = name
         self._api = api
         self._last: Plain = {}
+
+    @property
+    def reference(self) -> Reference:
+        """The lease, as events name what they are about."""
+        uid = str(self._last.get("metadata", {}).get("uid") or "")
+        return Reference(LEASE[1], self.namespace, self.name, uid, LEASE[0])
 
     async def answer(self, request: Request, timeout: float | None = None) -> Answer:
         """Do what an attempt asks for. ``timeout``: seconds for each request."""
@@ -112,7 +119,7 @@ class Elector:
         new_holder: Callable[[str], None] = lambda _holder: None,
     ) -> None:
         self.election = election
-        self._lease = lease
+        self.lease = lease
         self._chance = api.chance
         self._changed = changed
         self._new_holder = new_holder
@@ -151,7 +158,7 @@ class Elector:
         try:
             request = next(attempt)
             while True:
-                request = attempt.send(await self._lease.answer(request, timeout))
+                request = attempt.send(await self.lease.answer(request, timeout))
         except StopIteration as end:
             return bool(end.value)
 

@@ -79,10 +79,15 @@ def ignore_trouble(_selection: Selection, _what: str) -> None:
     """Tell nobody."""
 
 
+def _nothing() -> None:
+    """Tell nobody."""
+
+
 class Reflector(Generic[T]):
     """Follows one selection. ``run`` it as a task; it ends when it is cancelled.
 
-    ``following``: whether what happens in the cluster reaches us at once, as far as we know.
+    ``following``: whether what happens in the cluster reaches us at once, as far as we know;
+    ``on_following`` is called when that begins.
     """
 
     def __init__(  # the last two are keywords with defaults
@@ -99,6 +104,7 @@ class Reflector(Generic[T]):
         self.mirror: Mirror[T] = Mirror()
         self.synced = asyncio.Event()
         self.following = False
+        self.on_following: Callable[[], None] = _nothing
         self._api = api
         self._decoding = Decoding(selection.kind, struct)
         self._changed = changed
@@ -202,11 +208,17 @@ class Reflector(Generic[T]):
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         silence = seconds + self._settings.silence
         async with self._api.stream(self.selection.path, query, silence) as chunks:
-            self.following = initial is None
+            self._follows(initial)
             async for lines in chunks:
                 self._api.recovery.answered()
                 initial = self._take(lines, initial)
-                self.following = initial is None
+                self._follows(initial)
+
+    def _follows(self, initial: dict[Place, T | None] | None) -> None:
+        """A stream is open; with ``initial`` it still tells what there is."""
+        if initial is None and not self.following:
+            self.following = True
+            self.on_following()
 
     def _take(
         self, lines: list[bytes], initial: dict[Place, T | None] | None
