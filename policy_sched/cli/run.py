@@ -14,13 +14,13 @@ from cyclopts import Parameter
 from policy_sched.apiserver.access import Access
 from policy_sched.cli.connecting import ShadowFlags, check_alone, connected, shadow_options
 from policy_sched.cli.live_view import LiveView
-from policy_sched.cli.render import OK, require_files
+from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.cli.serving import Serving
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record, Write
 from policy_sched.serve.instance import Instance, Sources
-from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.remote import LeaseLost, RemoteInstance
 from policy_sched.serve.running import LONGEST_SLEEP, Running
 from policy_sched.serve.shadow import ShadowOptions
 from policy_sched.serve.turns import measured_loop
@@ -89,7 +89,11 @@ def run(  # noqa: PLR0913  # the options of the verb
     options = shadow_options(kubeconfig, shadow or ShadowFlags())
     sources = Sources(PolicyFiles(config, policies), cluster, data, seed)
     access = Access(tls_cert_file, tls_private_key_file, token_auth_file)
-    _begin(sources, Serving(serve, access, write_kubeconfig), (kubeconfig, options))
+    try:
+        _begin(sources, Serving(serve, access, write_kubeconfig), (kubeconfig, options))
+    except LeaseLost as error:
+        print(f"policy-sched: {error}", file=sys.stderr)
+        return FAILED
     return OK
 
 
