@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -29,29 +30,42 @@ class Listing(Generic[T]):
     unread: list[Unread] = field(default_factory=list)
 
 
+def itself(thing: T) -> T:
+    """Return an object as it was read."""
+    return thing
+
+
 async def list_all(
-    api: Api, selection: Selection, decoding: Decoding[T], limit: int = PAGE
+    api: Api,
+    selection: Selection,
+    decoding: Decoding[T],
+    limit: int = PAGE,
+    known: Callable[[T], T] = itself,
 ) -> Listing[T]:
     """Return everything that a selection selects.
 
+    ``known`` returns what stands for an object that was read: itself, or an equal one.
     Raises what requests raise, and Malformed for an answer that is no list.
     """
     for begun in range(BEGINNINGS + 1):
         try:
-            return await _pages(api, selection, decoding, limit if begun < BEGINNINGS else 0)
+            size = limit if begun < BEGINNINGS else 0
+            return await _pages(api, selection, decoding, size, known)
         except ApiError as error:
             if not expired(error) or begun == BEGINNINGS:
                 raise
     raise AssertionError("unreachable")
 
 
-async def _pages(api: Api, selection: Selection, decoding: Decoding[T], limit: int) -> Listing[T]:
+async def _pages(
+    api: Api, selection: Selection, decoding: Decoding[T], limit: int, known: Callable[[T], T]
+) -> Listing[T]:
     listing: Listing[T] = Listing()
     token = ""
     while True:
         query = selection.query(limit=str(limit or ""), **{"continue": token})
         page = decoding.page(await api.get(selection.path, query))
-        listing.items += page.items
+        listing.items += map(known, page.items)
         listing.unread += page.unread
         listing.version = page.metadata.resource_version
         token = page.metadata.continue_

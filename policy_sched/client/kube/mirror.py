@@ -13,11 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from itertools import islice
+from typing import Final, Generic, TypeVar
 
 from policy_sched.model.meta import ApiObject
 
 T = TypeVar("T", bound=ApiObject)
+S = TypeVar("S")
+
+PIECE: Final = 1000
+"""Objects of a list that are compared at a time."""
 
 Place = tuple[str, str]
 """Namespace ("" for what lives in none) and name."""
@@ -102,18 +107,45 @@ class Mirror(Generic[T]):
         old = self._objects.pop(where, None)
         return [] if old is None else [Change(ChangeType.DELETED, old, None)]
 
+    def known(self, thing: T) -> T:
+        """Return what we hold already if it is the same version of the same object.
+
+        So that a list that says what we know is not held twice.
+        """
+        old = self._objects.get(place(thing))
+        if old is None or old.metadata.uid != thing.metadata.uid:
+            return thing
+        version = thing.metadata.resource_version
+        return old if version and version == old.metadata.resource_version else thing
+
     def replace(self, things: Iterable[T], unread: Iterable[Place] = ()) -> list[Change[T]]:
         """Take all that there is; return what that changes, deletions first.
 
         ``unread``: places of objects that are there and could not be read. What is believed of
         them stays.
         """
-        present = {place(thing): thing for thing in things}
+        return [change for some in self.replacing(things, unread) for change in some]
+
+    def replacing(
+        self, things: Iterable[T], unread: Iterable[Place] = ()
+    ) -> Iterator[list[Change[T]]]:
+        """Do what `replace` does piece by piece; nobody else may tell the mirror anything before.
+
+        Each piece takes a few milliseconds at most, so that others have their turn in between.
+        """
+        present: dict[Place, T] = {}
+        for some in _pieces(things):
+            present.update((place(thing), thing) for thing in some)
+            yield []
         kept = set(unread)
         missing = [key for key in self._objects if key not in present and key not in kept]
-        changes: list[Change[T]] = []
-        for key in missing:
-            changes += self.gone(key)
-        for thing in present.values():
-            changes += self.present(thing)
-        return changes
+        for keys in _pieces(missing):
+            yield [change for key in keys for change in self.gone(key)]
+        for some in _pieces(present.values()):
+            yield [change for thing in some for change in self.present(thing)]
+
+
+def _pieces(things: Iterable[S]) -> Iterator[list[S]]:
+    rest = iter(things)
+    while piece := list(islice(rest, PIECE)):
+        yield piece

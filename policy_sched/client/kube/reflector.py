@@ -167,21 +167,25 @@ class Reflector(Generic[T]):
                     raise
                 self._streaming = False
         try:
-            listing = await list_all(self._api, self.selection, self._decoding, self._settings.page)
+            listing = await list_all(
+                self._api, self.selection, self._decoding, self._settings.page, self.mirror.known
+            )
         except ApiError as error:
             if error.code == NOT_FOUND:
-                self._replace((), ())  # a kind that is not served has no objects, so far
+                await self._replace((), ())  # a kind that is not served has no objects, so far
             raise
         for unread in listing.unread:
             self._trouble(self.selection, unread.why)
-        self._replace(listing.items, [unread.place for unread in listing.unread])
+        await self._replace(listing.items, [unread.place for unread in listing.unread])
         self._reached(listing.version)
         return await self._watch(None)
 
-    def _replace(self, items: Sequence[T], unread: Sequence[Place]) -> None:
-        changes = self.mirror.replace(items, unread)
-        if changes:
-            self._changed(changes)
+    async def _replace(self, items: Sequence[T], unread: Sequence[Place]) -> None:
+        """Compare all that there is with the mirror; others have their turn in between."""
+        for changes in self.mirror.replacing(items, unread):
+            if changes:
+                self._changed(changes)
+            await asyncio.sleep(0)
         self.synced.set()
 
     def _reached(self, version: str) -> None:
@@ -211,7 +215,7 @@ class Reflector(Generic[T]):
             self._follows(initial)
             async for lines in chunks:
                 self._api.recovery.answered()
-                initial = self._take(lines, initial)
+                initial = await self._take(lines, initial)
                 self._follows(initial)
 
     def _follows(self, initial: dict[Place, T | None] | None) -> None:
@@ -220,7 +224,7 @@ class Reflector(Generic[T]):
             self.following = True
             self.on_following()
 
-    def _take(
+    async def _take(
         self, lines: list[bytes], initial: dict[Place, T | None] | None
     ) -> dict[Place, T | None] | None:
         """Take the lines that have come; return what has been gathered of a streaming list.
@@ -242,7 +246,7 @@ class Reflector(Generic[T]):
                     read = [thing for thing in initial.values() if thing is not None]
                     unread = [where for where, thing in initial.items() if thing is None]
                     initial = None
-                    self._replace(read, unread)
+                    await self._replace(read, unread)
                     self._reached(event.version)
         finally:
             if changes:
@@ -261,7 +265,7 @@ class Reflector(Generic[T]):
         if event.type == "DELETED":
             initial.pop(where, None)
         else:
-            initial[where] = thing
+            initial[where] = thing if thing is None else self.mirror.known(thing)
 
     def _apply(self, event: WatchEvent[T]) -> list[Change[T]]:
         changes: list[Change[T]] = []

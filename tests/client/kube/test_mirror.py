@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.client.kube.mirror import Change, ChangeType, Mirror
+from policy_sched.client.kube.mirror import PIECE, Change, ChangeType, Mirror
 from policy_sched.model.meta import ApiObject, ObjectMeta
 
 
@@ -84,3 +84,25 @@ def test_what_could_not_be_read_is_not_taken_for_gone() -> None:
     mirror.replace([thing("a", "u", 1), thing("b", "v", 1)])
     changes = mirror.replace([], unread=[("d", "a")])
     assert [(c.type, c.object.metadata.name) for c in changes] == [(ChangeType.DELETED, "b")]
+
+
+def test_a_long_list_is_compared_in_pieces() -> None:
+    """No piece is longer than a thousand objects, and together they are what changed."""
+    mirror: Mirror[ApiObject] = Mirror()
+    mirror.replace(thing(f"old-{i}", "u", 1) for i in range(2500))
+    new = [thing(f"new-{i}", "u", 1) for i in range(1500)]
+    pieces = list(mirror.replacing(new))
+    assert max(map(len, pieces)) == PIECE
+    assert pieces.count([]) == 2, "the list is looked through before anything is told"
+    names = [change.object.metadata.name for piece in pieces for change in piece]
+    assert names == [f"old-{i}" for i in range(2500)] + [f"new-{i}" for i in range(1500)]
+
+
+def test_the_same_version_of_the_same_object_is_held_once() -> None:
+    """What is read again gives way to what is held; anything else stands for itself."""
+    mirror: Mirror[ApiObject] = Mirror()
+    held = thing("a", "u", 1)
+    mirror.present(held)
+    assert mirror.known(thing("a", "u", 1)) is held
+    for other in (thing("a", "u", 2), thing("a", "v", 1), thing("b", "u", 1)):
+        assert mirror.known(other) is other
