@@ -10,9 +10,10 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, cast, get_args, get_type_hints
 
 from policy_sched.cli.main import VERBS
 from policy_sched.cluster.columns import NODE_COLUMNS, POD_COLUMNS, Family
@@ -69,13 +70,21 @@ def _commands() -> Iterator[str]:
         yield ""
         yield sentence
         yield ""
-        described = dict(_described(inspect.getdoc(call) or ""))
-        rows = [(_code(_flag(p)), described[p.name]) for p in _parameters(call)]
+        rows = [(_code(_flag(p)), meaning) for p, meaning in _parameters(call)]
         yield from _table(("argument", "meaning"), rows)
 
 
-def _parameters(call: Callable[..., object]) -> list[inspect.Parameter]:
-    return list(inspect.signature(call).parameters.values())
+def _parameters(call: Callable[..., object]) -> Iterator[tuple[inspect.Parameter, str]]:
+    """Yield parameters with their meanings; for one that is a group of flags, each of the group."""
+    described = dict(_described(inspect.getdoc(call) or ""))
+    hints = get_type_hints(call)
+    for parameter in inspect.signature(call).parameters.values():
+        hint = hints[parameter.name]
+        groups = [one for one in (hint, *get_args(hint)) if is_dataclass(one)]
+        if groups:
+            yield from _parameters(cast("type", groups[0]))
+        else:
+            yield parameter, described[parameter.name]
 
 
 def _flag(parameter: inspect.Parameter) -> str:
