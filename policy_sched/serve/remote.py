@@ -218,9 +218,9 @@ class RemoteInstance(Scheduling):
         self.log.say(INFO, "Leading" if leads else "Not leading any more")
         assert self.candidacy is not None
         assert self.elector is not None
-        what = "became leader" if leads else "stopped leading"
+        what, action = ("became leader", "Lead") if leads else ("stopped leading", "Yield")
         note = f"{self.candidacy.election.identity} {what}"
-        self.client.say(self.elector.lease.reference, "Normal", ELECTION, ELECTION, note)
+        self.client.say(self.elector.lease.reference, "Normal", ELECTION, action, note)
         self._lost = not leads
         self._wake()
 
