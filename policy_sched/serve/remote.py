@@ -32,7 +32,7 @@ from policy_sched.client.kube.steady_clock import SteadyClock
 from policy_sched.errors import ClusterError
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_info import DEFAULT_SCHEDULER, PodInfo
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.scheduler.event_handlers import (
     Happened,
@@ -135,7 +135,7 @@ class RemoteInstance(Scheduling):
         if self._lost and not self.stopping:
             raise LeaseLost("the lease is lost; another instance may lead now")
         self.client.lanes.check()
-        self.informers.drain(self._tell, CHANGES_PER_STEP)
+        self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.say(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
@@ -200,9 +200,9 @@ class RemoteInstance(Scheduling):
 
     def _adopt(self, profiles: Collection[str]) -> None:
         for pod in self.informers.objects(POD) if profiles else ():
-            info = PodInfo.of(pod)
-            if info.scheduler_name in profiles and not info.node_name:
-                pod_seen(self.scheduler, info)
+            name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+            if name in profiles and not pod.spec.node_name:
+                pod_seen(self.scheduler, PodInfo.of(pod))
 
     def _tell(self, change: Change[Any]) -> None:
         """Tell the scheduler of one change, and take the time."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine
+from typing import Final
 
 from policy_sched.client.protocol import Client
 from policy_sched.errors import Diagnostic, Severity
@@ -26,8 +27,10 @@ from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.metrics import Metrics
 from policy_sched.serve.turns import Turns
 
-PODS_PER_STEP = 64
+PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which its owner gets a turn."""
+SLICE: Final = 0.01
+"""Seconds after which a step takes up nothing new: connections, leases and probes wait for it."""
 CLOSING = "the scheduler is shutting down"
 
 
@@ -101,10 +104,11 @@ class Scheduling(ABC):
     def _decide(self, *, begin: bool = True) -> int:
         """Do what is due, and decide pods; return how many. ``begin``: whether to begin any."""
         decided = 0
+        over = self._slice()
         while True:
             for late in self.scheduler.tick():
                 self._decided(late, late=True)
-            if self.stopping or not begin or decided == PODS_PER_STEP:
+            if self.stopping or not begin or decided == PODS_PER_STEP or over():
                 break
             outcome = self.scheduler.schedule_one()
             if outcome is None:
@@ -112,6 +116,12 @@ class Scheduling(ABC):
             self._decided(outcome)
             decided += 1
         return decided
+
+    def _slice(self) -> Callable[[], bool]:
+        """Return what tells whether a slice of time that begins now is over."""
+        timer = self.metrics.attempts.timer
+        until = timer() + SLICE
+        return lambda: timer() >= until
 
     def queue_lengths(self) -> dict[str, int]:
         """Return how many pods wait, by upstream's name of the queue."""

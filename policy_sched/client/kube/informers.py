@@ -55,6 +55,11 @@ def nothing() -> None:
     """Wake nobody."""
 
 
+def never() -> bool:
+    """Go on."""
+    return False
+
+
 class Informers:
     """Follows selections. ``run`` it as a task; ``wake`` is called when there is something new."""
 
@@ -110,13 +115,16 @@ class Informers:
                 tasks.create_task(reflector.run())
             tasks.create_task(self._wake_when_synced())
 
-    def drain(self, tell: Tell, limit: int) -> int:
-        """Hand on at most so many changes; return how many."""
+    def drain(self, tell: Tell, limit: int, over: Callable[[], bool] = never) -> int:
+        """Hand on at most so many changes, and no more once it is ``over``; return how many."""
         if not self.synced:
             return 0
-        count = min(limit, len(self._waiting))
-        for _ in range(count):
-            tell(self._waiting.popleft())
+        waiting = self._waiting
+        count = min(limit, len(waiting))
+        for done in range(count):
+            if over():
+                return done
+            tell(waiting.popleft())
         return count
 
     def objects(self, kind: Kind) -> Iterator[Any]:

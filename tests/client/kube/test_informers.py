@@ -1,0 +1,42 @@
+"""Informers: what was read is handed on in one order, and not more at a time than there is time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy_sched.client.kube.informers import Informers
+from policy_sched.client.kube.mirror import Change, ChangeType
+from policy_sched.model.meta import ApiObject
+from policy_sched.testing import make_node, make_pod
+from tests.client.kube.stage import Stage
+
+
+def _added(thing: ApiObject) -> Change[Any]:
+    return Change(ChangeType.ADDED, None, thing)
+
+
+def test_no_more_is_handed_on_when_the_time_is_over() -> None:
+    """What was not handed on comes the next time, in its order."""
+    informers = Informers(Stage("http://127.0.0.1:1").api(), ())
+    told: list[str] = []
+
+    def tell(change: Change[Any]) -> None:
+        told.append(change.object.metadata.name)
+
+    informers._changed([_added(make_pod(name)) for name in "abcde"])
+    assert informers.drain(tell, 500, lambda: len(told) == 2) == 2
+    assert (told, informers.behind) == (["a", "b"], True)
+    assert informers.drain(tell, 2) == 2
+    assert informers.drain(tell, 500) == 1
+    assert (told, informers.behind) == (list("abcde"), False)
+
+
+def test_pods_come_last_at_first() -> None:
+    """Whoever hears of the first pods has heard of their nodes."""
+    informers = Informers(Stage("http://127.0.0.1:1").api(), ())
+    for thing in (make_pod("p"), make_node("n")):
+        thing.api_version, thing.kind = "v1", type(thing).__name__
+        informers._changed([_added(thing)])
+    kinds: list[str] = []
+    informers.drain(lambda change: kinds.append(change.object.kind), 500)
+    assert kinds == ["Node", "Pod"]
