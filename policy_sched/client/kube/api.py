@@ -71,7 +71,9 @@ class Settings:
     """How a client behaves; times in seconds.
 
     ``timeout`` is for a whole answer, ``connect`` for reaching the server. ``connections`` are
-    open at once at most, watches not counted. An answer has at most ``longest_answer`` bytes.
+    open at once at most, watches not counted; ``qps``, ``burst`` and that hold once for events
+    and once for all else, as kube-scheduler has a client of its own for events. An answer has at
+    most ``longest_answer`` bytes.
     ``read_only``: whatever asks for a write is refused here, and nothing is sent.
     """
 
@@ -102,6 +104,14 @@ class WriteRefused(ClusterError):  # noqa: N818 - it is what was asked for, not 
     """This client only reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """How many requests a second, and how many at once."""
+
+    bucket: TokenBucket
+    room: asyncio.Semaphore
+
+
 class Api:
     """One server as one identity. Use as an async context manager.
 
@@ -119,7 +129,7 @@ class Api:
         self.chance = chance
         self.settings = settings or Settings()
         self.recovery = recovery or Recovery(chance.clocks.monotonic)
-        self._bucket = TokenBucket(chance.clocks.monotonic, self.settings.qps, self.settings.burst)
+        self._limits = self._own_limits(), self._own_limits()
         self._contexts: dict[Certificate | None, ssl.SSLContext] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -131,7 +141,6 @@ class Api:
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Content-Type",),
         )
-        self._room = asyncio.Semaphore(self.settings.connections)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -153,13 +162,15 @@ class Api:
         repeatable: bool = False,
         timeout: float | None = None,
         check: Callable[[], None] = nothing,
+        aside: bool = False,
     ) -> bytes:
         """Send a request, again if need be, and return the body of the answer.
 
         ``body`` is anything that msgspec encodes as JSON. ``repeatable``: sending it twice does
         the same as once. ``timeout``: seconds for one try. ``check`` is called right before each
-        try, and may raise ClusterError. Raises ApiError for a refusal, Unreachable without an
-        answer, Malformed for one that is no JSON, AccessError without credentials.
+        try, and may raise ClusterError. ``aside``: within limits of its own, so that it neither
+        waits for others nor keeps them waiting. Raises ApiError for a refusal, Unreachable without
+        an answer, Malformed for one that is no JSON, AccessError without credentials.
         """
         data = None if body is None else msgspec.json.encode(body)
         headers = {} if self.access.compression else IDENTITY
@@ -168,11 +179,12 @@ class Api:
         pauses = Pauses(REQUEST_BACKOFF, now, self.chance.random)
         until = now() + round(patience.seconds * SECOND)
         tries = 0
+        limits = self._limits[aside]
         while True:
             tries += 1
-            await self._limit()
+            await self._limit(limits.bucket)
             try:
-                async with self._room:
+                async with limits.room:
                     check()
                     return await self._try(sending, timeout or self.settings.timeout)
             except ClusterError as error:
@@ -204,7 +216,7 @@ class Api:
         A server that says nothing for ``silence`` seconds is Unreachable. Nothing is tried
         again. Raises ApiError, Unreachable, Malformed, AccessError, here or while reading.
         """
-        await self._limit()
+        await self._limit(self._limits[0].bucket)
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self.settings.connect, sock_read=silence
         )
@@ -216,13 +228,17 @@ class Api:
 
     # Inside.
 
-    async def _limit(self) -> None:
-        wait = self._bucket.take()
+    def _own_limits(self) -> _Limits:
+        bucket = TokenBucket(self.chance.clocks.monotonic, self.settings.qps, self.settings.burst)
+        return _Limits(bucket, asyncio.Semaphore(self.settings.connections))
+
+    async def _limit(self, bucket: TokenBucket) -> None:
+        wait = bucket.take()
         if wait > 0:
             try:
                 await self.chance.sleep(wait)
             except asyncio.CancelledError:
-                self._bucket.give_back()
+                bucket.give_back()
                 raise
 
     async def _try(self, sending: Sending, seconds: float) -> bytes:

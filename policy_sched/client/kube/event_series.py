@@ -75,14 +75,16 @@ class Write:
 
 @dataclass(slots=True)
 class _Series:
-    event: Plain
+    """What was said several times, or once so far; the event is made when it is written."""
+
+    said: Said
     first: int
+    last: int
     count: int = 1
-    last: int = 0
 
     def write(self) -> Write:
-        meta = self.event["metadata"]
-        event = dict(self.event)
+        event = _event(self.said, self.first)
+        meta = event["metadata"]
         if self.count > 1:
             said = micro_timestamp(self.last)
             event["series"] = {"count": self.count, "lastObservedTime": said}
@@ -102,7 +104,7 @@ class EventSeries:
         """Take what is said; return what is to be written now, if anything. ``now``: wall time."""
         known = self._series.get(said)
         if known is None:
-            known = self._series[said] = _Series(_event(said, now), now, last=now)
+            known = self._series[said] = _Series(said, now, now)
             return known.write()
         known.count += 1
         known.last = now

@@ -18,7 +18,7 @@ from policy_sched.errors import ClusterError
 EVENT: Final = ("events.k8s.io/v1", "Event")
 QUEUE: Final = 5000
 """Events that wait; what comes beyond is lost (client-go: 1000, and a goroutine for each)."""
-TOGETHER: Final = 16
+TOGETHER: Final = 64
 """Events that are written at the same time."""
 TRIES: Final = 12
 PAUSE: Final = 10.0
@@ -100,11 +100,11 @@ class EventWriter:
             path = object_path(EVENT, write.namespace, write.name)
             patch = {"series": write.series}
             try:
-                await self._api.request("PATCH", path, patch, content_type=MERGE_PATCH)
+                await self._api.request("PATCH", path, patch, content_type=MERGE_PATCH, aside=True)
             except ApiError as error:
                 if error.code != NOT_FOUND:
                     raise
             else:
                 return
         path = collection_path(EVENT, write.namespace)
-        await self._api.request("POST", path, write.event)
+        await self._api.request("POST", path, write.event, aside=True)
