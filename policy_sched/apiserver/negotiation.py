@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
+from policy_sched.apiserver.bodies import object_data
 from policy_sched.apiserver.forms import check_event
-from policy_sched.apiserver.refusals import JSON, not_acceptable, unreadable, unsupported
+from policy_sched.apiserver.refusals import JSON, not_acceptable, unreadable
 from policy_sched.apiserver.served import Served
 from policy_sched.client.embedded.api_error import bad_request
 from policy_sched.client.embedded.stored import encoded, read
@@ -70,28 +69,12 @@ def _known(shown: str, options: dict[str, str], forms: tuple[str, ...]) -> bool:
     return shown in forms and options.get("v") in versions
 
 
-def media_type(header: str) -> str:
-    """Return the media type of a Content-Type header, JSON if there is none."""
-    return header.partition(";")[0].strip().lower() or JSON
-
-
-def decoded(body: bytes, kind: str) -> Any:
-    """Return a body's JSON. Raises ApiError if it is none."""
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        why = f"couldn't get version/kind; json parse error: {error}"
-        raise unreadable(kind, why, body) from None
-
-
 def object_of(body: bytes, content_type: str, served: Served) -> Plain:
     """Return the object that a body holds, complete with kind and apiVersion.
 
     Raises ApiError if it is none of the resource.
     """
-    if media_type(content_type) != JSON:
-        raise unsupported()
-    data = decoded(body, served.kind)
+    data = object_data(body, content_type, served.kind)
     if not isinstance(data, dict):
         why = "couldn't get version/kind; json parse error: json: cannot unmarshal"
         raise unreadable(served.kind, f"{why} into an object", body)

@@ -11,6 +11,7 @@ import logging
 from types import TracebackType
 from typing import Final, Self
 
+import msgspec
 from aiohttp import web
 
 from policy_sched.apiserver.access import RBAC, Access, Address
@@ -34,7 +35,10 @@ from policy_sched.errors import ClusterError
 HEADER_BYTES: Final = 64 * 1024
 """Bytes that a header or the first line of a request may have."""
 _LOG: Final = logging.getLogger("policy_sched.apiserver")
-_MISTAKES: Final = (LookupError, TypeError, ValueError, AttributeError, AssertionError)
+_MISTAKES: Final = (
+    LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
+    RecursionError, msgspec.MsgspecError,
+)  # fmt: skip
 """What a body that nobody thought of could raise; answered as an internal error."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from policy_sched.apiserver.bodies import object_data
 from policy_sched.apiserver.calls import Sent, Target
-from policy_sched.apiserver.negotiation import decoded, media_type
-from policy_sched.apiserver.refusals import JSON, unreadable, unsupported
+from policy_sched.apiserver.refusals import unreadable
 from policy_sched.apiserver.security import token_requests
 from policy_sched.apiserver.security.account_tokens import AccountTokens
 from policy_sched.apiserver.workload_cells import selector_text
@@ -172,9 +172,7 @@ def _parts(key: Key) -> tuple[tuple[str, str], str, str]:
 
 def _read(body: bytes, content_type: str, kind: str) -> Plain:
     """Return the object of a kind that a body holds."""
-    if media_type(content_type) != JSON:
-        raise unsupported()
-    data = decoded(body, kind)
+    data = object_data(body, content_type, kind)
     if not isinstance(data, dict) or data.get("kind") not in (None, kind):
         raise unreadable(kind, "couldn't get version/kind", body)
     for field in ("metadata", "spec", "target", "deleteOptions"):

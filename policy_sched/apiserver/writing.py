@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from policy_sched.apiserver.calls import Options, Sent, Target
+from policy_sched.apiserver.bodies import decoded, media_type, object_data
+from policy_sched.apiserver.calls import Sent, Target
 from policy_sched.apiserver.listing import selection
-from policy_sched.apiserver.negotiation import checked, decoded, media_type, object_of
+from policy_sched.apiserver.negotiation import checked, object_of
 from policy_sched.apiserver.refusals import LIMIT, too_large, unreadable, unsupported, wrong_option
 from policy_sched.apiserver.security.escalation import Granting
 from policy_sched.client.embedded.api_error import ApiError, bad_request
@@ -96,7 +97,7 @@ class Writing:
 
     def delete(self, sent: Sent) -> tuple[int, Stored, bool]:
         """Delete an object. Return status code, its last state, and whether to show it."""
-        target, given = sent.target, _Deletion(sent.options, sent.body)
+        target, given = sent.target, _Deletion(sent)
         with self.perhaps(dry=given.dry):
             last = self._store.delete(target.key, given.options)
         return 200, last, self._shown(target, last, given)
@@ -109,7 +110,7 @@ class Writing:
 
     def delete_many(self, sent: Sent) -> list[Stored]:
         """Delete what is selected; return it as it was, or as it awaits its end."""
-        target, given = sent.target, _Deletion(sent.options, sent.body)
+        target, given = sent.target, _Deletion(sent)
         wanted = selection(target, sent.options)
         found = self._store.select(target.served.resource.key, target.namespace)
         result = []
@@ -178,8 +179,8 @@ def _place(data: Plain, target: Target) -> None:
 class _Deletion:
     """The options of a deletion, from the query and the body."""
 
-    def __init__(self, options: Options, body: bytes) -> None:
-        given = _delete_options(body)
+    def __init__(self, sent: Sent) -> None:
+        options, given = sent.options, _delete_options(sent.body, sent.content_type)
         policy = given.get("propagationPolicy") or options.text("propagationPolicy")
         orphan = given.get("orphanDependents")
         if orphan is None and options.given("orphanDependents"):
@@ -216,11 +217,11 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-def _delete_options(body: bytes) -> Plain:
+def _delete_options(body: bytes, content_type: str) -> Plain:
     """Return what a deletion's body says. Raises ApiError if it is none."""
     if not body.strip():
         return {}
-    given = decoded(body, _DELETE)
+    given = object_data(body, content_type, _DELETE)
     if not isinstance(given, dict):
         raise unreadable(_DELETE, "couldn't get version/kind", body)
     if given.get("kind") not in (None, _DELETE):

@@ -24,6 +24,9 @@ MAX_POLICY_BYTES: Final = 1 << 20
 MAX_EXPANSION: Final = 10
 """How many times larger than its file a document may become through aliases."""
 
+MAX_DEPTH: Final = 100
+"""How deep values may stand in one another; each level takes of the stack that composing has."""
+
 Path = tuple[str | int, ...]
 """Where a value is: keys of mappings, indexes of sequences."""
 
@@ -124,6 +127,10 @@ def parse_documents(
         return [], [diagnostic(file, bad.start(), YAML_SYNTAX, message)]
     documents: list[Marked] = []
     problems: list[Diagnostic] = []
+    deep = _too_deep(file.text)
+    if deep is not None:
+        message = f"values stand in one another more than {MAX_DEPTH} deep"
+        return [], [diagnostic(file, deep, YAML_SYNTAX, message)]
     for root in _roots(file, problems):
         try:
             value = _Builder(file, problems).document(root)
@@ -135,6 +142,25 @@ def parse_documents(
 
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _too_deep(text: str) -> int | None:
+    """Return where a text goes too deep, None if it does not; errors are told elsewhere."""
+    loader, depth = _Loader(text), 0
+    try:
+        while loader.check_event():
+            event = loader.get_event()
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    return int(event.start_mark.index)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError:
+        pass
+    finally:
+        loader.dispose()
+    return None
 
 
 def _roots(file: SourceFile, problems: list[Diagnostic]) -> Iterator[Node]:

@@ -302,7 +302,7 @@ def test_what_is_nowhere_is_told_as_text() -> None:
             for path in ("/foo", "/apis/foo/v1/bars", "/apis/apps/v9/deployments", "/api/v2"):
                 assert await world.ask("GET", path) == (404, "404 page not found\n")
             assert (await world.ask("POST", "/version"))[0] == 405
-            status, body = await world.ask("POST", PODS, b"k8s\0", type="application/yaml")
+            status, body = await world.ask("POST", PODS, b"<p/>", type="application/xml")
             assert (status, body["reason"]) == (415, "UnsupportedMediaType")
 
     asyncio.run(run())

@@ -165,6 +165,8 @@ class TestMistakes:
             ("? [1]\n: 2\n", (1, 3), "a key must be text"),
             ("a: &x [*x]\n", (1, 4), "an alias leads back"),
             ("<<: 1\n", (1, 5), "only mappings can be merged"),
+            (f"a:\n  {'[' * 100_000}", (2, 102), "more than 100 deep"),
+            ("- " * 50_000, (1, 201), "more than 100 deep"),
         ],
     )
     def test_place_and_words(self, text: str, place: tuple[int, int], words: str) -> None:

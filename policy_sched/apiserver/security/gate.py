@@ -7,7 +7,6 @@ from typing import Final
 from urllib.parse import unquote
 
 from aiohttp import web
-from multidict import CIMultiDictProxy
 
 from policy_sched.apiserver.access import from_here
 from policy_sched.apiserver.documents import OPEN
@@ -30,7 +29,6 @@ _AS_GROUP: Final = "Impersonate-Group"
 _AS_UID: Final = "Impersonate-Uid"
 _AS_EXTRA: Final = "Impersonate-Extra-"
 _AS: Final = "impersonate"
-Headers = CIMultiDictProxy[str]
 
 
 class Gate:
@@ -54,7 +52,7 @@ class Gate:
                 raise unauthorized()
             user = ANONYMOUS
         if _AS_USER in headers or any(name.startswith("Impersonate-") for name in headers):
-            user = self._impersonated(user, headers)
+            user = self._impersonated(user, request)
         if self._rbac is not None and not user.master:
             path = request.rel_url.raw_path
             self._check(user, attributes_of(request.method, path, request.query))
@@ -67,8 +65,9 @@ class Gate:
         if not decision.allowed:
             raise refusal(user, asked, decision.reason)
 
-    def _impersonated(self, user: User, headers: Headers) -> User:
+    def _impersonated(self, user: User, request: web.Request) -> User:
         """Return who a request is sent as. Raises ApiError if its sender may not."""
+        headers = request.headers
         name = headers.get(_AS_USER, "")
         if not name:
             raise bad_request("requested impersonation without impersonating a user")
@@ -85,7 +84,7 @@ class Gate:
         return User(name, uid, with_authenticated(groups), kept)
 
 
-def _extra(headers: Headers) -> dict[str, tuple[str, ...]]:
+def _extra(headers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for name, value in headers.items():
         if name.lower().startswith(_AS_EXTRA.lower()):

@@ -1,0 +1,1 @@
+"""Bodies in protobuf, as client-go programs send them; answers are always JSON."""
