@@ -14,13 +14,14 @@ Deadlines are kept by a clock that does not jump (`SteadyClock`), however the wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.client.embedded.resources import POD
 from policy_sched.client.kube.api import Api
+from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.client import KubeClient
 from policy_sched.client.kube.election import Election
 from policy_sched.client.kube.informers import Informers
@@ -45,6 +46,7 @@ from policy_sched.scheduler.event_handlers import (
 )
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
+from policy_sched.serve.health import HANDLED, LEADER_ELECTION, SYNCED, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.scheduling import Scheduling
 
@@ -55,6 +57,8 @@ CHANGES_PER_STEP: Final = 500
 
 ELECTION: Final = "LeaderElection"
 """Reason of the events that say who leads (client-go's)."""
+TOLERATED: Final = 20.0
+"""Seconds by which a leader's lease may have run out before its process counts as sick."""
 LAST_WORDS: Final = 1.0
 """Seconds in which the last events are to be written, after the lease was given back."""
 
@@ -71,6 +75,14 @@ class Candidacy:
     api: Api
     namespace: str
     name: str
+
+    def overdue(self) -> str:
+        """Return what is wrong with a leader that has not renewed for long, "" for nothing."""
+        renewed, now = self.election.renewed_at, self.api.chance.clocks.monotonic()
+        longest = self.election.settings.lease_duration + TOLERATED
+        if renewed is None or now - renewed <= longest * SECOND:
+            return ""
+        return f"failed election to renew leadership on lease {self.name}"
 
 
 class RemoteInstance(Scheduling):
@@ -109,6 +121,10 @@ class RemoteInstance(Scheduling):
         self.informers = Informers(api, settings=watching, trouble=self._trouble, wake=self._woken)
         self._ready = False
         self._lost = False
+        api.observe = self.metrics.attempts.requested
+        if candidacy is not None:
+            candidacy.api.observe = api.observe
+        self.metrics.refresh.append(self._show_lease)
 
     def _elector(self, candidacy: Candidacy) -> Elector:
         lease = Lease(candidacy.api, candidacy.namespace, candidacy.name)
@@ -159,6 +175,31 @@ class RemoteInstance(Scheduling):
         """Take no notice: the cluster's objects come from its API server."""
         return Applied(problems=contents.problems)
 
+    def pods(self) -> Iterable[Pod]:
+        """Return all pods of the cluster that have not ended, as the watch has them."""
+        return list(self.informers.objects(POD))
+
+    def _lease_checks(self) -> tuple[Check, ...]:
+        """A leader that has not renewed for long is sick, as upstream's watchdog has it."""
+        if self.candidacy is None:
+            return ()
+        return (Check(LEADER_ELECTION, self.candidacy.overdue),)
+
+    def _sync_checks(self) -> tuple[Check, ...]:
+        return Check(SYNCED, self._unsynced), Check(HANDLED, self._unhandled)
+
+    def _unsynced(self) -> str:
+        kinds = [r.selection.kind[1] for r in self.informers.reflectors if not r.synced.is_set()]
+        return f"{len(kinds)} informers not started yet: {kinds}" if kinds else ""
+
+    def _show_lease(self) -> None:
+        if self.candidacy is not None:
+            families = self.metrics.upstream
+            families.leader_election_master_status.values[(self.candidacy.name,)] = self.leads
+
+    def _unhandled(self) -> str:
+        return "" if self._ready else "handlers are not fully synchronized"
+
     def close(self) -> None:
         """Say that this is the end."""
         self.log.say(INFO, "Stopped", inFlight=self.scheduler.in_flight)
@@ -182,6 +223,8 @@ class RemoteInstance(Scheduling):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LAST_WORDS):
                         await self.client.events.drained()
+                await self.client.events.cancel()
+                await self.client.lanes.cancel()
 
     async def _take_part(self) -> None:
         if self.candidacy is None or self.elector is None:

@@ -52,6 +52,10 @@ class EventWriter:
         """Wait until nothing waits."""
         await self._lanes.drained()
 
+    async def cancel(self) -> None:
+        """Give up what waits; it is lost."""
+        await self._lanes.cancel()
+
     async def _finish(self) -> None:
         while True:
             await self._api.chance.sleep(FINISH / SECOND)

@@ -1,0 +1,102 @@
+"""What an API server wrote down of nodes and pods, and what must hold of it.
+
+A server that is killed may not have written its last change down; what it finds when it starts
+again comes between ``begins`` and ``begun``, and stands for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ENDED = ("Succeeded", "Failed")
+Line = dict[str, Any]
+
+
+@dataclass
+class Findings:
+    """What is wrong, and when (ns since 1970) which pod was bound."""
+
+    wrong: list[str] = field(default_factory=list)
+    bound_at: list[int] = field(default_factory=list)
+    pods: dict[str, Line] = field(default_factory=dict)
+    bindings: int = 0
+
+
+class Book:
+    """Takes lines in their order."""
+
+    def __init__(self) -> None:
+        self.found = Findings()
+        self._room: dict[str, int] = {}
+        self._used: Counter[str] = Counter()
+        self._node_of: dict[str, str] = {}
+        self._there: list[Line] | None = None
+
+    def take(self, line: Line) -> None:
+        """Take a line."""
+        if "begins" in line:
+            self._there = []
+        elif "begun" in line:
+            assert self._there is not None
+            there = {one["uid"] for one in self._there}
+            for uid in self.found.pods.keys() - there:
+                self._leave(uid)
+            for one in self._there:
+                self._pod(one)
+            self._there = None
+        elif "server" in line:
+            self._room[line["server"]] = line["cpu"]
+        elif self._there is not None:
+            self._there.append(line)
+        else:
+            self._pod(line)
+
+    def _pod(self, line: Line) -> None:
+        uid, node = line["uid"], line["node"]
+        before = self._node_of.get(uid, "")
+        if before and node != before:
+            self.found.wrong.append(f"{line['name']} was bound to {before}, then to {node!r}")
+        if node and not before:
+            self._node_of[uid] = node
+            self.found.bindings += 1
+            self.found.bound_at.append(line["at"])
+        self._leave(uid)
+        if line["phase"] == "Failed":
+            self.found.wrong.append(f"{line['name']} was turned away by {node}")
+        if line["gone"]:
+            return
+        self.found.pods[uid] = line
+        if node and line["phase"] not in ENDED:
+            self._used[node] += line["cpu"]
+            if self._used[node] > self._room[node]:
+                full = f"{self._used[node]} of {self._room[node]}"
+                self.found.wrong.append(f"{node} is overcommitted by {line['name']}: {full}")
+
+    def _leave(self, uid: str) -> None:
+        """Forget what a pod took."""
+        old = self.found.pods.pop(uid, None)
+        if old is not None and old["node"] and old["phase"] not in ENDED:
+            self._used[old["node"]] -= old["cpu"]
+
+
+def lines_of(path: Path) -> Iterator[Line]:
+    """Yield the lines; one that a kill has cut off is none."""
+    with path.open("rb") as file:
+        for text in file:
+            try:
+                yield json.loads(text)
+            except json.JSONDecodeError:
+                continue
+
+
+def read(lines: Iterable[Line]) -> Findings:
+    """Return what lines tell."""
+    book = Book()
+    for line in lines:
+        book.take(line)
+    return book.found

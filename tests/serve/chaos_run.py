@@ -1,0 +1,396 @@
+"""Two schedulers on an API server that is killed, fails, cuts, and forgets to answer.
+
+The server is a process of its own with durable data (`chaos_server`): it is killed and started
+again, every tenth request fails, watches are cut. Meanwhile leases are stolen, schedulers crash,
+and the wall clocks that they were given jump. Pods come and go all the time. What the server wrote
+down (`chaos_history`) tells whether a pod was bound twice or lost, and whether a node was filled
+beyond its size; and how long it took until pods were bound again after each disaster.
+
+Run by hand: python -m tests.serve.chaos_run 180 [SEED]; the same seed brings the same disasters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect_left
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.embedded.resources import NODE, POD
+from policy_sched.client.kube.access import Access
+from policy_sched.client.kube.api import MERGE_PATCH, Api, Chance, Settings
+from policy_sched.client.kube.election import JITTER, Election, ElectionSettings
+from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.client.kube.leases import LEASE
+from policy_sched.client.kube.paths import collection_path, object_path
+from policy_sched.client.kube.retries import Patience
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.profiles.store import PolicyStore
+from policy_sched.serve.decision_log import Record
+from policy_sched.serve.remote import Candidacy, LeaseLost, RemoteInstance
+from tests.serve.chaos_history import Findings, lines_of, read
+from tests.serve.chaos_server import CALM
+
+NODES, CORES = 6, 4
+PODS_A_SECOND = 25.0
+FULL = 0.7
+"""How much of the nodes' cpu is in use before pods are taken away."""
+STOLEN = 1.0
+"""Seconds for which a thief holds the lease."""
+TIMES = ElectionSettings(lease_duration=3.0, renew_deadline=2.0, retry_period=0.5)
+RECOVERY = 2 * TIMES.retry_period * (1 + JITTER)
+"""Two retry periods, as long as they may be (a candidate waits up to 1.2 periods more)."""
+LEASE_PATH = object_path(LEASE, "kube-system", "policy-sched")
+
+
+@dataclass(frozen=True)
+class Disaster:
+    """Something that happens after so many seconds; ``size`` is seconds as well."""
+
+    at: float
+    kind: str
+    victim: int = 0
+    size: float = 0.0
+
+
+@dataclass(frozen=True)
+class Period:
+    """When a disaster began and was over, in nanoseconds since 1970."""
+
+    disaster: Disaster
+    start: int
+    over: int
+
+
+def disasters(seed: int, seconds: float) -> list[Disaster]:
+    """Return what happens, which follows from the seed alone."""
+    chance, at, found = Random(seed), 1.0, []
+    while at < seconds:
+        kind = chance.choice(("kill", "kill", "steal", "crash", "jump", "jump"))
+        size = chance.uniform(0.0, 2.5) if kind == "kill" else chance.uniform(-7200, 7200)
+        found.append(Disaster(at, kind, chance.randrange(2), size))
+        at += chance.uniform(1.0, 4.0)
+    return found
+
+
+class Server:
+    """The API server's process."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.history = folder / "history.jsonl"
+        self.port = 0
+        self._data = folder / "cluster.db"
+        self._seed = seed
+        self._lives = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    async def start(self) -> None:
+        """Start it, at the same port each time, and wait until it listens."""
+        command = [sys.executable, "-m", "tests.serve.chaos_server", str(self._data)]
+        command += [str(self.history), str(self.port), str(self._seed), str(self._lives)]
+        self._lives += 1
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._process = process
+        assert process.stdout is not None
+        line = await asyncio.to_thread(process.stdout.readline)
+        self.port = int(line)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+class Actor:
+    """A scheduler that is started again whenever it ends; ``jump`` moves its wall clock."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self.jumped = 0
+        self.lives = 0
+        self._url = url
+        self._store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
+        self._life: asyncio.Task[None] | None = None
+        self._election: Election | None = None
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock."""
+        self.jumped += round(seconds * 1e9)
+
+    def crash(self) -> None:
+        """End it without a word: the lease is not given back."""
+        if self._election is not None and self._life is not None:
+            self._election.identity = "crashed"
+            self._life.cancel()
+
+    async def live(self) -> None:
+        """Go on until cancelled."""
+        while True:
+            self.lives += 1
+            self._life = asyncio.create_task(self._run())
+            try:
+                await asyncio.wait({self._life})
+            finally:
+                self._life.cancel()
+            if not self._life.cancelled():
+                self._life.result()
+
+    async def _run(self) -> None:
+        instance = self._instance()
+        tasks = [asyncio.create_task(work) for work in instance.beside()]
+        try:
+            with suppress(LeaseLost):
+                while True:
+                    instance.step()
+                    for task in tasks:
+                        if task.done():
+                            task.result()
+                    await asyncio.sleep(0.005)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _instance(self) -> RemoteInstance:
+        clocks = Clocks(lambda: time.time_ns() + self.jumped, time.monotonic_ns)
+        chance = Chance(clocks, Random(f"{self.name}/{self.lives}"))
+        api = Api(Access(self._url), chance, Settings(qps=0, timeout=2.0))
+        once = Settings(qps=0, timeout=2.0, patience=Patience(tries=1))
+        beside = Api(api.access, chance, once, api.recovery)
+        identity = f"{self.name}-{self.lives}"
+        self._election = Election(identity, clocks, chance.random, TIMES)
+        candidacy = Candidacy(self._election, beside, "kube-system", "policy-sched")
+        return RemoteInstance(self._store, api, candidacy, _unsaid, instance=identity)
+
+
+def _unsaid(_record: Record) -> None:
+    """Write no log."""
+
+
+@dataclass
+class World:
+    """What the run itself does to the cluster, by a client that no fault reaches."""
+
+    api: Api
+    chance: Random
+    made: int = 0
+    taken: set[str] = field(default_factory=set)
+
+    async def prepare(self, prefix: str, cores: int) -> None:
+        """Make nodes."""
+        sizes = {"cpu": str(cores), "memory": "64Gi", "pods": "500"}
+        status = {"allocatable": sizes, "capacity": sizes}
+        for number in range(NODES):
+            meta = {"name": f"{prefix}{number}"}
+            body = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+            await self.send("POST", collection_path(NODE), body)
+
+    async def come_and_go(self) -> None:
+        """Make pods, and take pods away, until cancelled."""
+        while True:
+            await self._make()
+            if self.made % 5 == 0:
+                await self._take()
+            await asyncio.sleep(1 / PODS_A_SECOND)
+
+    async def _make(self) -> None:
+        cpu = f"{self.chance.randrange(1, 10) * 100}m"
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+        meta = {"name": f"p{self.made}", "namespace": "default"}
+        spec = {"containers": [container]}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        await self.send("POST", collection_path(POD, "default"), body)
+        self.made += 1
+
+    async def _take(self) -> None:
+        pods = await self.pods()
+        bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+        used = sum(_milli(pod) for pod in bound)
+        self.chance.shuffle(bound)
+        for pod in bound:
+            if used <= FULL * NODES * CORES * 1000:
+                break
+            used -= _milli(pod)
+            name = pod["metadata"]["name"]
+            self.taken.add(name)
+            options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+            await self.send("DELETE", object_path(POD, "default", name), options)
+
+    async def steal(self) -> None:
+        """Write somebody else into the lease."""
+        spec = {"holderIdentity": "thief", "leaseDurationSeconds": round(STOLEN)}
+        with suppress(ApiError):  # there is no lease yet
+            await self.send("PATCH", LEASE_PATH, {"spec": spec}, content_type=MERGE_PATCH)
+
+    async def pods(self) -> list[dict[str, Any]]:
+        """Return all pods."""
+        body = await self.api.get(collection_path(POD, "default"))
+        found: list[dict[str, Any]] = msgspec.json.decode(body)["items"]
+        return found
+
+    async def send(self, method: str, path: str, body: Any, **options: Any) -> None:
+        """Send a request until it was carried out once."""
+        try:
+            await self.api.request(method, path, body, repeatable=True, **options)
+        except ApiError as error:
+            if error.reason not in ("AlreadyExists", "NotFound"):
+                raise
+
+    async def calm(self) -> None:
+        """Let nothing fail any more, and make room for all."""
+        await self.api.get("/chaos", {"rate": "0"})
+        await self.prepare("large", 1000)
+
+
+def _milli(pod: dict[str, Any]) -> int:
+    (container,) = pod["spec"]["containers"]
+    return int(container["resources"]["requests"]["cpu"].removesuffix("m"))
+
+
+@dataclass
+class Report:
+    """What came of it: ``pauses`` by disaster, in seconds until a pod was bound again."""
+
+    findings: Findings
+    made: int
+    lost: list[str]
+    pauses: list[tuple[Disaster, float]]
+    calm: float
+    lives: int
+
+    def __str__(self) -> str:
+        worst = sorted(self.pauses, key=lambda one: one[1])[-3:]
+        slowest = ", ".join(f"{one.kind} at {one.at:.1f} s: {pause:.2f} s" for one, pause in worst)
+        return (
+            f"{self.made} pods, {self.findings.bindings} bindings, {len(self.pauses)} disasters,"
+            f" {self.lives} lives of schedulers; slowest recoveries: {slowest or 'none'};"
+            f" all bound {self.calm:.2f} s after the last one; wrong: {self.findings.wrong[:5]};"
+            f" lost: {self.lost[:5]}"
+        )
+
+
+@asynccontextmanager
+async def _tasks(*works: Any) -> AsyncIterator[None]:
+    """Do things beside; what breaks breaks everything."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(work) for work in works]
+        yield
+        for task in tasks:
+            task.cancel()
+
+
+async def play(folder: Path, seconds: float, seed: int) -> Report:
+    """Let it all happen; return what came of it."""
+    server = Server(folder, seed)
+    await server.start()
+    url = f"http://127.0.0.1:{server.port}"
+    clocks = Clocks(time.time_ns, time.monotonic_ns)
+    patience = Settings(qps=0, timeout=5.0, patience=Patience(tries=1000))
+    access = Access(url, headers={CALM: "yes"})
+    ended: list[Period] = []
+    try:
+        async with Api(access, Chance(clocks, Random(seed)), patience) as api:
+            world = World(api, Random(seed))
+            await world.prepare("n", CORES)
+            actors = [Actor("a", url), Actor("b", url)]
+            async with _tasks(*(actor.live() for actor in actors)):
+                async with _tasks(world.come_and_go()):
+                    await _destroy(server, world, actors, disasters(seed, seconds), ended)
+                calm = await _settle(world)
+        findings = read(lines_of(server.history))
+    finally:
+        server.kill()
+    there = {line["name"] for line in findings.pods.values()}
+    names = {f"p{number}" for number in range(world.made)}
+    lost = sorted(names - there - world.taken)
+    lost += sorted(line["name"] for line in findings.pods.values() if not line["node"])
+    pauses = _pauses(ended, findings.bound_at)
+    return Report(findings, world.made, lost, pauses, calm, sum(a.lives for a in actors))
+
+
+async def _destroy(
+    server: Server,
+    world: World,
+    actors: list[Actor],
+    plan: list[Disaster],
+    ended: list[Period],
+) -> None:
+    """Let disasters happen in time, and note when each began and was over."""
+    began = time.monotonic()
+    for disaster in plan:
+        await asyncio.sleep(max(0.0, began + disaster.at - time.monotonic()))
+        actor, over, start = actors[disaster.victim], 0.0, time.time_ns()
+        if disaster.kind == "kill":
+            server.kill()
+            await asyncio.sleep(disaster.size)
+            await server.start()
+        elif disaster.kind == "steal":
+            await world.steal()
+            over = STOLEN
+        elif disaster.kind == "crash":
+            actor.crash()
+            over = TIMES.lease_duration
+        else:
+            actor.jump(disaster.size)
+        ended.append(Period(disaster, start, time.time_ns() + round(over * 1e9)))
+    await asyncio.sleep(RECOVERY)
+
+
+async def _settle(world: World) -> float:
+    """Wait until all pods are bound; return how many seconds that takes."""
+    began = time.monotonic()
+    await world.calm()
+    while not all(pod["spec"].get("nodeName") for pod in await world.pods()):
+        await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+def _pauses(ended: list[Period], bound_at: list[int]) -> list[tuple[Disaster, float]]:
+    """Return how long after each disaster the next pod was bound.
+
+    Where others came before that, the time counts from when the last of them was over.
+    """
+    found = []
+    for period in ended:
+        index = bisect_left(bound_at, period.over)
+        if index == len(bound_at):
+            continue
+        bound = bound_at[index]
+        over = max(one.over for one in ended if one.start < bound)
+        found.append((period.disaster, max(0, bound - over) / 1e9))
+    return found
+
+
+def run(seconds: float, seed: int) -> Report:
+    """Run for so long. Raises ClusterError if the server cannot be reached for very long."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(play(Path(folder), seconds, seed))
+
+
+def main() -> None:
+    """Run as long as the first argument says; the second is the seed."""
+    seconds = float(sys.argv[1])
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 100_000
+    print(f"seed {seed}: {len(disasters(seed, seconds))} disasters", flush=True)  # noqa: T201
+    report = run(seconds, seed)
+    print(report)  # noqa: T201
+    slow = [pause for _, pause in report.pauses if pause > RECOVERY]
+    sys.exit(bool(report.findings.wrong or report.lost or slow))
+
+
+if __name__ == "__main__":
+    main()
