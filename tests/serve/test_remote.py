@@ -28,6 +28,7 @@ from policy_sched.serve.remote import Candidacy, RemoteInstance
 
 CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
 QUICK = ElectionSettings(lease_duration=1.0, renew_deadline=0.5, retry_period=0.05)
+PATIENT = ElectionSettings(lease_duration=10.0, renew_deadline=8.0, retry_period=0.05)
 WATCHING = ReflectorSettings(backoff=Backoff(first=0.01, longest=0.05))
 
 
@@ -61,7 +62,9 @@ class World:
             self.cluster.apply(thing)
 
     @asynccontextmanager
-    async def scheduler(self, name: str = "") -> AsyncIterator[RemoteInstance]:
+    async def scheduler(
+        self, name: str = "", times: ElectionSettings = QUICK
+    ) -> AsyncIterator[RemoteInstance]:
         """Run a scheduler; with a name it is a candidate."""
         settings = Settings(qps=0, timeout=2.0)
         chance = Chance(CLOCKS, Random(name))
@@ -69,7 +72,7 @@ class World:
         candidacy = None
         if name:
             once = Api(access, chance, Settings(qps=0, patience=Patience(tries=1)))
-            election = Election(name, CLOCKS, Random(name), QUICK)
+            election = Election(name, CLOCKS, Random(name), times)
             candidacy = Candidacy(election, once, "kube-system", "policy-sched")
         instance = RemoteInstance(
             PolicyStore(PolicyFiles(None, ()), time.time_ns),
@@ -196,7 +199,7 @@ def test_an_api_server_that_comes_back_is_found_again() -> None:
         world.apply(node("a"), node("b"))
         async with world.served():
             pass  # an address
-        async with world.scheduler("one") as instance:
+        async with world.scheduler("one", PATIENT) as instance:
             for round_ in range(3):
                 async with world.served():
                     await until(lambda: instance.leads)
