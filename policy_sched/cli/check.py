@@ -13,18 +13,20 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.formats import as_junit, as_sarif, as_tap, failures
-from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.cli.paths import PathsOrStdin
+from policy_sched.cli.render import FAILED, LINTED, OK, require_files, write_diagnostics
 from policy_sched.profiles.check import Checkup, check_all
 
 Output = Literal["text", "json", "github", "junit", "tap", "sarif"]
 
 
 def check(
-    paths: Annotated[tuple[str, ...], Parameter(name="PATH", negative="")],
+    paths: PathsOrStdin,
     /,
     *,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
-    strict: Annotated[bool, Parameter(negative="")] = False,
+    strict: Annotated[bool, Parameter(name=["--strict", "--fail-on-warn"], negative="")] = False,
+    lint_fatal: Annotated[bool, Parameter(negative="")] = False,
     snapshot: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     nodes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
 ) -> int:
@@ -37,12 +39,15 @@ def check(
     Parameters
     ----------
     paths
-        Policy and KubeSchedulerConfiguration files, and directories of them.
+        Policy, PolicyTest and KubeSchedulerConfiguration files, directories of them, or - for
+        standard input.
     output
         text: position, line and caret; json; github: annotations for a pull request; junit, tap:
         a test per file; sarif: version 2.1.0.
     strict
         Exit with 1 for warnings, too.
+    lint_fatal
+        Exit with 3 if there are warnings and no errors, as promtool does.
     snapshot
         Manifests of a cluster, as simulate reads them: warns of labels, resources, taints and
         priority classes that nothing there has, and of filters that reject all of its nodes.
@@ -58,7 +63,16 @@ def check(
 
         lines = cost_report.text_lines(list(cost_report.estimates(checkup.policies)), nodes)
         sys.stdout.writelines(f"{line}\n" for line in lines)
-    return FAILED if failures(checkup.diagnostics, strict=strict) else OK
+    return _exit_code(checkup, strict=strict, lint_fatal=lint_fatal)
+
+
+def _exit_code(checkup: Checkup, *, strict: bool, lint_fatal: bool) -> int:
+    if failures(checkup.diagnostics, strict=False):
+        return FAILED
+    warned = bool(failures(checkup.diagnostics, strict=True))
+    if warned and lint_fatal:
+        return LINTED
+    return FAILED if warned and strict else OK
 
 
 @contextmanager
@@ -75,15 +89,15 @@ def _few_collections() -> Iterator[None]:
 def _checked(paths: tuple[str, ...], snapshot: tuple[str, ...]) -> Checkup:
     """Check files; what is wrong with those of the snapshot is told beside what is wrong here."""
     if not snapshot:
-        return check_all(paths)
+        return check_all(paths, stdin=sys.stdin)
     # API objects and the cluster take 50 ms to import.
     from policy_sched.model.manifests import load  # noqa: PLC0415  see above
     from policy_sched.profiles.snapshot import snapshot_of  # noqa: PLC0415  see above
 
     manifests = load(snapshot, sys.stdin)
     if not manifests.diagnostics:
-        return check_all(paths, snapshot_of(manifests.objects).lint)
-    checkup = check_all(paths)
+        return check_all(paths, snapshot_of(manifests.objects).lint, sys.stdin)
+    checkup = check_all(paths, stdin=sys.stdin)
     found = sorted([*checkup.diagnostics, *manifests.diagnostics])
     return replace(checkup, diagnostics=found)
 

@@ -14,9 +14,10 @@ from cyclopts import Parameter
 
 from policy_sched.cli.paths import PathsOrStdin
 from policy_sched.cli.render import FAILED, OK, STDIN, require_files, write_diagnostics
-from policy_sched.errors import Diagnostic
+from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.profiles.document import files_below
 from policy_sched.profiles.formatting import format_file
+from policy_sched.source import decoded, read_text
 
 _YAML = (".yaml", ".yml")
 
@@ -46,6 +47,9 @@ def fmt(
     problems: list[Diagnostic] = []
     changed = False
     for name, text in _texts(paths):
+        if isinstance(text, Diagnostic):
+            problems.append(text)
+            continue
         unix = text.replace("\r\n", "\n")
         shown, found = format_file(name, unix)
         problems += found
@@ -63,15 +67,18 @@ def fmt(
     return FAILED if problems or (check and changed) else OK
 
 
-def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield names and texts; of a directory only YAML files, for JSON has no form to choose."""
-    for path in paths:
+def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str | Diagnostic]]:
+    """Yield names and texts, or why a file is none; of a directory only YAML files."""
+    for path in dict.fromkeys(paths):
         if path == STDIN:
-            yield STDIN, sys.stdin.read()
+            yield STDIN, read_text(sys.stdin, STDIN)
             continue
-        for file in files_below(Path(path)):
-            if file.suffix in _YAML or file == Path(path):
-                yield str(file), file.read_bytes().decode("utf-8-sig")
+        root = Path(path)
+        if root.suffix == ".json":
+            raise PolicySchedError(f"{path}: JSON has no form to choose; fmt reads YAML files")
+        for file in files_below(root):
+            if file.suffix in _YAML or file == root:
+                yield str(file), decoded(str(file), file.read_bytes())
 
 
 def _difference(name: str, before: str, after: str) -> Iterator[str]:

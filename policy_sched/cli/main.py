@@ -1,7 +1,8 @@
 """The command ``policy-sched``: finds the verb, and turns what goes wrong into an exit code.
 
 Exit codes: 0 done; 1 there is something wrong in the files that were given (or, where asked for,
-a pod was not placed); 2 the command was called wrongly, or a file could not be read.
+a pod was not placed); 2 the command was called wrongly, a file could not be read, or we made a
+mistake; 3 only lints, where they are asked to be fatal; 130 interrupted; 141 nobody reads on.
 Verbs are imported when they are called, so that ``--help`` answers at once.
 """
 
@@ -10,10 +11,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from types import TracebackType
+from typing import Final
 
 from cyclopts import App
 
 from policy_sched import __version__
+from policy_sched.cli.paths import MisspeltOptionError
 from policy_sched.cli.render import FAILED, UNUSABLE, write_diagnostics
 from policy_sched.errors import PolicyError, PolicySchedError
 
@@ -81,9 +85,27 @@ for _verb, (_function, _help) in VERBS.items():
     app.command(_function, name=_verb, help=_help)
 
 
+INTERRUPTED: Final = 130
+UNREAD: Final = 141
+"""The shell's numbers for SIGINT and SIGPIPE."""
+
+
 def main() -> None:
     """Run the command line of this process and exit."""
+    # Nobody multiplies matrices here, and each of NumPy's threads would cost 10 ms to start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.excepthook = _our_mistake
     sys.exit(run(sys.argv[1:]))
+
+
+def _our_mistake(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Exit with 2 for what should not happen: 1 would say that the files are wrong."""
+    sys.__excepthook__(kind, error, trace)
+    words = "this is a mistake of policy-sched itself; please report it with the lines above"
+    print(f"policy-sched: {words}", file=sys.stderr, flush=True)
+    os._exit(UNUSABLE)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -92,26 +114,40 @@ def run(arguments: Sequence[str]) -> int:
     from cyclopts.exceptions import CycloptsError  # noqa: PLC0415
 
     try:
-        code = app(list(arguments))
+        code = app(_spelt_out(arguments))
         sys.stdout.flush()
     except PolicyError as error:
         write_diagnostics(error.diagnostics, sys.stderr)
         return FAILED
+    except MisspeltOptionError as error:
+        from policy_sched.cli.usage import told_option  # noqa: PLC0415  needed only here
+
+        print(told_option(str(error), app, arguments[0]), file=sys.stderr)
+        return UNUSABLE
     except PolicySchedError as error:
         print(f"policy-sched: {error}", file=sys.stderr)
         return UNUSABLE
     except CycloptsError as error:
-        print(f"policy-sched: {error}", file=sys.stderr)
+        from policy_sched.cli.usage import told  # noqa: PLC0415  needed only here
+
+        print(told(error, VERBS), file=sys.stderr)
         return UNUSABLE
     except BrokenPipeError:  # the reader has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return UNREAD
     except OSError as error:
         print(f"policy-sched: {_reason(error)}", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
-        return 130  # the shell's convention for SIGINT
+        return INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _spelt_out(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with ``help VERB`` and ``version``, as kubectl has them, as options."""
+    if arguments and arguments[0] == "help":
+        return [*arguments[1:], "--help"]
+    return ["--version"] if list(arguments) == ["version"] else list(arguments)
 
 
 def _reason(error: OSError) -> str:

@@ -11,11 +11,15 @@ from policy_sched.cli.render import STDIN
 from policy_sched.errors import PolicySchedError
 
 
+class MisspeltOptionError(PolicySchedError):
+    """An option that the verb does not have; carries what was typed."""
+
+
 def no_option(_type: object, paths: Sequence[str]) -> None:
     """Let "-" through, for standard input, and no misspelt option."""
     for path in paths:
         if path.startswith("-") and path != STDIN:
-            raise PolicySchedError(f'Unknown option: "{path}".')
+            raise MisspeltOptionError(path)
 
 
 PathsOrStdin: TypeAlias = Annotated[

@@ -15,7 +15,9 @@ OK: Final = 0
 FAILED: Final = 1
 """Something in the given files is not as it should be."""
 UNUSABLE: Final = 2
-"""Wrong usage, or a file that cannot be read."""
+"""Wrong usage, a file that cannot be read, or a mistake of ours."""
+LINTED: Final = 3
+"""Warnings and nothing worse, where they are asked to be fatal."""
 
 STDIN: Final = "-"
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import re2
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
 from policy_sched.errors import PolicySchedError
@@ -34,7 +35,7 @@ def run_scenarios(
     *,
     run: Annotated[str, Parameter(show_default=False)] = "",
     coverage: Annotated[bool, Parameter(negative="")] = False,
-    threshold: float | None = None,
+    threshold: Annotated[float | None, Parameter(validator=Number(gte=0, lte=100))] = None,
     update: Annotated[bool, Parameter(negative="")] = False,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
 ) -> int:

@@ -20,7 +20,6 @@ from policy_sched.language.reference import Entry
 from policy_sched.lsp.suggestions import Kind, meaning, suggestions
 from policy_sched.profiles.check import check_open
 from policy_sched.profiles.formatting import format_file
-from policy_sched.profiles.load_tests import test_problems
 
 _SEVERITIES: Final = {
     Severity.ERROR: lsp.DiagnosticSeverity.Error,
@@ -97,8 +96,7 @@ def _publish(server: LanguageServer, uri: str) -> None:
     folder = Path(name).parent
     beside = [str(folder)] if folder.is_dir() else []
     text = document.source
-    problems = [*check_open(name, text, beside), *test_problems(name, text)]
-    found = [_diagnostic(document, one) for one in problems]
+    found = [_diagnostic(document, one) for one in check_open(name, text, beside)]
     server.text_document_publish_diagnostics(
         lsp.PublishDiagnosticsParams(uri, found, document.version)
     )

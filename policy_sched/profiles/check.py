@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, Final, TextIO
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.checked import CheckedPolicy
@@ -14,12 +14,13 @@ from policy_sched.language.program import problems_of
 from policy_sched.language.sources import PolicySource
 from policy_sched.profiles import models, models_policy
 from policy_sched.profiles.document import (
+    SUFFIXES,
     Place,
     files_below,
     kind_of,
     kind_problem,
     parse,
-    read_documents,
+    read_source,
 )
 from policy_sched.profiles.lint import lint_policy, without_suppressed
 from policy_sched.profiles.load_config import LoadedConfig, load_config_document
@@ -29,10 +30,13 @@ from policy_sched.profiles.load_policies import (
     load_policies,
     load_policy_document,
 )
+from policy_sched.profiles.load_tests import test_problems
 from policy_sched.profiles.policy_source import policy_source
+from policy_sched.profiles.problems import MISSING_KEY
 from policy_sched.profiles.resources import default_policies
-from policy_sched.source import Marked, SourceFile
+from policy_sched.source import Marked, SourceFile, read_text
 
+STDIN: Final = "-"
 _POLICY = (models_policy.API_VERSION, models_policy.KIND)
 _CONFIGURATION = (models.API_VERSION, models.KIND)
 _CONFIGURATION_GROUP = "kubescheduler.config.k8s.io/"
@@ -52,6 +56,8 @@ class _Found:
     configs: list[LoadedConfig] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     files: dict[str, SourceFile] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    """Files that hold something to check."""
 
     def read(self, marked: Marked, *, named: bool) -> None:
         """Read one document; one of another kind is refused only in a file that was named."""
@@ -59,6 +65,8 @@ class _Found:
         self.files[marked.file.path] = marked.file
         version, kind = kind_of(marked.value)
         if kind in models_policy.TEST_KINDS:
+            self.known.add(marked.file.path)
+            self.diagnostics += test_problems(marked)
             return
         ours = version.startswith((models_policy.GROUP, _CONFIGURATION_GROUP))
         if kind == models_policy.KIND and (named or ours):
@@ -72,7 +80,25 @@ class _Found:
             found = [place.diagnostic(problem)]
         else:
             return
+        self.known.add(marked.file.path)
         self.diagnostics += found
+
+    def read_file(self, source: SourceFile | Diagnostic, *, named: bool) -> None:
+        """Read a file's text, or note what keeps it from being read."""
+        if isinstance(source, Diagnostic):
+            self.known.add(source.file)
+            self.diagnostics.append(source)
+        else:
+            self.read_all(source, named=named)
+
+    def read_all(self, source: SourceFile, *, named: bool) -> None:
+        """Read a file's documents, and note what keeps them from being read."""
+        documents, unreadable = parse(source)
+        self.diagnostics += unreadable
+        if unreadable:
+            self.known.add(source.path)
+        for marked in documents:
+            self.read(marked, named=named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +115,48 @@ def check_files(paths: Sequence[str]) -> list[Diagnostic]:
     return check_all(paths).diagnostics
 
 
-def check_all(paths: Sequence[str], further: Further | None = None) -> Checkup:
+def check_all(
+    paths: Sequence[str], further: Further | None = None, stdin: TextIO | None = None
+) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
-    Directories are read recursively. A configuration may name the policies found here, those of
-    the shipped default profile, and installed Python plugins. Documents of other kinds are
-    refused in a file that is named, and passed over in a directory. ``further``: what else is asked
-    of policies without errors.
+    Directories are read recursively, a file only once; ``-`` is ``stdin``. A configuration may name
+    the policies found here, those of the shipped default profile, and installed Python plugins.
+    Tests of policies are looked at for their shape. Documents of other kinds are refused in a file
+    that is named, and passed over in a directory; but a path without anything to check is a
+    problem. ``further``: what else is asked of policies without errors.
     """
     found = _Found()
-    for path in paths:
+    seen: set[FilePath] = set()
+    for path in dict.fromkeys(paths):
+        if path == STDIN and stdin is not None:
+            text = read_text(stdin, STDIN)
+            source = text if isinstance(text, Diagnostic) else SourceFile(STDIN, text)
+            found.read_file(source, named=True)
+            if STDIN not in found.known:
+                found.diagnostics.append(_nothing_in(STDIN))
+            continue
         root = FilePath(path)
+        any_here = False
         for file in files_below(root):
-            documents, unreadable = read_documents(file)
-            found.diagnostics += unreadable
-            for marked in documents:
-                found.read(marked, named=file == root)
+            if file.resolve() not in seen:
+                seen.add(file.resolve())
+                found.read_file(read_source(file), named=file == root)
+                any_here |= str(file) in found.known
+            else:
+                any_here = True
+        if not any_here:
+            found.diagnostics.append(_nothing_in(path))
     return _finished(found, further)
+
+
+def _nothing_in(path: str) -> Diagnostic:
+    """Return that a path holds nothing to check: a slip would look like success."""
+    folder = FilePath(path).is_dir()
+    where = "directory" if folder else "file"
+    message = f"there is no policy, configuration or policy test in this {where}"
+    hint = f"files that are read in a directory: {', '.join(SUFFIXES)}" if folder else ""
+    return Diagnostic(path, 1, 1, MISSING_KEY, message, hint)
 
 
 def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnostic]:
@@ -115,9 +166,7 @@ def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnos
     and directories ``beside`` it; what is wrong with those is not told.
     """
     found = _Found()
-    documents, found.diagnostics = parse(SourceFile(path, text))
-    for marked in documents:
-        found.read(marked, named=False)
+    found.read_all(SourceFile(path, text), named=False)
     others: tuple[LoadedPolicy, ...] = ()
     if found.configs:
         names = {policy.name for policy in found.policies}

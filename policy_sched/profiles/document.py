@@ -19,11 +19,10 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.model_types import Document
 from policy_sched.profiles.problems import BAD_VALUE, Path, Problem, did_you_mean, path_text
 from policy_sched.profiles.shape import mended, shape_problems
-from policy_sched.source import Marked, SourceFile, diagnostic, parse_documents
+from policy_sched.source import UNREADABLE, Marked, SourceFile, decoded, diagnostic, parse_documents
 
 D = TypeVar("D", bound=Document)
 
-UNREADABLE: Final = "PS701"
 _QUOTE: Final = "put a rule in quotes, or below a |-"
 _SLIPS: Final = {
     "mapping values are not allowed": f"': ' starts a mapping: {_QUOTE}",
@@ -82,12 +81,13 @@ def _span(marked: Marked, problem: Problem) -> tuple[int, int]:
 def read_source(path: FilePath) -> SourceFile | Diagnostic:
     """Return a file's text, or why it cannot be read."""
     try:
-        return SourceFile(str(path), path.read_text(encoding="utf-8-sig"))
+        text = decoded(str(path), path.read_bytes())
     except OSError as error:
         why = error.strerror or str(error)
         return Diagnostic(str(path), 1, 1, UNREADABLE, f"cannot read the file: {why}")
-    except UnicodeDecodeError:
-        return Diagnostic(str(path), 1, 1, UNREADABLE, "the file is not UTF-8 text")
+    if isinstance(text, Diagnostic):
+        return text
+    return SourceFile(str(path), text.replace("\r\n", "\n"))
 
 
 def read_documents(path: FilePath) -> tuple[list[Marked], list[Diagnostic]]:

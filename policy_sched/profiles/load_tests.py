@@ -1,20 +1,18 @@
-"""What is wrong with the shape of a PolicyTest, for editors; `simulate` reads and runs them."""
+"""What is wrong with the shape of a PolicyTest; `simulate` reads and runs them."""
 
 from __future__ import annotations
 
 from policy_sched.errors import Diagnostic
-from policy_sched.profiles.document import Place, kind_of, parse, read_model
+from policy_sched.profiles.document import Place, kind_of, read_model
 from policy_sched.profiles.models_policy import API_VERSION
 from policy_sched.profiles.models_test import PolicyTest
 from policy_sched.profiles.schema_files import TEST_FILE
-from policy_sched.source import SourceFile
+from policy_sched.source import Marked
 
 
-def test_problems(path: str, text: str) -> list[Diagnostic]:
-    """Return every problem of the shape of the PolicyTests in a text; none of other documents."""
-    found: list[Diagnostic] = []
-    for marked in parse(SourceFile(path, text))[0]:
-        if kind_of(marked.value) == (API_VERSION, "PolicyTest"):
-            _, problems, _ = read_model(marked.value, PolicyTest, TEST_FILE)
-            found += Place(path, marked).diagnostics(problems)
-    return found
+def test_problems(marked: Marked) -> list[Diagnostic]:
+    """Return every problem of the shape of a PolicyTest; none of another document."""
+    if kind_of(marked.value) != (API_VERSION, "PolicyTest"):
+        return []
+    _, problems, _ = read_model(marked.value, PolicyTest, TEST_FILE)
+    return Place(marked.file.path, marked).diagnostics(problems)

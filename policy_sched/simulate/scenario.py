@@ -25,7 +25,7 @@ from policy_sched.simulate.expectations import read_outcome
 from policy_sched.simulate.outcome import Outcome
 from policy_sched.simulate.reader import WRONG_TYPE, WRONG_VALUE, Path, Plain, Reader
 from policy_sched.simulate.short_forms import expand
-from policy_sched.source import Marked, SourceFile, diagnostic, parse_documents
+from policy_sched.source import UNREADABLE, Marked, SourceFile, decoded, diagnostic, parse_documents
 
 KIND: Final = "PolicyTest"
 KEYS: Final = ("$schema", *keys_of(PolicyTest))
@@ -63,9 +63,13 @@ def load_scenarios(path: str) -> list[Scenario]:
         raise PolicyError([Diagnostic(path, 1, 1, WRONG_VALUE, "not a scenario file", hint)])
     try:
         content = FilePath(path).read_bytes()
-        text = (gzip.decompress(content) if path.endswith(".gz") else content).decode()
-    except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise PolicyError([Diagnostic(path, 1, 1, WRONG_VALUE, str(error))]) from None
+        data = gzip.decompress(content) if path.endswith(".gz") else content
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        message = f"the file cannot be unpacked: {error}"
+        raise PolicyError([Diagnostic(path, 1, 1, UNREADABLE, message)]) from None
+    text = decoded(path, data)
+    if isinstance(text, Diagnostic):
+        raise PolicyError([text])
     machine = name.endswith((".json", ".jsonl"))
     found = _json_scenarios(path, text) if machine else _yaml_scenarios(path, text)
     scenarios: list[Scenario] = []
@@ -216,9 +220,9 @@ def _reporter(reader: Reader, at: Path, written: object) -> Report:
 
 
 def _pods(reader: Reader, fields: Plain) -> Iterator[Pod]:
-    for i, decoded in _objects(reader, fields, "pending"):
-        if isinstance(decoded, Pod):
-            yield decoded
+    for i, one in _objects(reader, fields, "pending"):
+        if isinstance(one, Pod):
+            yield one
         else:
             reader.problem(("pending", i), WRONG_VALUE, "only pods can be pending")
 

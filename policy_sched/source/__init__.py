@@ -7,15 +7,18 @@ from policy_sched.source.documents import (
     Path,
     parse_documents,
 )
-from policy_sched.source.file import SourceFile, Span, diagnostic
+from policy_sched.source.file import UNREADABLE, SourceFile, Span, decoded, diagnostic, read_text
 
 __all__ = [
     "MAX_POLICY_BYTES",
+    "UNREADABLE",
     "YAML_SYNTAX",
     "Marked",
     "Path",
     "SourceFile",
     "Span",
+    "decoded",
     "diagnostic",
     "parse_documents",
+    "read_text",
 ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cached_property
+from typing import Final, TextIO
 
 from policy_sched.errors import Diagnostic, Severity
 
+UNREADABLE: Final = "PS701"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 Span = tuple[int, int]
 """Offsets of the first character and of the one after the last."""
 
@@ -41,6 +44,27 @@ class SourceFile:
         """Return the text of a line; empty outside the file."""
         row = line - self.first_line
         return self.lines[row] if 0 <= row < len(self.lines) else ""
+
+
+def decoded(path: str, data: bytes) -> str | Diagnostic:
+    """Return the text of a file, or where it is not UTF-8; columns count bytes there."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        at = error.start
+        line = data.count(b"\n", 0, at) + 1
+        column = at - data.rfind(b"\n", 0, at)
+        utf16 = "the file looks like UTF-16: save it as UTF-8" if data.startswith(_UTF16) else ""
+        message = f"the byte 0x{data[at]:02x} is not UTF-8"
+        return Diagnostic(path, line, column, UNREADABLE, message, utf16)
+
+
+def read_text(stream: TextIO, path: str) -> str | Diagnostic:
+    """Return the text of an open stream, which is called ``path``."""
+    try:
+        return stream.read()
+    except UnicodeDecodeError:
+        return Diagnostic(path, 1, 1, UNREADABLE, "what comes in is not UTF-8")
 
 
 def diagnostic(  # noqa: PLR0913  # the optional parts are keywords

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,92 @@ def test_a_snapshot_is_another_place_to_be_wrong_in(
     cluster.write_text(node + "---\n" + node.replace("Node", "Nod"), encoding="utf-8")
     assert run(arguments) == 1
     assert f"{cluster}:6:7: error PS706:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [([], 0), (["--strict"], 1), (["--fail-on-warn"], 1), (["--lint-fatal"], 3)],
+    ids=str,
+)
+def test_exit_codes_of_warnings(flags: list[str], code: int, tmp_path: Path) -> None:
+    """Warnings alone pass, fail, or have a code of their own; an error is 1 whatever is asked."""
+    file = tmp_path / "policy.yaml"
+    always = BROKEN.partition("  filtr")[0] + "  filter: [{expression: 'true', message: m}]\n"
+    file.write_text(always, encoding="utf-8")
+    assert run(["check", str(file), *flags]) == code
+    file.write_text(BROKEN, encoding="utf-8")
+    assert run(["check", str(file), *flags]) == 1
+
+
+def test_standard_input_is_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`-`, as in a pipe behind helm or kustomize; what is no text is told."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(BROKEN))
+    assert run(["check", "-"]) == 1
+    assert "-:5:3: error PS702:" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
+    assert run(["check", "-"]) == 1
+    assert capsys.readouterr().out == "-:1:1: error PS701: what comes in is not UTF-8\n"
+
+
+def test_a_path_without_policies_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipeline that looks in the wrong place must not be green."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("folder/cm.yaml").write_text("kind: ConfigMap\napiVersion: v1\n", encoding="utf-8")
+    Path("empty.yaml").touch()
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert run(["check", "folder", "empty.yaml", "-"]) == 1
+    what = "error PS704: there is no policy, configuration or policy test in this"
+    assert capsys.readouterr().out == (
+        f"-:1:1: {what} file\n"
+        f"empty.yaml:1:1: {what} file\n"
+        f"folder:1:1: {what} directory\n"
+        "   = files that are read in a directory: .yaml, .yml, .json\n"
+    )
+
+
+def test_a_file_that_is_named_twice_is_read_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself and by its folder: no policy is defined twice by that."""
+    shutil.copytree(POLICIES / "gang", tmp_path / "gang")
+    monkeypatch.chdir(tmp_path)
+    assert run(["check", "gang", "gang/policy.yaml", "./gang", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "no problems found\n"
+
+
+def test_tests_of_policies_are_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shape of a PolicyTest; what it expects is for `test`."""
+    file = tmp_path / "tests.yaml"
+    text = (POLICIES / "gang" / "tests.yaml").read_text(encoding="utf-8")
+    file.write_text(text.replace("pending:", "pendign:"), encoding="utf-8")
+    assert run(["check", str(file)]) == 1
+    assert "did you mean 'pending'?" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["check", "fmt", "test"])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"kind: Policy\nname: \xe9\n", ":2:7: error PS701: the byte 0xe9 is not UTF-8\n"),
+        ("kind: Policy\n".encode("utf-16"), "looks like UTF-16: save it as UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_text_is_told_with_its_first_byte(
+    verb: str, data: bytes, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Latin-1, UTF-16, or a binary file by mistake: all verbs say the same."""
+    file = tmp_path / "policy.yaml"
+    file.write_bytes(data)
+    assert run([verb, str(file)]) == 1
+    told = capsys.readouterr()
+    assert words in told.out + told.err
 
 
 SNAPSHOT_WARNINGS = """\

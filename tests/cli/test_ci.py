@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from cyclopts import CycloptsError
 
 from policy_sched.cli.main import VERBS, app
+from policy_sched.cli.paths import MisspeltOptionError
 from policy_sched.profiles.load_policies import load_policies
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ def parsed(line: str) -> None:
 
 def test_a_line_with_an_unknown_option_would_be_found() -> None:
     """The check that the other tests use finds what does not exist."""
-    with pytest.raises(CycloptsError):
+    with pytest.raises(MisspeltOptionError):
         parsed("policy-sched check policies --stricct")
 
 

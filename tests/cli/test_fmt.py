@@ -65,6 +65,15 @@ def test_diff_shows_what_would_change(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run(["fmt", "--diff", "--check", str(file)]) == 1
 
 
+def test_json_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no form to choose, and a rule in single quotes would break it."""
+    file = tmp_path / "policy.json"
+    file.write_text("{}", encoding="utf-8")
+    assert run(["fmt", str(file)]) == 2
+    assert "fmt reads YAML files" in capsys.readouterr().err
+    assert run(["fmt", str(tmp_path)]) == 0
+
+
 def test_standard_input_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

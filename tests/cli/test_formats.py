@@ -60,6 +60,8 @@ def test_nothing_found_is_a_document_as_well(
     form: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A build server gets its file whatever was found."""
-    empty = tmp_path_factory.mktemp("empty")
-    assert run(["check", str(empty), "-o", form]) == 0
+    fine = tmp_path_factory.mktemp("fine") / "policy.yaml"
+    head = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: P}\n"
+    fine.write_text(head + "spec: {score: {expression: '1'}}\n", encoding="utf-8")
+    assert run(["check", str(fine), "-o", form]) == 0
     assert capsys.readouterr().out

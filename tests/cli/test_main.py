@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +89,39 @@ def test_mistakes_in_files_are_exit_code_1(
     assert captured.out == ""
     assert f"{file}:2:" in captured.err
     assert "^" in captured.err
+
+
+def test_a_closed_pipe_is_no_error_to_tell() -> None:
+    """`policy-sched docs | head -1`: silence, and the shell's number for it."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "policy_sched", "docs", "percent"]
+    finished = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=False)
+    os.close(theirs)
+    assert (finished.returncode, finished.stderr) == (141, b"")
+
+
+OURS = """
+import policy_sched.cli.main as cli
+def app(arguments):
+    raise {}
+cli.app = app
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "last_line"),
+    [
+        ("KeyboardInterrupt", 130, ""),
+        ("ValueError('oh')", 2, "policy-sched: this is a mistake of policy-sched itself; "),
+        ("PermissionError(13, 'Permission denied', 'a.yaml')", 2, "policy-sched: a.yaml: Perm"),
+    ],
+)
+def test_what_ends_a_command(raised: str, code: int, last_line: str) -> None:
+    """Ctrl-C is silent; our own mistakes are not taken for mistakes in files."""
+    script = [sys.executable, "-c", OURS.format(raised)]
+    finished = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert finished.returncode == code
+    assert (finished.stderr.splitlines() or [""])[-1].startswith(last_line)
+    assert bool(finished.stderr) == bool(last_line)

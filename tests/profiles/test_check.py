@@ -66,6 +66,7 @@ def test_other_kinds_are_for_other_commands(tmp_path: Path, kind: str) -> None:
     path.write_text(f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: x}}\n", encoding="utf-8")
     (problem,) = check_files([str(path)])
     assert (problem.code, problem.line, problem.column) == ("PS706", 2, 7)
+    (tmp_path / "policy.yaml").write_text(POLICY, encoding="utf-8")
     assert not check_files([str(tmp_path)])
 
 

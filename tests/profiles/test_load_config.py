@@ -110,7 +110,7 @@ def test_files_that_hold_no_configuration(tmp_path: Path) -> None:
     assert (double.line, double.message) == (4, "a configuration file holds one document")
     path.write_bytes(b"\xff\xfe\x00")
     (binary,) = load_config(str(path))[1]
-    assert binary.message == "the file is not UTF-8 text"
+    assert binary.message == "the byte 0xff is not UTF-8"
 
 
 def test_schema_key_is_for_editors_only() -> None:

@@ -1,10 +1,10 @@
-"""The shape of PolicyTests, as an editor is told of it."""
+"""The shape of PolicyTests, as an editor and `check` tell of it."""
 
 from __future__ import annotations
 
 import pytest
 
-from policy_sched.profiles.load_tests import test_problems as problems_of_tests
+from policy_sched.profiles.check import check_open
 from policy_sched.profiles.resources import policies_directory
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
@@ -27,12 +27,12 @@ HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
 )
 def test_mistakes_are_found_where_they_stand(line: str, code: str, words: str) -> None:
     """With the key that was meant; a pod in short is not taken for a node."""
-    found = problems_of_tests("t.yaml", HEAD + line + "\n")
+    found = check_open("t.yaml", HEAD + line + "\n")
     assert (found[0].line, found[0].code) == (4, code)
     assert words in f"{found[0].message} {found[0].hint}"
 
 
 def test_the_shipped_tests_have_none() -> None:
-    """Nor do documents of other kinds."""
-    for file in policies_directory().glob("*/*.yaml"):
-        assert problems_of_tests(str(file), file.read_text(encoding="utf-8")) == []
+    """Every scenario that we ship has the shape of one."""
+    for file in policies_directory().glob("*/tests.yaml"):
+        assert check_open(str(file), file.read_text(encoding="utf-8")) == []

@@ -95,7 +95,7 @@ class TestRecords:
     def test_a_broken_archive_is_a_problem_of_the_file(self, tmp_path: Path) -> None:
         """What is called .gz and is none is said to be so."""
         (found,) = problems(written(tmp_path, "a.jsonl.gz", "plain"))
-        assert found.startswith("1:1 PS705 Not a gzipped file")
+        assert found.startswith("1:1 PS701 the file cannot be unpacked: Not a gzipped file")
 
     @pytest.mark.parametrize("file", RECORDED, ids=lambda f: f.name)
     def test_the_conformance_data_is_read(self, file: Path) -> None:
