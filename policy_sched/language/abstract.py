@@ -28,6 +28,16 @@ from policy_sched.language.types import (
 
 
 @dataclass(frozen=True, slots=True)
+class UnitOf(QuantityType):
+    """The type of a resource's amount whose name is known at run time, before the node is.
+
+    ``scale`` is how many of the resource's units make one: 1000 of cpu, 1 of all others.
+    """
+
+    scale: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Static:
     """A value known at compile time: a Python value of the type's form."""
 

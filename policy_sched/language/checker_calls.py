@@ -13,7 +13,7 @@ from policy_sched.language.suggest import OUTSIDE, did_you_mean, nearest
 from policy_sched.language.syntax import CallExpr, Ident, ListExpr, MethodExpr
 from policy_sched.language.typed import Call, Const, Core, ListLit, Span, UserCall
 from policy_sched.language.types import ERROR, STRING, UNKNOWN, Type, list_of
-from policy_sched.language.unify import dimensions, fit
+from policy_sched.language.unify import CLASH_HINT, clash_message, dimensions, fit
 
 
 def call(node: CallExpr, scope: Scope) -> Core:
@@ -169,14 +169,6 @@ def finish(
         return silent(span)
     settled = tuple(settle(arg, choice.dimension) for arg in args)
     return Call(overload=overload.id, args=settled, type=choice.result, span=span)
-
-
-CLASH_HINT = "take numbers of both with .units() if that is meant"
-
-
-def clash_message(clash: Sequence[str]) -> str:
-    """Return the sentence of PS208."""
-    return f"a quantity of {clash[0]} cannot meet one of {clash[1]}"
 
 
 def _no_overload(name: str, kinds: list[Type], *, as_method: bool) -> str:

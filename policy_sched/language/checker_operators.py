@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from policy_sched.language.checker_calls import CLASH_HINT, clash_message, quantities_differ
+from policy_sched.language.checker_calls import quantities_differ
 from policy_sched.language.codes import MAX_LIST_ITEMS
 from policy_sched.language.functions import OPERATORS
 from policy_sched.language.overloads import choose, settle
@@ -36,7 +36,7 @@ from policy_sched.language.types import (
     list_of,
     map_of,
 )
-from policy_sched.language.unify import dimensions, join
+from policy_sched.language.unify import CLASH_HINT, clash_message, dimensions, join
 
 _INT64: Final = range(-(2**63), 2**63)
 _MAX_FOLDED: Final = 2**126  # products of two int64 stay below

@@ -78,7 +78,6 @@ CODES: Final[dict[str, str]] = {
     "PS503": "cost over budget",
     "PS506": "regular expression depends on the node",
     "PS509": "predicate over a domain reads the node",
-    "PS510": "not built yet",
     "PS601": "no such key",
     "PS602": "no value",
     "PS603": "overflow",

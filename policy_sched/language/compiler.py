@@ -7,7 +7,7 @@ from functools import cache
 from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language.abstract import Abstract, Opt, Static, Val
+from policy_sched.language.abstract import Abstract, Opt, Val
 from policy_sched.language.budget import over_budget
 from policy_sched.language.checked import (
     Checked,
@@ -34,6 +34,7 @@ from policy_sched.language.compiled import (
 )
 from policy_sched.language.generate import generate
 from policy_sched.language.ir import Op
+from policy_sched.language.expression import constant
 from policy_sched.language.lower import make_lowering
 from policy_sched.language.lower_numbers import to_int
 from policy_sched.language.lowering import Lowering, Refusal
@@ -233,14 +234,14 @@ class PolicyCompiler:
         return Step(name, unit, step.message, explain, step.on_error or "Abort", timeout)
 
     def _every(self, checked: Checked) -> int:
-        value = self._attempt(checked, lambda: self._low.lower(checked.core, {}))
-        if not isinstance(value, Static):
-            if value is not None:
-                message = "how often a pod is tried again has to be known when the policy is loaded"
-                self._problem(checked, "PS510", message)
+        value = self._lowered(checked)
+        if value is None:
             return 0
-        every = int(value.value)
-        if every <= 0:
+        found, error = constant(self._low, value)
+        every = int(found)
+        if error:
+            self._problem(checked, "PS012", f"this is no time to wait: {error}", "write 1m")
+        elif every <= 0:
             self._problem(checked, "PS012", "a pod cannot be tried again all the time", "write 1m")
         return every
 

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
-from policy_sched.language.abstract import rep_of
+from policy_sched.language.abstract import Val, rep_of
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.generate import Functions, Program, generate
 from policy_sched.language.ir import KINDS, Level, Site
 from policy_sched.language.lower import make_lowering
+from policy_sched.language.lowering import Lowering
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import Reads, find_reads
 from policy_sched.language.runtime import Runtime
@@ -110,6 +111,16 @@ def compile_expression(
         reads=find_reads(roots),
         by_row=value.op.level is Level.NODE,
     )
+
+
+def constant(low: Lowering, value: Val) -> tuple[Any, str]:
+    """Work out a value that reads neither pods nor nodes: the value, or the kind of its error."""
+    if value.op.kind == "const" and value.err is None:
+        return value.op.data, ""
+    program = generate([value.op, *([] if value.err is None else [value.err])])
+    out = program.bind(Runtime(NodeTable())).scalar(None, None, 0)
+    site = low.build.sites[out[1]] if value.err is not None else None
+    return out[0], "" if site is None else KINDS[site.kind]
 
 
 def error_name(number: int) -> str:

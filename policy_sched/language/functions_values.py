@@ -43,7 +43,7 @@ quantity * int -> quantity | ext | The quantity that many times.
 int * quantity -> quantity | ext | The quantity that many times.
 int / int -> int | | Quotient, truncated towards zero; an error for a zero divisor.
 double / double -> double | | Quotient by IEEE 754: a zero divisor gives an infinity or NaN.
-quantity / int -> quantity | ext | Quotient, truncated in the scheduler's unit.
+quantity / int -> quantity | ext | Quotient, truncated in the unit (of literals: in billionths).
 quantity / quantity -> double | ext | The ratio of two quantities of one dimension.
 int % int -> int | | Remainder with the dividend's sign; an error for a zero divisor.
 - int -> int | | The negated number; an error for the smallest int.

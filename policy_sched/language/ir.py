@@ -91,6 +91,8 @@ class Op:
         return f"%{self.serial}={self.kind}({shown}; {self.data!r})"
 
 
+#: Kinds whose value is read by the row's number, whatever their arguments are.
+OF_ROW: Final = frozenset({"row", "column", "column_of", "fits", "affinity", "preference"})
 #: Stands in `Op.key` of an op that is a function of more than one column, or of a plain number.
 MIXED: Final = Op("mixed", (), None, "", Level.NODE)
 
@@ -202,9 +204,11 @@ class Builder:
 
     @staticmethod
     def _key_of(op: Op) -> Op:
+        if op.kind in OF_ROW:
+            return op if op.rep in "ck" and op.kind == "column" else MIXED
         keys = {a.key for a in op.args if a.level is Level.NODE}
         if not keys:
-            return op if op.rep in "ck" and op.kind == "column" else MIXED
+            return MIXED
         only = keys.pop()
         return MIXED if keys or only is None else only
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from policy_sched.language import (
     kernels_lists,
     kernels_numbers,
+    kernels_quantities,
     kernels_scheduler,
     kernels_semver,
     kernels_strings,
@@ -30,6 +31,7 @@ class Kernel:
 
 _ROOMS: Final = (
     kernels_numbers,
+    kernels_quantities,
     kernels_lists,
     kernels_strings,
     kernels_time,
@@ -42,6 +44,6 @@ KERNELS: Final[dict[str, Kernel]] = {
 }
 #: The same over quantities that have no unit yet (exact amounts).
 FREE: Final[dict[str, Kernel]] = {
-    **{name: Kernel(f, False) for name, f in kernels_numbers.FREE_TOTAL.items()},
-    **{name: Kernel(f, True) for name, f in kernels_numbers.FREE_PARTIAL.items()},
+    **{name: Kernel(f, False) for name, f in kernels_quantities.FREE_TOTAL.items()},
+    **{name: Kernel(f, True) for name, f in kernels_quantities.FREE_PARTIAL.items()},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Final
 
 from policy_sched.language.faults import Fault, Some
@@ -17,10 +17,8 @@ from policy_sched.language.runtime_scalar import (
     remainder,
     round_half_away,
 )
-from policy_sched.model import quantity
 
 Function = Callable[..., Any]
-_NANO: Final = 10**9
 _EDGE: Final = 2.0**63
 
 
@@ -51,26 +49,6 @@ def int_of_double(number: float) -> int:
     if not -_EDGE < number < _EDGE:
         raise Fault(OVERFLOW)
     return int(number)
-
-
-def fraction_of_text(text: str) -> Fraction:
-    """Return the exact amount of a quantity's text; fault: conversion."""
-    try:
-        parsed = quantity.parse(text)
-    except ValueError:
-        raise Fault(CONVERSION) from None
-    return Fraction(parsed.nanos, _NANO)
-
-
-def units_of_fraction(amount: Fraction, scale: int) -> int:
-    """Return an amount in units of 1/scale, rounded away from zero as resource.Quantity does."""
-    scaled = amount * scale
-    return math.ceil(scaled) if scaled >= 0 else math.floor(scaled)
-
-
-def is_quantity(text: str) -> bool:
-    """Tell whether a text is a quantity."""
-    return _maybe(fraction_of_text)(text) is not None
 
 
 def _maybe(function: Function) -> Function:
@@ -206,15 +184,26 @@ def percent(part: int, whole: int) -> int:
 
 
 def interpolate(x: Any, shape: Sequence[Sequence[Any]]) -> Any:
-    """Return the piecewise linear function through ``shape`` at x; level outside of it."""
+    """Return the piecewise linear function through ``shape`` at x; level outside of it.
+
+    Fault: conversion, of what `is_shape` does not hold for.
+    """
+    if not is_shape(shape):
+        raise Fault(CONVERSION)
     before: Sequence[Any] | None = None
     for point in shape:
         if x <= point[0]:
             return point[1] if before is None else _between(x, before, point)
         before = point
-    if before is None:
-        raise Fault(CONVERSION)
+    assert before is not None
     return before[1]
+
+
+def is_shape(points: Sequence[Sequence[Any]]) -> bool:
+    """Tell whether there are points, and each is an x and a y, its x above the one before."""
+    if not points or any(len(point) != 2 for point in points):
+        return False
+    return all(left[0] < right[0] for left, right in pairwise(points))
 
 
 def _between(x: Any, left: Sequence[Any], right: Sequence[Any]) -> Any:
@@ -233,12 +222,6 @@ def _abs(number: Any) -> Any:
     return int64(abs(number)) if isinstance(number, int) else abs(number)
 
 
-def _as_integer(amount: Fraction) -> int:
-    if amount.denominator != 1:
-        raise Fault(CONVERSION)
-    return int64(amount.numerator)
-
-
 #: Kernels that never fault.
 TOTAL: Final[dict[str, Function]] = {
     "add_double_double": operator.add,
@@ -255,8 +238,6 @@ TOTAL: Final[dict[str, Function]] = {
     "string_double": text_of_double,
     "tryInt_string": _maybe(int_of_text),
     "tryDouble_string": _maybe(double_of_text),
-    "tryQuantity_string": _maybe(fraction_of_text),
-    "isQuantity_string": is_quantity,
     "math_ceil_double": _keeping_sign(math.ceil),
     "math_floor_double": _keeping_sign(math.floor),
     "math_trunc_double": _keeping_sign(math.trunc),
@@ -318,34 +299,4 @@ PARTIAL: Final[dict[str, Function]] = {
     "percent_int_int": percent,
     "interpolate_int_list": interpolate,
     "interpolate_double_list": interpolate,
-}
-#: Kernels over the exact amounts of quantities that have no unit yet.
-FREE_TOTAL: Final[dict[str, Function]] = {
-    "sign_quantity": lambda q: (q > 0) - (q < 0),
-    "isInteger_quantity": lambda q: q.denominator == 1 and INT_MIN <= q <= INT_MAX,
-    "asApproximateFloat_quantity": float,
-    "neg_quantity": operator.neg,
-    "abs_quantity": abs,
-    "add_quantity_quantity": operator.add,
-    "sub_quantity_quantity": operator.sub,
-    "add_quantity_int": operator.add,
-    "sub_quantity_int": operator.sub,
-    "mul_quantity_int": operator.mul,
-    "mul_int_quantity": operator.mul,
-    "div_quantity_quantity": lambda a, b: double_quotient(float(a), float(b)),
-    "lt_quantity_quantity": operator.lt,
-    "le_quantity_quantity": operator.le,
-    "gt_quantity_quantity": operator.gt,
-    "ge_quantity_quantity": operator.ge,
-    "isLessThan_quantity_quantity": operator.lt,
-    "isGreaterThan_quantity_quantity": operator.gt,
-    "compareTo_quantity_quantity": lambda a, b: (a > b) - (a < b),
-    "eq_any_any": operator.eq,
-    "ne_any_any": operator.ne,
-}
-FREE_PARTIAL: Final[dict[str, Function]] = {
-    "asInteger_quantity": _as_integer,
-    "value_quantity": lambda q: int64(units_of_fraction(q, 1)),
-    "milli_quantity": lambda q: int64(units_of_fraction(q, 1000)),
-    "units_quantity": lambda q: int64(units_of_fraction(q, 1)),
 }

@@ -9,8 +9,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from policy_sched.language.faults import Fault, Some
-from policy_sched.language.ir import CONVERSION
+from policy_sched.language.ir import CONVERSION, DIVIDE_BY_ZERO
 from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.records import HostPort, Taint, Toleration
 from policy_sched.model.selectors import (
@@ -113,8 +115,38 @@ def stable_hash(text: str) -> int:
 
 def _bucket(text: str, buckets: int) -> int:
     if buckets <= 0:
-        raise Fault(CONVERSION)
+        raise Fault(CONVERSION if buckets else DIVIDE_BY_ZERO)
     return stable_hash(text) % buckets
+
+
+def affinity_of(raw: object) -> NodeAffinity | None:
+    """Return a node affinity as the API writes it; None where it says nothing.
+
+    Raises msgspec.ValidationError for what is none.
+    """
+    return msgspec.convert(raw, NodeAffinity) if raw else None
+
+
+def read_affinity(raw: object) -> NodeAffinity | None:
+    """Do as `affinity_of`; fault: conversion."""
+    try:
+        return affinity_of(raw)
+    except msgspec.ValidationError:
+        raise Fault(CONVERSION) from None
+
+
+def node_matches(
+    affinity: NodeAffinity | None, selector: Mapping[str, str], labels: Mapping[str, str], name: str
+) -> bool:
+    """Tell whether a node has all labels of ``selector`` and meets what is required."""
+    if any(labels.get(key) != value for key, value in selector.items()):
+        return False
+    return node_matcher(affinity).required_matches(labels, name)
+
+
+def preference(affinity: NodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
+    """Return the sum of the weights of the preferred terms that a node matches."""
+    return node_matcher(affinity).preferred_score(labels, name)
 
 
 def has_preferred(affinity: NodeAffinity | None) -> bool:

@@ -11,6 +11,7 @@ from policy_sched.language.lower_lists import list_literal, macro, map_literal
 from policy_sched.language.lower_logic import condition, junction
 from policy_sched.language.lower_loops import listed
 from policy_sched.language.lower_records import field, has, index
+from policy_sched.language.lower_units import of_type
 from policy_sched.language.lowering import Env, Lowering, Refusal
 from policy_sched.language.typed import (
     And,
@@ -30,7 +31,13 @@ from policy_sched.language.typed import (
     UserFunction,
     Var,
 )
-from policy_sched.language.types import RecordType
+from policy_sched.language.types import (
+    ListType,
+    MapType,
+    OptionalType,
+    QuantityType,
+    RecordType,
+)
 
 #: Ops of the variables that are Python objects, by name: kind, data.
 _OBJECTS = {
@@ -49,8 +56,19 @@ _OBJECTS = {
 }
 
 
-def lower(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: PLR0911  # a case each
-    """Return the abstract value of an expression."""
+def lower(low: Lowering, core: Core, env: Env) -> Abstract:
+    """Return the abstract value of an expression, in the unit that the checker found."""
+    value = _lowered(low, core, env)
+    if isinstance(core.type, _HOLDERS):
+        return of_type(low, value, core.type, core.span)
+    return value
+
+
+#: Types that are quantities, or may have some inside.
+_HOLDERS = (QuantityType, ListType, MapType, OptionalType)
+
+
+def _lowered(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: PLR0911  # a case each
     match core:
         case Const():
             return Static(core.value, core.type)
@@ -121,10 +139,7 @@ def _variable(low: Lowering, core: Var, env: Env) -> Abstract:
     if core.name == "namespaceObject":
         name = low.op("field_of_pod", low.op("pod", rep="o"), rep="s", data="namespace")
         return Val(low.op("runtime_of", name, rep="o", data="namespace"), None, core.type)
-    known = _OBJECTS.get(core.name)
-    if known is None:
-        raise Refusal("PS510", f"{core.name} is not supported yet", core.span)
-    kind, data = known
+    kind, data = _OBJECTS[core.name]
     rep = rep_of(core.type)
     make = low.node_op if kind == "score" else low.op
     interval = range_of(core.type)

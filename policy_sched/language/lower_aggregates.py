@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Final
 
 from policy_sched.language import ranges
@@ -18,13 +17,15 @@ from policy_sched.language.abstract import (
 from policy_sched.language.ir import OVERFLOW, Op
 from policy_sched.language.kernels import KERNELS
 from policy_sched.language.kernels_lists import double_total, total
+from policy_sched.language.kernels_quantities import free_total
 from policy_sched.language.lower_lists import wide_count
 from policy_sched.language.lower_loops import MAX_API_LIST, MAX_LENGTH, count, run_loop
-from policy_sched.language.lower_numbers import double, extreme, whole
-from policy_sched.language.lowering import Lowering, Refusal, element_type
+from policy_sched.language.lower_numbers import double, extreme, to_double, whole
+from policy_sched.language.lower_units import is_free
+from policy_sched.language.lowering import Lowering, element_type
 from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Span
-from policy_sched.language.types import DOUBLE, INT, QuantityType, Type
+from policy_sched.language.types import DOUBLE, INT, Type
 
 #: Lists of the pod to the attribute that holds their length.
 _COUNTED: Final = {"containers": "container_count"}
@@ -62,10 +63,10 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
     (value,) = args
     kind = element_type(value.type)
     rep = rep_of(kind)
-    if isinstance(kind, QuantityType) and kind.dimension == "free" and isinstance(value, Static):
-        return Static(sum(value.value, Fraction(0)), kind)
-    if rep not in "if" or (isinstance(kind, QuantityType) and kind.dimension == "free"):
-        raise Refusal("PS510", f"the sum of a {value.type} is not supported yet", span)
+    if is_free(kind):
+        if isinstance(value, Static):
+            return low.fold(free_total, [value.value], kind, span)
+        return low.call(free_total, [low.val(value)], kind, span)
     if isinstance(value, Static):
         return low.fold(double_total if rep == "f" else total, [value.value], result, span)
     if isinstance(value, Wide):
@@ -104,11 +105,9 @@ def _flat(low: Lowering, value: Wide) -> tuple[list[Op], Interval]:
     ops: list[Op] = []
     found: Interval | None = None
     for mask, item in value.items:
-        one = low.val(item)
         with low.assuming((mask, True)):
+            one = to_double(low, low.val(item))
             interval = low.range(one)
-        if one.op.rep == "i":
-            interval = ranges.to_double(interval)
         found = interval if found is None else ranges.hull(found, interval)
         ops += [low.true() if mask is None else mask.op, one.op]
     return ops, found or Interval(0.0, 0.0)

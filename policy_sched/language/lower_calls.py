@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from policy_sched.language.abstract import (
@@ -15,6 +16,7 @@ from policy_sched.language.abstract import (
 from policy_sched.language.ir import NO_VALUE, Level
 from policy_sched.language.kernels import FREE, KERNELS, Kernel
 from policy_sched.language.kernels_format import formatter
+from policy_sched.language.kernels_numbers import is_shape
 from policy_sched.language.lower_aggregates import AGGREGATES
 from policy_sched.language.lower_logic import (
     combine,
@@ -27,14 +29,13 @@ from policy_sched.language.lower_logic import (
     some,
     value_of,
     with_error,
+    without_error,
 )
 from policy_sched.language.lower_loops import MAX_LENGTH
 from policy_sched.language.lower_numbers import (
     BINARY,
-    aligned,
     double,
     extreme,
-    in_units,
     magnitude,
     negated,
     rounded,
@@ -46,6 +47,16 @@ from policy_sched.language.lower_numbers import (
 from policy_sched.language.lower_quantities import QUANTITIES
 from policy_sched.language.lower_records import has
 from policy_sched.language.lower_scheduler import SCHEDULER
+from policy_sched.language.lower_units import (
+    aligned,
+    in_one_unit,
+    in_units,
+    is_free,
+    joint,
+    quantities_in,
+    scale_of,
+    with_unit,
+)
 from policy_sched.language.lowering import Env, Lowering, Refusal, element_type
 from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Call, ListLit, Span
@@ -63,12 +74,13 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
         first = low.lower(core.args[0], env)
         lower = or_value if name.startswith("orValue") else or_optional
         return lower(low, first, core.args[1], env, result)
-    args = [low.lower(arg, env) for arg in core.args]
+    args = in_one_unit(low, [low.lower(arg, env) for arg in core.args], span, result)
+    result = _of_args(result, args)
     if name == "format_string_list" and isinstance(core.args[1], ListLit):
         kinds = [element.type for element in core.args[1].elements]
         return _format_as(low, args, kinds, result, span)
     quantities = [a for a in args if isinstance(a.type, QuantityType)]
-    if quantities and all(_is_free(q) for q in quantities) and name in FREE:
+    if quantities and all(is_free(q.type) for q in quantities) and name in FREE:
         return _apply(low, FREE[name], args, result, span)
     handler = _HANDLERS.get(name) or QUANTITIES.get(name)
     constant = all(isinstance(a, Static) for a in args) and not quantities
@@ -86,14 +98,15 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
             core.args[1].span,
             "compare with ==, startsWith or contains, or take the pattern from the pod or params",
         )
-    kernel = KERNELS.get(name)
-    if kernel is None:
-        raise Refusal("PS510", f"{name.split('_')[0]} is not supported yet", span)
-    return _apply(low, kernel, args, result, span)
+    return _apply(low, KERNELS[name], args, result, span)
 
 
-def _is_free(value: Abstract) -> bool:
-    return isinstance(value.type, QuantityType) and value.type.dimension == "free"
+def _of_args(result: Type, args: list[Abstract]) -> Type:
+    """Return a call's type, its unit that of its arguments where the checker did not know it."""
+    if not any(kind.dimension == "any" for kind in quantities_in(result)):
+        return result
+    known = {kind for arg in args for kind in quantities_in(arg.type)}
+    return with_unit(result, known.pop()) if len(known) == 1 else result
 
 
 def _apply(
@@ -117,17 +130,11 @@ def _binary(low: Lowering, name: str, args: list[Abstract], result: Type, span: 
         a, b, common = aligned(low, left, right, span)
         kind = common if isinstance(result, QuantityType) else result
     else:
-        a, b = low.val(_settled(left)), low.val(_settled(right))
+        a, b = low.val(left), low.val(right)
         for one in (a, b):
             if isinstance(result, QuantityType) and isinstance(one.type, QuantityType):
                 kind = one.type
-    if rep_of(a.type) == "o" or rep_of(b.type) == "o":
-        raise Refusal("PS510", "this arithmetic on quantity literals is not supported yet", span)
     return BINARY[name](low, a, b, kind, span)
-
-
-def _settled(value: Abstract) -> Abstract:
-    return value
 
 
 def _string_order(name: str) -> Handler:
@@ -181,7 +188,8 @@ def _bare(value: Abstract) -> Abstract:
 
 
 def _in_map(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    return has(low, args[1], args[0], span)
+    key, whole = (without_error(low, arg) for arg in args)
+    return with_error(low, has(low, whole, key, span), low.first(*(arg.err for arg in args)))
 
 
 def _one(function: Callable[[Lowering, Val], Val]) -> Handler:
@@ -216,12 +224,13 @@ def _extreme(sign: int) -> Handler:
 
 def _alike(low: Lowering, args: list[Abstract], span: Span) -> list[Val] | None:
     """Return numbers of one unit as ops; None where they are no numbers."""
-    known = next((a for a in args if isinstance(a.type, QuantityType) and not _is_free(a)), None)
-    if known is not None and isinstance(known.type, QuantityType):
-        return [in_units(low, a, known.type.dimension, span) for a in args]
-    if rep_of(args[0].type) not in "ifb":
+    if rep_of(args[0].type) not in "if":
         return None
-    return [low.val(a) for a in args]
+    kinds = [a.type for a in args if isinstance(a.type, QuantityType)]
+    if not kinds:
+        return [low.val(a) for a in args]
+    kind = joint(kinds, span)
+    return [replace(in_units(low, a, kind, span), type=kind) for a in args]
 
 
 def _clamp(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
@@ -243,8 +252,9 @@ def _plus_int(sign: str) -> Handler:
     def lower(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
         one, other = low.val(args[0]), low.val(args[1])
         kind = one.type
-        scale = 1000 if isinstance(kind, QuantityType) and kind.dimension == "cpu" else 1
-        scaled = whole(low, "mul", other, low.val(low.int_const(scale)), kind, span)
+        assert isinstance(kind, QuantityType)
+        scale = low.val(scale_of(low, kind, span))
+        scaled = whole(low, "mul", other, scale, kind, span)
         return whole(low, sign, one, scaled, kind, span)
 
     return lower
@@ -257,7 +267,10 @@ _MAX_TABLE: Final = 1024
 def _interpolated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     x, shape = args
     kernel = KERNELS["interpolate_int_list"]
-    found = low.range(x) if isinstance(x, Val) else None
+    if isinstance(shape, Static) and not is_shape(shape.value):
+        message = "the points of a shape are [x, y], each x above the one before"
+        raise Refusal("PS012", message, span, "write [[0, 0], [100, 100]]")
+    found = low.range(x) if isinstance(x, Val) and x.op.rep == "i" else None
     if found is None or not isinstance(shape, Static) or found.hi - found.lo > _MAX_TABLE:
         return _apply(low, kernel, args, result, span)
     positions = range(int(found.lo), int(found.hi) + 1)
@@ -324,6 +337,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "abs_quantity": _magnitude,
     "format_string_list": _formatted,
     "interpolate_int_list": _interpolated,
+    "interpolate_double_list": _interpolated,
     "optional_of_any": _optional_of,
     "optional_none": _none,
     "optional_ofNonZeroValue_any": lambda low, args, r, s: non_zero(low, args[0], r, s),

@@ -15,7 +15,7 @@ from policy_sched.language.abstract import (
 )
 from policy_sched.language.ir import Op
 from policy_sched.language.kernels_lists import mapping, sorted_keys, value_at
-from policy_sched.language.lower_logic import combine, opposite, with_error
+from policy_sched.language.lower_logic import combine, opposite, with_error, without_error
 from policy_sched.language.lower_loops import (
     count,
     of_domain,
@@ -24,6 +24,7 @@ from policy_sched.language.lower_loops import (
     refuse_node,
     run_loop,
 )
+from policy_sched.language.lower_units import in_one_unit, refined
 from policy_sched.language.lowering import Env, Lowering, element_type
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS, Interval
@@ -62,8 +63,26 @@ def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
             if not mask.value:
                 continue
             mask = None
-        items.append((mask, _without_error(low, value)))
-    return wide(low, items, low.first(*errors), core.type)
+        items.append((mask, without_error(low, value)))
+    masks = [None if mask is None else mask.op for mask, _ in items]
+    values, more = _alike(low, [value for _, value in items], masks, core.span)
+    items = [(mask, value) for (mask, _), value in zip(items, values, strict=True)]
+    return wide(low, items, low.first(*errors, *more), _list_type(core.type, values))
+
+
+def _list_type(kind: Type, values: Sequence[Abstract]) -> Type:
+    """Return the type of a list, with the unit that all of its values have."""
+    kinds = {value.type for value in values}
+    return refined(kind, list_of(kinds.pop())) if len(kinds) == 1 else kind
+
+
+def _alike(
+    low: Lowering, values: Sequence[Abstract], masks: Sequence[Op | None], span: Span
+) -> tuple[list[Abstract], list[Op | None]]:
+    """Return values in one unit, without errors, and the errors of those that are there."""
+    found = in_one_unit(low, values, span)
+    errors = [low.masked(m, v.err) for m, v in zip(masks, found, strict=True)]
+    return [without_error(low, value) for value in found], errors
 
 
 def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
@@ -77,8 +96,10 @@ def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
         if optional:
             found = low.opt(value)
             present, value = found.present, found.value
-        flat += [present, _without_error(low, key), _without_error(low, low.plain(value))]
-    err = low.first(*errors)
+        flat += [present, without_error(low, key), without_error(low, low.plain(value))]
+    masks = [low.val(present).op for present in flat[::3]]
+    flat[2::3], more = _alike(low, flat[2::3], masks, core.span)
+    err = low.first(*errors, *more)
     if err is None and all(isinstance(part, Static) for part in flat):
         values = [part.value for part in flat if isinstance(part, Static)]
         return low.fold(mapping, values, core.type, core.span)
@@ -99,21 +120,6 @@ def wide(
     if err is None and all(m is None and isinstance(v, Static) for m, v in items):
         return Static([v.value for _, v in items if isinstance(v, Static)], kind)
     return Wide(tuple(items), err, kind)
-
-
-def _without_error(low: Lowering, value: Abstract) -> Abstract:
-    """Return a value whose error has been taken account of elsewhere."""
-    match value:
-        case Val():
-            return Val(value.op, None, value.type, value.range)
-        case Opt():
-            return Opt(value.present, value.value, None, value.type)
-        case Wide():
-            return Wide(value.items, None, value.type)
-        case Comprehension() if value.err is not None or value.errors:
-            one = low.val(value)
-            return Val(one.op, None, one.type, one.range)
-    return value
 
 
 def as_list(low: Lowering, value: Abstract) -> Abstract:
@@ -243,7 +249,7 @@ def _kept(
     for (mask, _), test, body in zip(listed.items, tests, bodies, strict=True):
         outer = None if mask is None else mask.op
         test_errors.append(low.masked(outer, test.err))
-        kept = combine(low, [v for v in (mask, _without_error(low, test)) if v], every=True)
+        kept = combine(low, [v for v in (mask, without_error(low, test)) if v], every=True)
         if isinstance(kept, Static):
             if not kept.value:
                 continue
@@ -251,11 +257,11 @@ def _kept(
         else:
             kept_mask = low.val(kept)
         body_errors.append(low.masked(None if kept_mask is None else kept_mask.op, body.err))
-        items.append((kept_mask, _without_error(low, body)))
+        items.append((kept_mask, without_error(low, body)))
     err = low.first(listed.err, *_in_stages(core, test_errors, body_errors))
     if core.kind == "existsOne":
         return _exactly_one(low, Wide(tuple(items), err, list_of(BOOL)), err)
-    return wide(low, items, err, core.type)
+    return wide(low, items, err, _list_type(core.type, [value for _, value in items]))
 
 
 def _in_stages(
@@ -313,7 +319,7 @@ def _looped(
             return quantifier(low, loop, test, every=core.kind == "all")
         if test is not None:
             own = low.masked(None if mask is None else mask.op, test.err)
-            parts = [v for v in (mask, _without_error(low, test)) if v is not None]
+            parts = [v for v in (mask, without_error(low, test)) if v is not None]
             kept = combine(low, parts, every=True)
             mask = None if isinstance(kept, Static) and kept.value else low.val(kept)
             if own is not None:
@@ -323,10 +329,9 @@ def _looped(
     failure = low.masked(None if mask is None else mask.op, value.err)
     if failure is not None and core.body is not None:
         errors = (*errors, failure)
-    value = _without_error(low, value)
-    made = Comprehension(
-        loop.source, loop.param, loop.index, errors, mask, value, loop.err, core.type
-    )
+    value = without_error(low, value)
+    kind = _list_type(core.type, [value])
+    made = Comprehension(loop.source, loop.param, loop.index, errors, mask, value, loop.err, kind)
     if core.kind == "existsOne":
         return comparison_equal(low, count(low, made), 1)
     if core.kind == "transformMap":
@@ -351,9 +356,10 @@ def _optional_map(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Ab
         body = low.lower(core.body, {**env, core.names[0]: found.value})
     outer = None if test is None else test.op
     err = low.first(found.err, low.masked(outer, body.err))
+    result = refined(result, optional_of(body.type) if core.kind == "optMap" else body.type)
     if core.kind == "optMap":
-        return Opt(found.present, _without_error(low, body), err, result)
-    inner = low.opt(_without_error(low, body))
+        return Opt(found.present, without_error(low, body), err, result)
+    inner = low.opt(without_error(low, body))
     present = combine(low, [found.present, inner.present], every=True)
     assert isinstance(present, (Static, Val))
     return Opt(present, inner.value, err, result)

@@ -6,16 +6,32 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from policy_sched.language import ranges
-from policy_sched.language.abstract import Abstract, NodeRecord, Opt, Static, Val, rep_of
+from policy_sched.language.abstract import (
+    Abstract,
+    Comprehension,
+    NodeRecord,
+    Opt,
+    Static,
+    Val,
+    Wide,
+    rep_of,
+)
 from policy_sched.language.faults import Some
 from policy_sched.language.ir import NO_VALUE, Level, Op
 from policy_sched.language.kernels_lists import equal
-from policy_sched.language.lower_numbers import aligned
+from policy_sched.language.lower_units import aligned, in_one_unit
 from policy_sched.language.lowering import Env, Lowering
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS
 from policy_sched.language.typed import Cond, Core, Span
-from policy_sched.language.types import BOOL, STRING, OptionalType, QuantityType, Type
+from policy_sched.language.types import (
+    BOOL,
+    STRING,
+    UNKNOWN,
+    OptionalType,
+    QuantityType,
+    Type,
+)
 
 
 def junction(low: Lowering, args: Sequence[Core], env: Env, *, every: bool) -> Abstract:
@@ -85,29 +101,36 @@ def condition(low: Lowering, core: Cond, env: Env) -> Abstract:
         then = low.narrowed(low.lower(core.then, env))
     with low.assuming((one, False)):
         otherwise = low.narrowed(low.lower(core.otherwise, env))
-    return choose(low, one, then, otherwise, core.type)
+    return choose(low, one, then, otherwise, core.type, core.span)
 
 
-def choose(
-    low: Lowering, test: Static | Val, then: Abstract, otherwise: Abstract, result: Type
+def choose(  # a choice of two, and where it stands
+    low: Lowering, test: Static | Val, then: Abstract, otherwise: Abstract, result: Type, span: Span
 ) -> Abstract:
     """Return ``then`` where ``test`` holds, else ``otherwise``; the error of the one chosen."""
     if isinstance(test, Static):
         return then if test.value else otherwise
     if isinstance(result, OptionalType) and (isinstance(then, Opt) or isinstance(otherwise, Opt)):
-        return _choose_optional(low, test, low.opt(then), low.opt(otherwise), result)
+        return _choose_optional(low, test, low.opt(then), low.opt(otherwise), result, span)
     if isinstance(then, NodeRecord) and isinstance(otherwise, NodeRecord):
         return then
-    if isinstance(result, QuantityType) and then.type != otherwise.type:
-        a, b, _ = aligned(low, then, otherwise, Span(0, 0))
+    kind = otherwise.type if then.type == UNKNOWN else then.type
+    if _in_two_units(then, otherwise):
+        a, b, kind = aligned(low, then, otherwise, span)
     else:
+        then, otherwise = in_one_unit(low, [then, otherwise], span)
         a, b = _one_form(low, low.val(then), low.val(otherwise))
     error = _chosen_error(low, test, a.err, b.err)
     op = a.op
     if a.op is not b.op:
         op = low.op("where", test.op, a.op, b.op, rep=a.op.rep)
     found = ranges.hull(low.range(a), low.range(b))
-    return Val(op, low.first(test.err, error), a.type, found)
+    return Val(op, low.first(test.err, error), kind, found)
+
+
+def _in_two_units(a: Abstract, b: Abstract) -> bool:
+    both = isinstance(a.type, QuantityType) and isinstance(b.type, QuantityType)
+    return both and a.type != b.type
 
 
 def _chosen_error(low: Lowering, test: Val, a: Op | None, b: Op | None) -> Op | None:
@@ -117,17 +140,15 @@ def _chosen_error(low: Lowering, test: Val, a: Op | None, b: Op | None) -> Op | 
     return low.op("where", test.op, a or none, b or none, rep="e")
 
 
-def _choose_optional(low: Lowering, test: Val, a: Opt, b: Opt, result: Type) -> Abstract:
-    present = choose(low, Val(test.op, None, BOOL, BOOLS), a.present, b.present, BOOL)
+def _choose_optional(  # as `choose`
+    low: Lowering, test: Val, a: Opt, b: Opt, result: Type, span: Span
+) -> Abstract:
+    assert isinstance(result, OptionalType)
+    bare = Val(test.op, None, BOOL, BOOLS)
+    present = choose(low, bare, a.present, b.present, BOOL, span)
     assert isinstance(present, (Static, Val))
-    value = choose(low, Val(test.op, None, BOOL, BOOLS), _inner(low, a), _inner(low, b), result)
+    value = choose(low, bare, a.value, b.value, result.element, span)
     return Opt(present, value, low.first(test.err, _chosen_error(low, test, a.err, b.err)), result)
-
-
-def _inner(low: Lowering, value: Opt) -> Abstract:
-    """Return the value of an optional, without regard to its type where it is never there."""
-    del low
-    return value.value
 
 
 def _one_form(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
@@ -136,7 +157,7 @@ def _one_form(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
         return a, b
     if "c" in (a.op.rep, b.op.rep):
         if _codable(a) and _codable(b):
-            return _coded(low, a), _coded(low, b)
+            return coded(low, a), coded(low, b)
         return low.plain(a), low.plain(b)
     return a, b
 
@@ -145,7 +166,8 @@ def _codable(value: Val) -> bool:
     return value.op.rep == "c" or (value.op.rep == "s" and value.op.level is Level.SCALAR)
 
 
-def _coded(low: Lowering, value: Val) -> Val:
+def coded(low: Lowering, value: Val) -> Val:
+    """Return a string as its code."""
     if value.op.rep == "c":
         return value
     return Val(low.op("code", value.op, rep="c"), value.err, value.type)
@@ -153,11 +175,12 @@ def _coded(low: Lowering, value: Val) -> Val:
 
 def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
     """Lower == of two values of one type."""
+    a, b = in_one_unit(low, [a, b], span)
     if isinstance(a, Static) and isinstance(b, Static) and not isinstance(a.type, QuantityType):
         return Static(equal(a.value, b.value), BOOL)
     if isinstance(a.type, OptionalType) and isinstance(b.type, OptionalType):
         return _equal_optionals(low, low.opt(a), low.opt(b), span)
-    if isinstance(a.type, QuantityType) and isinstance(b.type, QuantityType):
+    if _in_two_units(a, b):
         left, right, _ = aligned(low, a, b, span)
     else:
         left, right = low.val(a), low.val(b)
@@ -234,6 +257,21 @@ def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
     return Val(one.op, low.first(error, one.err), one.type, one.range)
 
 
+def without_error(low: Lowering, value: Abstract) -> Abstract:
+    """Return a value whose error has been taken account of elsewhere."""
+    match value:
+        case Val():
+            return Val(value.op, None, value.type, value.range)
+        case Opt():
+            return Opt(value.present, value.value, None, value.type)
+        case Wide():
+            return Wide(value.items, None, value.type)
+        case Comprehension() if value.err is not None or value.errors:
+            one = low.val(value)
+            return Val(one.op, None, one.type, one.range)
+    return value
+
+
 def value_of(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:
     """Lower value(): an error where there is none."""
     found = low.opt(value)
@@ -255,7 +293,8 @@ def or_value(low: Lowering, value: Abstract, core: Core, env: Env, result: Type)
         return with_error(low, found.value, found.err)
     with low.assuming((found.present, False)):
         other = low.narrowed(low.lower(core, env))
-    return with_error(low, choose(low, found.present, found.value, other, result), found.err)
+    chosen = choose(low, found.present, found.value, other, result, core.span)
+    return with_error(low, chosen, found.err)
 
 
 def or_optional(low: Lowering, value: Abstract, core: Core, env: Env, result: Type) -> Abstract:
@@ -268,7 +307,8 @@ def or_optional(low: Lowering, value: Abstract, core: Core, env: Env, result: Ty
         return with_error(low, chosen, found.err)
     test = Val(found.present.op, None, BOOL, BOOLS)
     here = Opt(Static(True, BOOL), found.value, None, result)
-    return with_error(low, _choose_optional(low, test, here, other, result), found.err)
+    chosen = _choose_optional(low, test, here, other, result, core.span)
+    return with_error(low, chosen, found.err)
 
 
 def non_zero(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from policy_sched.language.abstract import Abstract, Comprehension, Val, range_of, rep_of
-from policy_sched.language.ir import Loop, Op
+from policy_sched.language.ir import OF_ROW, Loop, Op
 from policy_sched.language.lowering import Lowering, Refusal, element_type
 from policy_sched.language.ranges import BOOLS, Interval
 from policy_sched.language.renaming import renamed
@@ -43,7 +41,7 @@ def refuse_node(test: Val, span: Span) -> None:
     todo, seen = [test.op, *([] if test.err is None else [test.err])], set[Op]()
     while todo:
         op = todo.pop()
-        if op.kind in _OF_NODE:
+        if op.kind in OF_ROW:
             raise Refusal(
                 "PS509",
                 "this predicate over a domain's pods reads the node",
@@ -53,10 +51,6 @@ def refuse_node(test: Val, span: Span) -> None:
         if op not in seen:
             seen.add(op)
             todo.extend(op.args)
-
-
-#: Ops that read a row of the node table.
-_OF_NODE: Final = frozenset({"row", "column", "column_of", "fits", "affinity", "preference"})
 
 
 def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes

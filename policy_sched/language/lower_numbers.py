@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Final
 
 from policy_sched.cluster.columns import NODE_COLUMNS, Kind
@@ -12,11 +11,10 @@ from policy_sched.language import ranges
 from policy_sched.language.abstract import Abstract, Static, Val
 from policy_sched.language.ir import DIVIDE_BY_ZERO, OVERFLOW, Call, Op
 from policy_sched.language.kernels_lists import amount
-from policy_sched.language.kernels_numbers import units_of_fraction
-from policy_sched.language.lowering import Lowering, Refusal
+from policy_sched.language.lowering import Lowering
 from policy_sched.language.ranges import BOOLS, DOUBLES, INT_MIN, Interval
 from policy_sched.language.typed import Span
-from policy_sched.language.types import BOOL, DOUBLE, INT, QuantityType, Type
+from policy_sched.language.types import BOOL, DOUBLE, INT, Type
 
 _RANGES: Final = {"add": ranges.add, "sub": ranges.sub, "mul": ranges.mul}
 _DOUBLE_RANGES: Final = {
@@ -189,42 +187,6 @@ def _known_order(kind: str, left: Interval, right: Interval) -> bool | None:
     if kind == "lt":
         return True if left.hi < right.lo else (False if left.lo >= right.hi else None)
     return True if left.hi <= right.lo else (False if left.lo > right.hi else None)
-
-
-def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Val, Val, Type]:
-    """Return two quantities in one unit: a literal takes the unit of what it meets."""
-    left, right = _dimension(a), _dimension(b)
-    if left == "free" and right == "free":
-        raise Refusal(
-            "PS510", "arithmetic between two quantity literals is not supported yet", span
-        )
-    result = b.type if left == "free" else a.type
-    other = right if left == "free" else left
-    return in_units(low, a, other, span), in_units(low, b, other, span), result
-
-
-def _dimension(value: Abstract) -> str:
-    return value.type.dimension if isinstance(value.type, QuantityType) else "any"
-
-
-def in_units(low: Lowering, value: Abstract, dimension: str, span: Span) -> Val:
-    """Return a quantity in scheduler units of a dimension."""
-    if _dimension(value) != "free":
-        return low.val(value)
-    kind = QuantityType(dimension=dimension)
-    scale = 1000 if dimension == "cpu" else 1
-    if dimension == "any":
-        raise Refusal(
-            "PS211",
-            "which unit the literal takes depends on a name that is only known at run time",
-            span,
-            "compare with .units() instead",
-        )
-    if isinstance(value, Static):
-        assert isinstance(value.value, Fraction)
-        return low.val(Static(units_of_fraction(value.value, scale), kind))
-    scale_val = low.val(low.int_const(scale))
-    return low.call(units_of_fraction, [low.val(value), scale_val], kind, span)
 
 
 Binary = Callable[[Lowering, Val, Val, Type, Span], Abstract]

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Final
 
 from policy_sched.language.abstract import Abstract, Static, Val
 from policy_sched.language.ir import CONVERSION
-from policy_sched.language.kernels_numbers import fraction_of_text, units_of_fraction
-from policy_sched.language.lower_numbers import aligned, sign_of, to_double, whole
-from policy_sched.language.lowering import Lowering, Refusal
+from policy_sched.language.kernels_quantities import (
+    double_of_units,
+    fraction_of_text,
+    is_whole,
+    thousandths_in,
+    whole_of_units,
+    whole_or_fault,
+)
+from policy_sched.language.lower_logic import with_error
+from policy_sched.language.lower_numbers import sign_of, to_double, whole
+from policy_sched.language.lower_units import aligned, in_units, scale_of
+from policy_sched.language.lowering import Lowering
 from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Span
 from policy_sched.language.types import BOOL, DOUBLE, INT, QuantityType, Type
@@ -18,34 +26,27 @@ from policy_sched.language.types import BOOL, DOUBLE, INT, QuantityType, Type
 Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
 
-def _is_cpu(value: Val, span: Span) -> bool:
-    """Tell whether a quantity counts thousandths; refuse what is only known at run time."""
-    assert isinstance(value.type, QuantityType)
-    if value.type.dimension == "any":
-        raise Refusal(
-            "PS211",
-            "which unit the amount has depends on a name that is only known at run time",
-            span,
-            "use .units()",
-        )
-    return value.type.dimension == "cpu"
+def _number(low: Lowering, value: Abstract, span: Span) -> tuple[Val, int | Val]:
+    """Return a quantity as an int of its units, and how many of these make one."""
+    one = low.val(value)
+    assert isinstance(one.type, QuantityType)
+    scale = scale_of(low, one.type, span)
+    number = Val(one.op, one.err, INT, low.range(one))
+    return number, int(scale.value) if isinstance(scale, Static) else scale
 
 
 def _literal(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     (text,) = args
-    if not isinstance(text, Static):
-        return low.call(fraction_of_text, [low.val(text)], result, span, fallible=True)
-    folded = low.fold(fraction_of_text, [text.value], result, span)
+    free = QuantityType(dimension="free")
+    found: Abstract
+    if isinstance(text, Static):
+        found = low.fold(fraction_of_text, [text.value], free, span)
+    else:
+        found = low.call(fraction_of_text, [low.val(text)], free, span, fallible=True)
     assert isinstance(result, QuantityType)
-    if result.dimension in ("free", "any") or not isinstance(folded, Static):
-        return (
-            Static(folded.value, QuantityType(dimension="free"))
-            if (isinstance(folded, Static))
-            else folded
-        )
-    assert isinstance(folded.value, Fraction)
-    scale = 1000 if result.dimension == "cpu" else 1
-    return Static(units_of_fraction(folded.value, scale), result)
+    if result.dimension in ("free", "any"):
+        return found
+    return in_units(low, found, result, span)
 
 
 def _units(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
@@ -54,31 +55,30 @@ def _units(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> A
 
 
 def _value(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    one = low.val(args[0])
-    if not _is_cpu(one, span):
-        return Val(one.op, one.err, INT, one.range)
-    return _rounded_thousandth(low, one, span)
+    one, scale = _number(low, args[0], span)
+    return one if scale == 1 else _whole_ones(low, one, scale, span)
 
 
-def _rounded_thousandth(low: Lowering, one: Val, span: Span) -> Val:
-    """Return milli units as whole ones, rounded away from zero."""
-    found = low.range(one)
-    interval = Interval(
-        units_of_fraction(Fraction(int(found.lo), 1000), 1),
-        units_of_fraction(Fraction(int(found.hi), 1000), 1),
-    )
-    return low.call(_up, [one], INT, span, interval=interval)
-
-
-def _up(milli: int) -> int:
-    return -(-milli // 1000) if milli >= 0 else milli // 1000
+def _whole_ones(low: Lowering, one: Val, scale: int | Val, span: Span) -> Val:
+    """Return units as whole ones, rounded away from zero."""
+    low_end, high_end = int(one.range.lo), int(one.range.hi)
+    if isinstance(scale, Val):
+        interval = Interval(min(low_end, 0), max(high_end, 0))
+        return low.call(whole_of_units, [one, scale], INT, span, interval=interval)
+    interval = Interval(whole_of_units(low_end, scale), whole_of_units(high_end, scale))
+    return low.call(whole_of_units, [one, _int(low, scale)], INT, span, interval=interval)
 
 
 def _milli(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    one = low.val(args[0])
-    if _is_cpu(one, span):
-        return Val(one.op, one.err, INT, one.range)
-    return whole(low, "mul", one, low.val(low.int_const(1000)), INT, span)
+    one, scale = _number(low, args[0], span)
+    if isinstance(scale, int):
+        return one if scale == 1000 else whole(low, "mul", one, _int(low, 1000), INT, span)
+    times = low.call(thousandths_in, [scale], INT, span, interval=Interval(1, 1000))
+    return whole(low, "mul", one, times, INT, span)
+
+
+def _int(low: Lowering, number: int) -> Val:
+    return low.val(low.int_const(number))
 
 
 def _sign(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
@@ -86,33 +86,39 @@ def _sign(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Ab
 
 
 def _compare(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    a, b, kind = aligned(low, args[0], args[1], span)
-    return sign_of(low, whole(low, "sub", a, b, kind, span))
+    a, b, _ = aligned(low, args[0], args[1], span)
+    greater, less = (low.op(kind, a.op, b.op, rep="b") for kind in ("gt", "lt"))
+    signs = [low.op("true_int", op, rep="i") for op in (greater, less)]
+    return Val(low.op("sub", *signs, rep="i"), low.first(a.err, b.err), INT, Interval(-1, 1))
 
 
 def _is_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    one = low.val(args[0])
-    if not _is_cpu(one, span):
-        return Static(True, BOOL)
-    return low.call(lambda milli: milli % 1000 == 0, [one], BOOL, span)
+    one, scale = _number(low, args[0], span)
+    if scale == 1:
+        return with_error(low, Static(True, BOOL), one.err)
+    divisor = _int(low, scale) if isinstance(scale, int) else scale
+    return low.call(is_whole, [one, divisor], BOOL, span)
 
 
 def _as_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    one = low.val(args[0])
-    if not _is_cpu(one, span):
-        return Val(one.op, one.err, INT, one.range)
-    rest = low.op("rem", one.op, low.build.const(1000, "i"), rep="i")
+    one, scale = _number(low, args[0], span)
+    if isinstance(scale, Val):
+        return low.call(whole_or_fault, [one, scale], INT, span, fallible=True)
+    if scale == 1:
+        return one
+    rest = low.op("rem", one.op, low.build.const(scale, "i"), rep="i")
     broken = low.op("ne", rest, low.build.const(0, "i"), rep="b")
     own = low.error_if(broken, low.build.site(CONVERSION, "", span))
-    found = _rounded_thousandth(low, one, span)
+    found = _whole_ones(low, one, scale, span)
     return Val(found.op, low.first(one.err, own), INT, found.range)
 
 
 def _as_double(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    one = low.val(args[0])
-    if not _is_cpu(one, span):
-        return to_double(low, Val(one.op, one.err, INT, one.range))
-    return low.call(lambda milli: float(Fraction(milli, 1000)), [one], DOUBLE, span)
+    one, scale = _number(low, args[0], span)
+    if scale == 1:
+        return to_double(low, one)
+    divisor = _int(low, scale) if isinstance(scale, int) else scale
+    return low.call(double_of_units, [one, divisor], DOUBLE, span)
 
 
 QUANTITIES: Final[dict[str, Handler]] = {

@@ -14,6 +14,7 @@ from policy_sched.language.abstract import (
     NodeRecord,
     Opt,
     Static,
+    UnitOf,
     Val,
     range_of,
     rep_of,
@@ -21,6 +22,7 @@ from policy_sched.language.abstract import (
 from policy_sched.language.environment import RECORDS
 from policy_sched.language.ir import NO_SUCH_KEY, NO_VALUE, OUT_OF_RANGE, Level, Op
 from policy_sched.language.kernels_lists import amount, element, has_element, has_key, value_at
+from policy_sched.language.kernels_quantities import scale_of_resource
 from policy_sched.language.lower_logic import combine, with_error
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.nulls import default_of
@@ -28,6 +30,7 @@ from policy_sched.language.ranges import BOOLS, Interval
 from policy_sched.language.typed import Span
 from policy_sched.language.types import (
     BOOL,
+    INT,
     RESOURCES,
     STRING,
     UNKNOWN,
@@ -230,7 +233,7 @@ def _node_lookup(
     family = value.family
     if family in _AMOUNTS:
         op = _family_column(low, family, key, "i", span)
-        kind = _dimensioned(result, key)
+        kind = _dimensioned(low, result, key)
         return Val(op, low.first(value.err, key.err), kind, column_range(family))
     if not isinstance(key, Static) and low.plain(key).op.level is Level.NODE:
         return _by_object(low, value, key, result, span)
@@ -251,11 +254,15 @@ def _by_object(low: Lowering, value: NodeMap, key: Abstract, result: Type, span:
     return found
 
 
-def _dimensioned(result: Type, key: Abstract) -> Type:
-    """Return the type of a resource's amount, its unit settled where the name is known."""
-    if not isinstance(key, Static) or not isinstance(result, QuantityType):
+def _dimensioned(low: Lowering, result: Type, key: Abstract) -> Type:
+    """Return the type of a resource's amount: a dimension, or the scale of a name not known yet."""
+    if not isinstance(result, QuantityType):
         return result
-    return dimension_of(key.value)
+    if isinstance(key, Static):
+        return dimension_of(key.value)
+    name = low.plain(key)
+    scale = low.call(scale_of_resource, [Val(name.op, None, STRING)], INT, Span(0, 0))
+    return UnitOf(scale=scale.op)
 
 
 def dimension_of(name: str) -> QuantityType:
@@ -268,7 +275,7 @@ def dimension_of(name: str) -> QuantityType:
 
 
 def _amount(low: Lowering, one: Val, key: Abstract, result: Type, span: Span) -> Val:
-    kind = _dimensioned(result, key)
+    kind = _dimensioned(low, result, key)
     by = low.plain(key)
     interval = Interval(-ranges.EXACT if _may_be_negative(one) else 0, ranges.EXACT)
     return low.call(amount, [one, by], kind, span, interval=interval)
@@ -302,7 +309,9 @@ def index(
     inner = result.element if optional and isinstance(result, OptionalType) else result
     found = lookup(low, value, key, inner, span)
     if not isinstance(found, Opt):
-        return Opt(Static(True, BOOL), found, found.err, result) if optional else found
+        if not optional:
+            return found
+        return _amount_if_named(low, value, key, found, result, span)
     if optional:
         return found
     kind = OUT_OF_RANGE if isinstance(value.type, ListType) else NO_SUCH_KEY
@@ -314,6 +323,16 @@ def index(
     missing = low.negation(found.present.op)
     own = low.error_if(missing, low.build.site(kind, detail, span))
     return with_error(low, found.value, low.first(found.err, own))
+
+
+def _amount_if_named(  # what is asked of what, and what is known of it
+    low: Lowering, value: Abstract, key: Abstract, found: Static | Val, result: Type, span: Span
+) -> Opt:
+    """Return a resource's amount as an optional: none where the resource is not named."""
+    present = low.val(has(low, value, key, span))
+    inner = Val(low.val(found).op, None, found.type, column_range("free"))
+    there = Val(present.op, None, BOOL, BOOLS)
+    return Opt(there, inner, low.first(found.err, present.err), result)
 
 
 def _index_optional(

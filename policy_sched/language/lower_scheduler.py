@@ -11,21 +11,39 @@ from policy_sched.language.abstract import Abstract, NodeMap, NodeRecord, Static
 from policy_sched.language.ir import NO_SUCH_KEY, Level, Op
 from policy_sched.language.kernels_lists import includes_map
 from policy_sched.language.kernels_scheduler import (
+    affinity_of,
     fits,
     has_preferred,
     has_required,
+    node_matches,
+    preference,
+    read_affinity,
     required_names,
     tolerates,
     without,
 )
+from policy_sched.language.lower_logic import with_error
 from policy_sched.language.lower_records import attribute, lookup
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.ranges import BOOLS, INT64
 from policy_sched.language.typed import Span
-from policy_sched.language.types import BOOL, INT, RESOURCES, STRING, Type, map_of
-from policy_sched.model.affinity import NodeAffinity
+from policy_sched.language.types import (
+    BOOL,
+    INT,
+    RESOURCES,
+    STRING,
+    Type,
+    list_of,
+    map_of,
+    record,
+)
 
 Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
+
+
+#: What an affinity is; no expression has one as its value.
+_AFFINITY: Final = record("NodeAffinity")
+_LABELS: Final = map_of(STRING, STRING)
 
 
 def _of_pod(low: Lowering, pod: Abstract, name: str, result: Type) -> Val:
@@ -33,75 +51,79 @@ def _of_pod(low: Lowering, pod: Abstract, name: str, result: Type) -> Val:
 
 
 def _tolerates(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
-    tolerations = _of_pod(low, args[0], "tolerations", RESOURCES)
+    tolerations = _of_pod(low, args[0], "tolerations", list_of(record("Toleration")))
     return low.call(tolerates, [tolerations, low.val(args[1])], result, span)
 
 
 def _affinity_parts(low: Lowering, pod: Abstract) -> tuple[Val, Val]:
-    return (
-        _of_pod(low, pod, "nodeAffinity", RESOURCES),
-        _of_pod(low, pod, "nodeSelector", map_of(STRING, STRING)),
+    return _of_pod(low, pod, "nodeAffinity", _AFFINITY), _of_pod(low, pod, "nodeSelector", _LABELS)
+
+
+def _matches(low: Lowering, node: Abstract, affinity: Val, selector: Val, span: Span) -> Val:
+    """Lower whether a node has the labels of ``selector`` and meets an affinity."""
+    if isinstance(node, NodeRecord):
+        op = low.node_op("affinity", affinity.op, selector.op, rep="b")
+        return Val(op, low.first(affinity.err, selector.err), BOOL, BOOLS)
+    return low.call(
+        node_matches, [affinity, selector, *_identity(low, node)], BOOL, span, interval=BOOLS
     )
 
 
-def _asked_about(value: Abstract, span: Span) -> None:
-    """Refuse any other node than the one that is asked about: its columns are read."""
-    if not isinstance(value, NodeRecord):
-        raise Refusal("PS510", "this is only supported of `node` itself yet", span)
+def _preferred(low: Lowering, node: Abstract, affinity: Val, span: Span) -> Val:
+    """Lower the sum of the weights of an affinity's terms that a node meets."""
+    if isinstance(node, NodeRecord):
+        return Val(low.node_op("preference", affinity.op, rep="i"), affinity.err, INT, _WEIGHTS)
+    return low.call(preference, [affinity, *_identity(low, node)], INT, span, interval=_WEIGHTS)
+
+
+def _identity(low: Lowering, node: Abstract) -> tuple[Val, Val]:
+    """Return the labels and the name of a node that is a record by itself."""
+    one = low.val(node)
+    labels = low.val(attribute(low, one, "Node", "labels", _LABELS))
+    return labels, low.val(attribute(low, one, "Node", "name", STRING))
 
 
 def _matches_affinity(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    _asked_about(args[1], span)
-    affinity, selector = _affinity_parts(low, args[0])
-    op = low.node_op("affinity", affinity.op, selector.op, rep="b")
-    return Val(op, low.first(affinity.err, selector.err), BOOL, BOOLS)
+    return _matches(low, args[1], *_affinity_parts(low, args[0]), span)
 
 
 def _preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    _asked_about(args[1], span)
-    affinity, _ = _affinity_parts(low, args[0])
-    return Val(low.node_op("preference", affinity.op, rep="i"), affinity.err, INT, _WEIGHTS)
+    return _preferred(low, args[1], _affinity_parts(low, args[0])[0], span)
 
 
 #: Weights are 1..100, and no pod has more than a million terms.
 _WEIGHTS: Final = INT64.__class__(0, 10**8)
 
 
-def _constant_affinity(value: Abstract, span: Span) -> NodeAffinity | None:
+def _given_affinity(low: Lowering, value: Abstract, span: Span) -> Static | Val:
+    """Return an affinity that stands in the parameters; None where it says nothing."""
     if not isinstance(value, Static):
-        raise Refusal("PS510", "an affinity has to be a parameter as it stands", span)
-    if not value.value:
-        return None
+        return low.call(read_affinity, [low.val(value)], _AFFINITY, span, fallible=True)
     try:
-        return msgspec.convert(value.value, NodeAffinity)
+        return Static(affinity_of(value.value), _AFFINITY)
     except msgspec.ValidationError as error:
         raise Refusal("PS012", f"not a node affinity: {error}", span) from None
 
 
 def _node_matches(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    _asked_about(args[0], span)
-    affinity = _constant_affinity(args[1], span)
-    if affinity is None or affinity.required is None:
-        return Static(True, BOOL)
-    empty = low.build.const({}, "o")
-    op = low.node_op("affinity", low.build.const(affinity, "o"), empty, rep="b")
-    return Val(op, None, BOOL, BOOLS)
+    affinity = _given_affinity(low, args[1], span)
+    if isinstance(affinity, Static) and (not affinity.value or affinity.value.required is None):
+        return with_error(low, Static(True, BOOL), args[0].err)
+    return _matches(low, args[0], low.val(affinity), low.val(Static({}, _LABELS)), span)
 
 
 def _node_preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    _asked_about(args[0], span)
-    affinity = _constant_affinity(args[1], span)
-    if affinity is None or not affinity.preferred:
-        return Static(0, INT)
-    op = low.node_op("preference", low.build.const(affinity, "o"), rep="i")
-    return Val(op, None, INT, _WEIGHTS)
+    affinity = _given_affinity(low, args[1], span)
+    if isinstance(affinity, Static) and not has_preferred(affinity.value):
+        return with_error(low, Static(0, INT), args[0].err)
+    return _preferred(low, args[0], low.val(affinity), span)
 
 
-def _has_preferred_terms(
-    _low: Lowering, args: list[Abstract], _result: Type, span: Span
-) -> Abstract:
-    affinity = _constant_affinity(args[0], span)
-    return Static(affinity is not None and bool(affinity.preferred), BOOL)
+def _has_preferred_terms(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    affinity = _given_affinity(low, args[0], span)
+    if isinstance(affinity, Static):
+        return Static(has_preferred(affinity.value), BOOL)
+    return low.call(has_preferred, [affinity], result, span)
 
 
 def _has_required(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:

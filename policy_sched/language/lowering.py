@@ -226,7 +226,7 @@ class Lowering:
             case ImageRecord():
                 return self._image_val(value)
             case NodeRecord():
-                return Val(self.node_object(), value.err, value.type)
+                return Val(self.node_object("facts_at"), value.err, value.type)
         raise AssertionError(value)
 
     def _static_range(self, value: Static) -> Interval:
@@ -234,10 +234,9 @@ class Lowering:
             return ranges.point(value.value)
         return ranges.DOUBLES
 
-    def node_object(self) -> Op:
-        """Return the node of the row as a Python object."""
-        row = self.node_op("row", rep="i")
-        return self.op("node_at", row, rep="o")
+    def node_object(self, kind: str = "node_at") -> Op:
+        """Return the node of the row: the API's object, or a record by itself ("facts_at")."""
+        return self.op(kind, self.node_op("row", rep="i"), rep="o")
 
     def _node_map_val(self, value: NodeMap) -> Val:
         path = {
@@ -247,8 +246,8 @@ class Lowering:
         if path is not None:
             op = self.op("attr", self.node_object(), rep="o", data=path)
         else:
-            facts = self.op("facts_at", self.node_op("row", rep="i"), rep="o")
-            op = self.op("attr", facts, rep="o", data=_WHOLE.get(value.family, value.family))
+            data = _WHOLE.get(value.family, value.family)
+            op = self.op("attr", self.node_object("facts_at"), rep="o", data=data)
         return Val(op, value.err, value.type)
 
     def _image_val(self, value: ImageRecord) -> Val:

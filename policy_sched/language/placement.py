@@ -19,10 +19,8 @@ from dataclasses import dataclass, field
 
 from policy_sched.language.emit_scalar import LAZY
 from policy_sched.language.emit_vector import VECTOR, VECTOR_LOOPS
-from policy_sched.language.ir import MIXED, Level, Loop, Op
+from policy_sched.language.ir import MIXED, OF_ROW, Level, Loop, Op
 
-#: Kinds whose text for one row reads the row's number.
-_BY_ROW_NUMBER = frozenset({"row", "column", "column_of", "fits", "affinity", "preference"})
 _ARRAYS = frozenset("bifcek")
 
 
@@ -170,7 +168,7 @@ def find_region(root: Op, shapes: Shapes) -> Region:
             if op is root.key or (not keyed and shapes.starts_region(op)):
                 by_row.append(op)
                 continue
-        row = row or op.kind in _BY_ROW_NUMBER
+        row = row or op.kind in OF_ROW
         if isinstance(op.data, Loop):
             inner |= {n for n in (op.data.param, op.data.index) if n is not None}
         more.extend(op.args)

@@ -182,7 +182,7 @@ def compile_policy(checked: CheckedPolicy) -> tuple[CompiledPolicy | None, list[
     """Compile a checked policy.
 
     Returns the policy, or None with diagnostics: a score whose range is not proved (PS321, PS323),
-    a resource name that differs from node to node (PS211), what has no kernel yet (PS510).
+    a resource name that differs from node to node (PS211).
     """
     compiler = PolicyCompiler(checked)
     sections = compiler.compile()

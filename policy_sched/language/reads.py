@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from policy_sched.language.environment import RECORDS
 from policy_sched.language.ir import Call, Op
 from policy_sched.language.kernels_lists import has_key, value_at
 
@@ -29,6 +30,7 @@ _DYNAMIC: Final = frozenset(
 )
 #: Kinds of ops that take more of a node than a column: its object, or its number.
 _BESIDE_COLUMNS: Final = frozenset({"row", "affinity", "preference"})
+_ALL_OF_NODE: Final = frozenset(RECORDS["Node"].fields)
 #: What of an attempt changes without any change of a node: the time, and how many wait.
 _MOVING: Final = frozenset({"now", "pod_group"})
 
@@ -92,7 +94,10 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             pod.add(keyed)
             todo.extend(op.args[1:])
             continue
-        todo.extend(op.args)
+        if op.kind == "facts_at":
+            node |= _ALL_OF_NODE
+            scope = max(scope, Scope.NODE)
+        todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
         columns_only = columns_only and op.kind not in _BESIDE_COLUMNS
         found = _read_of_pod(op)
         if found:
@@ -105,6 +110,11 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             scope = Scope.VOLATILE
             clock = clock or op.data != "pod_group"
     return Reads(frozenset(pod), frozenset(node), scope, clock, columns_only)
+
+
+def _is_part_of_node(op: Op, arg: Op) -> bool:
+    """Tell whether ``op`` takes one field of a node as a record by itself."""
+    return op.kind == "attr" and arg.kind == "facts_at"
 
 
 def field_of_column(key: tuple[str, ...]) -> str:

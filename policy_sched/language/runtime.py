@@ -12,7 +12,7 @@ from policy_sched.cluster.column import Column, distinct
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.node_facts import NodeFacts
-from policy_sched.language.runtime_domains import Amounts, Domains
+from policy_sched.language.runtime_domains import Amounts, Domains, names_of
 from policy_sched.language.tallies import Tallies
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.namespace import Namespace
@@ -72,12 +72,16 @@ class Runtime:
     @property
     def allocatable(self) -> Amounts:
         """Totals of allocatable over all nodes."""
-        return Amounts(self.table.total_allocatable)
+        return Amounts(self.table.total_allocatable, lambda: self._names("allocatable"))
 
     @property
     def requested(self) -> Amounts:
         """Totals of requested over all nodes."""
-        return Amounts(self.table.total_requested)
+        return Amounts(self.table.total_requested, lambda: self._names("requested"))
+
+    def _names(self, family: str) -> set[str]:
+        rows = np.flatnonzero(self.table.live.values[: self.table.n])
+        return names_of(self.table, rows, family)
 
     def node(self, row: int) -> Node:
         """Return the node of a row; one without any content for a dead row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +11,47 @@ from policy_sched.cluster.node_table import NodeTable
 from policy_sched.model.pod_info import PodInfo
 
 
-class Amounts:
-    """Resources of many nodes together: a total by name, worked out when it is asked for."""
+class Amounts(Mapping[str, int]):
+    """Resources of many nodes together: a total by name, worked out when it is asked for.
 
-    __slots__ = ("_total",)
+    It has the names that one of the nodes has.
+    """
 
-    def __init__(self, total: Callable[[str], int]) -> None:
+    __slots__ = ("_names", "_total")
+
+    def __init__(self, total: Callable[[str], int], names: Callable[[], set[str]]) -> None:
         self._total = total
+        self._names = names
 
-    def get(self, name: str, default: int = 0) -> int:
+    def get(self, name: str, default: int = 0) -> int:  # type: ignore[override]  # none is 0
         """Return the total of a resource; ``default`` is what a total of none is, too."""
         return self._total(name) or default
+
+    def __getitem__(self, name: str) -> int:
+        """Return the total of a resource that one of the nodes has."""
+        if name not in self._names():
+            raise KeyError(name)
+        return self._total(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names in order."""
+        return iter(sorted(self._names()))
+
+    def __len__(self) -> int:
+        """Return how many names there are."""
+        return len(self._names())
+
+
+def names_of(table: NodeTable, rows: npt.NDArray[np.intp], family: str) -> set[str]:
+    """Return the names of the resources that nodes have (`allocatable`), use, or both (`free`)."""
+    names: set[str] = set()
+    for row in rows.tolist():
+        node = table.nodes[row]
+        if family != "requested" and node is not None:
+            names.update(node.status.allocatable)
+        if family != "allocatable":
+            names.update(*(pod.requests for pod in table.pods_on(row).values()))
+    return names
 
 
 class Domain:
@@ -60,7 +90,11 @@ class Domain:
 
     def _amounts(self, family: str) -> Amounts:
         table, rows = self._table, self._rows
-        return Amounts(lambda name: int(table.column((family, name)).values[rows].sum()))
+
+        def total(name: str) -> int:
+            return int(table.column((family, name)).values[rows].sum())
+
+        return Amounts(total, lambda: names_of(table, rows, family))
 
     @property
     def allocatable(self) -> Amounts:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.cluster.pod_table import TEXT_ATTRIBUTES
-from policy_sched.language.ir import Builder, Level, Loop, Op
+from policy_sched.language.ir import OF_ROW, Builder, Level, Loop, Op
 from policy_sched.language.placement import descending
 from policy_sched.language.tallies import Condition
 
@@ -144,6 +144,8 @@ def _values(test: Op, param: Op) -> list[Op] | None:
                 return None
             found.append(op)
             continue
+        if op.kind in OF_ROW:
+            return None
         if isinstance(op.data, Loop):
             inner |= {n for n in (op.data.param, op.data.index) if n is not None}
         more.extend(op.args)

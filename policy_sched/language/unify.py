@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from policy_sched.language.type_text import RAW, TypeVariable
@@ -21,7 +21,8 @@ from policy_sched.language.types import (
     quantity_of,
 )
 
-_FIXED_DIMENSIONS: Final = frozenset({"cpu", "bytes", "count"})
+#: Dimensions of which two must not meet.
+FIXED_DIMENSIONS: Final = frozenset({"cpu", "bytes", "count"})
 
 
 def join(a: Type, b: Type) -> Type | None:
@@ -148,13 +149,21 @@ def dimensions(kinds: Iterable[Type]) -> tuple[set[str], str]:
     Two fixed dimensions must not meet.
     """
     found = {part.dimension for k in kinds for part in parts(k) if isinstance(part, QuantityType)}
-    fixed = found & _FIXED_DIMENSIONS
+    fixed = found & FIXED_DIMENSIONS
     if not found:
         return fixed, "free"
     joint = found.pop()
     for dimension in found:
         joint = _joint(joint, dimension)
     return fixed, joint
+
+
+CLASH_HINT: Final = "take numbers of both with .units() if that is meant"
+
+
+def clash_message(clash: Sequence[str]) -> str:
+    """Return the sentence of PS208."""
+    return f"a quantity of {clash[0]} cannot meet one of {clash[1]}"
 
 
 def resource_dimension(name: str) -> str:

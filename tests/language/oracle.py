@@ -16,7 +16,14 @@ from functools import partial
 from typing import Any, Final
 
 from policy_sched.language import typed
-from policy_sched.language.types import DOUBLE, ListType, QuantityType, Type
+from policy_sched.language.types import (
+    DOUBLE,
+    ListType,
+    MapType,
+    OptionalType,
+    QuantityType,
+    Type,
+)
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 
@@ -87,6 +94,9 @@ class Oracle:
 
     def value(self, tree: typed.Core) -> Any:
         """Return the tree's value, or raise its error."""
+        return settled(self._value(tree), tree.type)
+
+    def _value(self, tree: typed.Core) -> Any:
         match tree:
             case typed.Const():
                 return tree.value
@@ -164,7 +174,7 @@ class Oracle:
             case "domains_string":
                 world = self.names["cluster"].world  # type: ignore[attr-defined]
                 return oracle_world.domains(world, self.value(tree.args[0]))
-        return settled(CALLS[tree.overload](*[self.value(a) for a in tree.args]), tree.type)
+        return CALLS[tree.overload](*[self.value(a) for a in tree.args])
 
     def _macro(self, tree: typed.Macro) -> Any:
         operand = self.value(tree.operand)
@@ -195,7 +205,17 @@ class Oracle:
 
 
 def settled(value: Any, kind: Type) -> Any:
-    """Return a quantity literal in the unit that its place in the text gives it."""
+    """Return a quantity literal in the unit that its place in the text gives it.
+
+    Those in lists, maps and optionals, too.
+    """
+    match value, kind:
+        case list(), ListType():
+            return [settled(item, kind.element) for item in value]
+        case dict(), MapType():
+            return {key: settled(item, kind.value) for key, item in value.items()}
+        case Optional(present=True), OptionalType():
+            return some(settled(value.value, kind.element))
     if not isinstance(value, Quantity) or not isinstance(kind, QuantityType):
         return value
     if value.dimension != "free" or kind.dimension in {"free", "any"}:

@@ -153,6 +153,10 @@ def percent(part: int, whole: int) -> int:
 
 def interpolate(position: float, points: Sequence[Sequence[float]]) -> float:
     """Follow the broken line through ``points``; flat outside. Ints truncate as kube's shape."""
+    if not points or any(len(point) != 2 for point in points):
+        raise OracleError("conversion")
+    if any(points[i][0] >= points[i + 1][0] for i in range(len(points) - 1)):
+        raise OracleError("conversion")
     for index, (x, y) in enumerate(points):
         if position <= x:
             if index == 0:
@@ -162,6 +166,4 @@ def interpolate(position: float, points: Sequence[Sequence[float]]) -> float:
                 rise = int64(int64(y - y0) * int64(position - x0))  # type: ignore[arg-type]
                 return int64(y0 + truncated_quotient(rise, int64(x - x0)))  # type: ignore[arg-type]
             return y0 + (y - y0) * (position - x0) / (x - x0)
-    if not points:
-        raise OracleError("conversion")
     return points[-1][1]

@@ -107,7 +107,11 @@ def quantity_product(quantity: Quantity, times: int) -> Quantity:
 
 
 def quantity_quotient(quantity: Quantity, parts: int) -> Quantity:
-    """Divide by an int, truncated in the scheduler unit."""
+    """Divide by an int, truncated in the scheduler unit; of a literal, in billionths."""
+    if quantity.dimension == "free":
+        if parts == 0:
+            raise OracleError("divide_by_zero")
+        return Quantity(Fraction(int(quantity.amount / parts * 10**9), 10**9), "free")
     return quantity_of_units(truncated_quotient(quantity.units, parts), quantity.dimension)
 
 
@@ -181,6 +185,9 @@ def negated(quantity: Quantity) -> Quantity:
 def percent(part: Any, whole: Any) -> int:
     """Apply percent to two ints, or to two quantities in their common unit."""
     if isinstance(part, Quantity):
+        if part.dimension == whole.dimension == "free":  # exact: nothing can overflow
+            share = part.amount * 100 / whole.amount if whole.amount > 0 else 0
+            return min(max(int(share), 0), 100)
         part, whole, _ = aligned(part, whole)
     return lists.percent(part, whole)
 

@@ -79,8 +79,8 @@ def aligned(left: Quantity, right: Quantity) -> tuple[int, int, str]:
     if dimension == "free":
         return int(left.amount * 10**9), int(right.amount * 10**9), dimension
     return (
-        Quantity(left.amount, dimension).units,
-        Quantity(right.amount, dimension).units,
+        int64(Quantity(left.amount, dimension).units),
+        int64(Quantity(right.amount, dimension).units),
         dimension,
     )
 

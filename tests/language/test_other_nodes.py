@@ -1,0 +1,127 @@
+"""Nodes that are values, affinities that are chosen at run time, totals over several nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policy_sched.language.cycle import Cycle
+from policy_sched.language.reads import Scope
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
+
+from .harness import checked as checked_text
+from .harness import cache_of, compiled, rows_of
+from .oracle_world import World
+from .test_program import attempt, rule
+
+
+def terms(zone: str, weight: int) -> dict[str, Any]:
+    """Return an affinity that needs a zone and would rather have rank 2."""
+    wanted = {"key": "zone", "operator": "In", "values": [zone]}
+    preferred = {"key": "rank", "operator": "In", "values": ["2"]}
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [wanted]}]
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": weight, "preference": {"matchExpressions": [preferred]}}
+        ],
+    }
+
+
+PARAMS = {"of": {"low": terms("a", 10), "high": terms("b", 20)}, "one": terms("a", 7), "none": {}}
+NODES = [
+    make_node("n0", cpu="4", labels={"zone": "a", "rank": "2", "tier": "low"}),
+    make_node("n1", cpu="8", labels={"zone": "b", "tier": "high"}, unschedulable=True),
+    make_node("n2", cpu="0", labels={"zone": "a"}, resources={"example.com/gpu": "2"}),
+]
+PODS = [
+    PodInfo.of(make_pod("p0", cpu="1", node_name="n0", node_selector={"zone": "b"})),
+    PodInfo.of(make_pod("p1", requests={"example.com/nic": "1"}, node_name="n1")),
+]
+WORLD = World(NODES, PODS)
+POD = PodInfo.of(
+    make_pod("p", cpu="2", labels={"tier": "low"}, affinity={"nodeAffinity": terms("a", 5)})
+)
+
+CASES: dict[str, list[object]] = {
+    # A node that went through a list, a map, an optional or a choice.
+    "[node][0].unschedulable": [False, True, False],
+    '[node].filter(n, n.labels[?"rank"].hasValue()).size()': [1, 0, 0],
+    '{"a": node}["a"].name': ["n0", "n1", "n2"],
+    'optional.of(node).optMap(n, n.free["cpu"].units()).orValue(0)': [3000, 8000, 0],
+    "[node].last().value().podCount": [1, 1, 0],
+    "[node].map(n, n.pods.size())[0]": [1, 1, 0],
+    "[node][7].ready": ["index_out_of_range"] * 3,
+    '(node.ready ? [node] : [])[0].pods.exists(p, p.name == "p0")': [True, False, False],
+    "pod.matchesNodeAffinity([node][0])": [True, False, True],
+    "pod.preferredNodeAffinity([node].last().orValue(node))": [5, 0, 0],
+    "[node].exists(n, pod.matchesNodeAffinity(n))": [True, False, True],
+    "[node, node].sum(n, pod.preferredNodeAffinity(n))": [10, 0, 0],
+    "node.pods.exists(p, p.matchesNodeAffinity(node))": [False, True, False],
+    "node.pods.sum(p, p.preferredNodeAffinity(node))": [0, 0, 0],
+    "node.pods[0].matchesNodeAffinity(node)": [False, True, "index_out_of_range"],
+    "{1: pod}[?2].orValue(pod).matchesNodeAffinity(node)": [True, False, True],
+    # An affinity of the parameters that the pod or the node chooses.
+    'node.matchesAffinity(params.of[pod.labels["tier"]])': [True, False, True],
+    'node.affinityPreference(params.of[pod.labels["tier"]])': [10, 0, 0],
+    'node.matchesAffinity(params.of[node.labels["tier"]])': [True, True, "no_such_key"],
+    'node.affinityPreference(params.of[node.labels["tier"]])': [10, 0, "no_such_key"],
+    'hasPreferredTerms(params.of[pod.labels["tier"]])': [True] * 3,
+    'hasPreferredTerms(params.of[pod.labels["none"]])': ["no_such_key"] * 3,
+    "[node][0].matchesAffinity(params.one)": [True, False, True],
+    "[node][0].affinityPreference(params.one)": [7, 0, 0],
+    "[node][0].matchesAffinity(params.none)": [True] * 3,
+    "[node][0].affinityPreference(params.none)": [0] * 3,
+    # Resources of all nodes, and of a domain's, as a whole.
+    '"example.com/gpu" in cluster.allocatable': [True] * 3,
+    '"example.com/gpu" in cluster.requested': [False] * 3,
+    "cluster.requested.names()": [["cpu", "example.com/nic"]] * 3,
+    "pod.requests.fitsIn(cluster.allocatable)": [True] * 3,
+    'cluster.requested.fitsIn(node.free, ["example.com/nic"])': [True, True, False],
+    'cluster.requested[?"other"].hasValue()': [False] * 3,
+    'domain("zone").free.names().size()': [4, 4, 4],
+    'domain("zone").requested.fitsIn(node.free)': [True, False, False],
+    '"example.com/nic" in domain("zone").requested': [False, True, False],
+    'domains("zone").map(d, d.allocatable.names().size()).max()': [4] * 3,
+    'pod.requests.fitsIn(node.free, [node.labels["tier"]])': [True, True, "no_such_key"],
+    'cluster.requested == {"": cluster.requested}[""]': [True] * 3,
+    '{node.ready: domain("zone")}[true].podCount': [1, 1, 1],
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_values(text: str) -> None:
+    """The three ways agree, and say what is listed: a value, or the kind of the error."""
+    found = [outcome.error or outcome.value for outcome in rows_of(text, WORLD, POD, PARAMS)]
+    assert found == CASES[text]
+
+
+def test_what_is_no_affinity() -> None:
+    """A wrong affinity of the parameters refuses the rule, one that is chosen is an error."""
+    _, problems = attempt(
+        filter=rule("node.matchesAffinity(params.wrong)"),
+        params={"wrong": {"requiredDuringSchedulingIgnoredDuringExecution": "zone a"}},
+    )
+    assert [p.code for p in problems] == ["PS012"]
+    tree, _ = checked_text(
+        'node.matchesAffinity({"requiredDuringSchedulingIgnoredDuringExecution": pod.name})'
+    )
+    assert tree is not None
+    expression = compiled(tree)
+    assert expression is not None
+    bound = expression.bind(cache_of(WORLD).nodes)
+    assert bound.vector(POD, Cycle())[1] == [605] * 3
+    assert [bound.scalar(POD, Cycle(), row)[1] for row in range(3)] == [605] * 3
+
+
+def test_a_node_that_is_a_value_is_read_as_a_whole() -> None:
+    """Nobody can tell which of its fields are read: all of them, and what runs on it."""
+    tree, _ = checked_text("[node][0].unschedulable")
+    assert tree is not None
+    expression = compiled(tree)
+    assert expression is not None
+    assert {"unschedulable", "labels", "pods", "free"} <= expression.reads.node
+    assert expression.reads.scope is Scope.NODE
