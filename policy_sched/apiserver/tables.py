@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policy_sched.apiserver import pod_cells, workload_cells
+from policy_sched.apiserver import access_cells, pod_cells, workload_cells
 from policy_sched.apiserver.ages import UNKNOWN, age
 from policy_sched.apiserver.pod_cells import NONE
 from policy_sched.apiserver.workload_cells import selector_text
@@ -240,6 +240,11 @@ TABLES: Final = {
     "CSINode": _table("Name|Drivers:integer|Age", _csi_node),
     "ConfigMap": _table("Name|Data|Age", _config_map),
     "Secret": _table("Name|Type|Data:integer|Age", _secret),
+    "RoleBinding": _table(access_cells.BINDING, access_cells.binding),
+    "ClusterRoleBinding": _table(access_cells.BINDING, access_cells.binding),
+    "ServiceAccount": _table(access_cells.ACCOUNT, access_cells.account),
+    "ResourceQuota": _table(access_cells.QUOTA, access_cells.quota),
+    "Ingress": _table(access_cells.INGRESS, access_cells.ingress),
     "Endpoints": _table("Name|Endpoints|Age", _endpoints),
     "NetworkPolicy": _table("Name|Pod-Selector|Age", _network_policy),
     "Event": _table(

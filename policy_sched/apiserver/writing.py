@@ -13,12 +13,20 @@ from policy_sched.apiserver.bodies import decoded, media_type, object_data
 from policy_sched.apiserver.calls import Sent, Target
 from policy_sched.apiserver.listing import selection
 from policy_sched.apiserver.negotiation import checked, object_of
-from policy_sched.apiserver.refusals import LIMIT, too_large, unreadable, unsupported, wrong_option
+from policy_sched.apiserver.refusals import (
+    LIMIT,
+    quoted,
+    too_large,
+    unreadable,
+    unsupported,
+    wrong_option,
+)
 from policy_sched.apiserver.security.escalation import Granting
 from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.patches import JSON as JSON_PATCH
 from policy_sched.client.embedded.patches import PATCHES
+from policy_sched.client.embedded.refusals import invalid
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.model.expansion import Plain
@@ -93,6 +101,11 @@ class Writing:
             raise too_large("the JSON patch has too many operations for an object of this size")
         data = checked(patched(served.form.data(stored), patch, sent.content_type), served)
         _place(data, sent.target)
+        uid = data["metadata"].get("uid")
+        if uid not in (None, "", stored.uid):
+            why = f"Invalid value: {quoted(str(uid))}: field is immutable"
+            resource, name = served.resource, stored.name
+            raise invalid(resource, name, "metadata.uid", "FieldValueInvalid", why)
         return self.replace(sent, data)[1]
 
     def delete(self, sent: Sent) -> tuple[int, Stored, bool]:

@@ -153,7 +153,8 @@ def _too_deep(text: str) -> int | None:
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
-                    return int(event.start_mark.index)
+                    mark = event.start_mark
+                    return mark.index if mark else 0
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
     except yaml.YAMLError:

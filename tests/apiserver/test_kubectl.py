@@ -100,3 +100,59 @@ def test_kubectl_watches(tmp_path: Path) -> None:
             await process.communicate()
 
     asyncio.run(run())
+
+
+CREATED = [
+    ("namespace", "shop"),
+    ("serviceaccount", "s"),
+    ("configmap", "c", "--from-literal=a=b"),
+    ("secret", "generic", "g", "--from-literal=a=b"),
+    ("role", "r", "--verb=get", "--resource=pods,deployments.apps"),
+    ("rolebinding", "b", "--role=r", "--user=jane", "--serviceaccount=default:s"),
+    ("clusterrole", "u", "--verb=get", "--non-resource-url=/metrics"),
+    ("clusterrole", "a", "--aggregation-rule=a=b"),
+    ("clusterrolebinding", "b", "--clusterrole=u", "--group=dev"),
+    ("deployment", "web", "--image=nginx", "--replicas=0", "--port=80"),
+    ("job", "j", "--image=busybox", "--", "echo", "hi"),
+    ("cronjob", "j", "--image=busybox", "--schedule=*/1 * * * *", "--", "date"),
+    ("service", "nodeport", "web", "--tcp=80:8080"),
+    ("ingress", "i", "--rule=foo.com/bar=web:80,tls=x"),
+    ("quota", "q", "--hard=cpu=1,pods=2"),
+    ("poddisruptionbudget", "p", "--selector=app=web", "--min-available=50%"),
+    ("priorityclass", "high", "--value=100", "--description=x"),
+]
+
+
+def _covers(found: object, wanted: object) -> bool:
+    """Tell whether a stored object has all that was sent, but for what is empty."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return all(_covers(found.get(k), v) for k, v in wanted.items() if v not in (None, {}, ""))
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(map(_covers, found, wanted))
+    return found == wanted
+
+
+def test_what_kubectl_sends_as_protobuf_is_what_it_shows_as_json(tmp_path: Path) -> None:
+    """Each of its ``create`` commands, against its own dry run."""
+
+    async def run() -> None:
+        async with serving() as world:
+            kubectl = Kubectl(world, tmp_path)
+
+            async def same(command: tuple[str, ...]) -> bool:
+                place = command.index("--") if "--" in command else len(command)
+                shown = (*command[:place], "-o", "json", "--dry-run=client", *command[place:])
+                created = (*command[:place], "-o", "json", *command[place:])
+                both = await asyncio.gather(kubectl("create", *shown), kubectl("create", *created))
+                wanted, found = map(json.loads, both)
+                wanted.pop("status", None)
+                return _covers(found, wanted)
+
+            assert all(await asyncio.gather(*map(same, CREATED)))
+            token = await kubectl("create", "token", "s")
+            assert token.count(".") == 2
+            rows = words(await kubectl("get", "rolebinding,ingress,quota,sa", "-o", "wide"))
+            assert rows[1][:2] == ["rolebinding.rbac.authorization.k8s.io/b", "Role/r"]
+            assert rows[4][2:5] == ["foo.com", "80,", "443"]
+
+    asyncio.run(run())

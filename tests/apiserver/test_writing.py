@@ -294,6 +294,23 @@ def test_malformed_requests_are_refused_in_words(
     assert answer["message"].startswith(message)
 
 
+def test_a_patch_that_was_meant_for_another_object_is_invalid() -> None:
+    """Of the same name but another uid; patches have no preconditions."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await world.create(PODS, pod("p"))
+            patch = {"metadata": {"uid": "other"}, "status": {"phase": "Running"}}
+            for path in (f"{PODS}/p", f"{PODS}/p/status"):
+                status, body = await world.ask("PATCH", path, patch, type=MERGE)
+                assert (status, body["message"]) == (
+                    422,
+                    'Pod "p" is invalid: metadata.uid: Invalid value: "other": field is immutable',
+                )
+
+    asyncio.run(run())
+
+
 def test_what_is_nowhere_is_told_as_text() -> None:
     """As the API server does outside of the groups that it serves."""
 

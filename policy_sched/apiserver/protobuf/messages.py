@@ -1,10 +1,10 @@
-"""The messages that are read: field numbers, names and types; a table.
+"""The messages that are read: field numbers, names and types.
 
-One message per line: ``NAME: NUMBER FIELD TYPE, ...``. Types are s (string), i (int), b (bool),
-x (bytes), another message, or map:TYPE with strings as keys. Before a type, ``*`` means repeated,
-and ``?`` that a zero or an empty message is written in JSON, too: the Go field is a pointer. A
-field called ``-`` belongs to the message that it stands in. (The generated.proto files of
-k8s.io/api and k8s.io/apimachinery.)
+The tables have one message per line: ``NAME: NUMBER FIELD TYPE, ...``. Types are s (string),
+i (int), b (bool), x (bytes), another message, or map:TYPE with strings as keys. Before a type,
+``*`` means repeated, and ``?`` that a zero or an empty message is written in JSON, too: the Go
+field is a pointer. The fields of one that is called ``-`` belong to the message that it stands
+in. (The generated.proto files of k8s.io/api and k8s.io/apimachinery.)
 """
 
 from __future__ import annotations
@@ -12,124 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-_TEXT: Final = """
-TypeMeta: 1 apiVersion s, 2 kind s
-Unknown: 1 typeMeta TypeMeta, 2 raw x, 3 contentEncoding s, 4 contentType s
-OwnerReference: 1 kind s, 3 name s, 4 uid s, 5 apiVersion s, 6 controller ?b, \
-  7 blockOwnerDeletion ?b
-ManagedFieldsEntry: 1 manager s, 2 operation s, 3 apiVersion s, 4 time Time, 6 fieldsType s, \
-  7 fieldsV1 FieldsV1, 8 subresource s
-ObjectMeta: 1 name s, 2 generateName s, 3 namespace s, 4 selfLink s, 5 uid s, \
-  6 resourceVersion s, 7 generation i, 8 creationTimestamp Time, 9 deletionTimestamp Time, \
-  10 deletionGracePeriodSeconds ?i, 11 labels map:s, 12 annotations map:s, \
-  13 ownerReferences *OwnerReference, 14 finalizers *s, 17 managedFields *ManagedFieldsEntry
-Preconditions: 1 uid ?s, 2 resourceVersion ?s
-DeleteOptions: 1 gracePeriodSeconds ?i, 2 preconditions Preconditions, 3 orphanDependents ?b, \
-  4 propagationPolicy ?s, 5 dryRun *s, 6 ignoreStoreReadErrorWithClusterBreakingPotential ?b
-LabelSelectorRequirement: 1 key s, 2 operator s, 3 values *s
-LabelSelector: 1 matchLabels map:s, 2 matchExpressions *LabelSelectorRequirement
-ObjectReference: 1 kind s, 2 namespace s, 3 name s, 4 uid s, 5 apiVersion s, \
-  6 resourceVersion s, 7 fieldPath s
-Condition: 1 type s, 2 status s, 3 lastProbeTime Time, 4 lastTransitionTime Time, 5 reason s, \
-  6 message s
+from policy_sched.apiserver.protobuf.small_kinds import SMALL
+from policy_sched.apiserver.protobuf.workload_kinds import WORKLOADS
 
-v1/Binding: 1 metadata ObjectMeta, 2 target ObjectReference
-EventSource: 1 component s, 2 host s
-EventSeries: 1 count i, 2 lastObservedTime MicroTime
-v1/Event: 1 metadata ObjectMeta, 2 involvedObject ObjectReference, 3 reason s, 4 message s, \
-  5 source EventSource, 6 firstTimestamp Time, 7 lastTimestamp Time, 8 count i, 9 type s, \
-  10 eventTime MicroTime, 11 series EventSeries, 12 action s, 13 related ObjectReference, \
-  14 reportingComponent s, 15 reportingInstance s
-events.k8s.io/v1/Event: 1 metadata ObjectMeta, 2 eventTime MicroTime, 3 series EventSeries, \
-  4 reportingController s, 5 reportingInstance s, 6 action s, 7 reason s, \
-  8 regarding ObjectReference, 9 related ObjectReference, 10 note s, 11 type s, \
-  12 deprecatedSource EventSource, 13 deprecatedFirstTimestamp Time, \
-  14 deprecatedLastTimestamp Time, 15 deprecatedCount i
-LeaseSpec: 1 holderIdentity ?s, 2 leaseDurationSeconds ?i, 3 acquireTime MicroTime, \
-  4 renewTime MicroTime, 5 leaseTransitions ?i, 6 strategy ?s, 7 preferredHolder ?s
-coordination.k8s.io/v1/Lease: 1 metadata ObjectMeta, 2 spec LeaseSpec
-
-UserInfo: 1 username s, 2 uid s, 3 groups *s, 4 extra map:ExtraValue
-TokenReviewSpec: 1 token s, 2 audiences *s
-TokenReviewStatus: 1 authenticated b, 2 user UserInfo, 3 error s, 4 audiences *s
-authentication.k8s.io/v1/TokenReview: 1 metadata ObjectMeta, 2 spec TokenReviewSpec, \
-  3 status TokenReviewStatus
-SelfSubjectReviewStatus: 1 userInfo UserInfo
-authentication.k8s.io/v1/SelfSubjectReview: 1 metadata ObjectMeta, \
-  2 status SelfSubjectReviewStatus
-BoundObjectReference: 1 kind s, 2 apiVersion s, 3 name s, 4 uid s
-TokenRequestSpec: 1 audiences *s, 3 boundObjectRef ?BoundObjectReference, 4 expirationSeconds ?i
-TokenRequestStatus: 1 token s, 2 expirationTimestamp Time
-authentication.k8s.io/v1/TokenRequest: 1 metadata ObjectMeta, 2 spec TokenRequestSpec, \
-  3 status TokenRequestStatus
-SelectorAttributes: 1 rawSelector s, 2 requirements *LabelSelectorRequirement
-ResourceAttributes: 1 namespace s, 2 verb s, 3 group s, 4 version s, 5 resource s, \
-  6 subresource s, 7 name s, 8 fieldSelector ?SelectorAttributes, \
-  9 labelSelector ?SelectorAttributes
-NonResourceAttributes: 1 path s, 2 verb s
-AccessReviewSpec: 1 resourceAttributes ?ResourceAttributes, \
-  2 nonResourceAttributes ?NonResourceAttributes, 3 user s, 4 groups *s, \
-  5 extra map:ExtraValue, 6 uid s
-AccessReviewStatus: 1 allowed b, 2 reason s, 3 evaluationError s, 4 denied b
-authorization.k8s.io/v1/SubjectAccessReview: 1 metadata ObjectMeta, 2 spec AccessReviewSpec, \
-  3 status AccessReviewStatus
-authorization.k8s.io/v1/LocalSubjectAccessReview: 1 metadata ObjectMeta, \
-  2 spec AccessReviewSpec, 3 status AccessReviewStatus
-authorization.k8s.io/v1/SelfSubjectAccessReview: 1 metadata ObjectMeta, \
-  2 spec AccessReviewSpec, 3 status AccessReviewStatus
-RulesReviewSpec: 1 namespace s
-authorization.k8s.io/v1/SelfSubjectRulesReview: 1 metadata ObjectMeta, 2 spec RulesReviewSpec
-policy/v1/Eviction: 1 metadata ObjectMeta, 2 deleteOptions ?DeleteOptions
-ScaleSpec: 1 replicas i
-ScaleStatus: 1 replicas i, 2 selector s
-autoscaling/v1/Scale: 1 metadata ObjectMeta, 2 spec ScaleSpec, 3 status ScaleStatus
-
-v1/ConfigMap: 1 metadata ObjectMeta, 2 data map:s, 3 binaryData map:x, 4 immutable ?b
-v1/ServiceAccount: 1 metadata ObjectMeta, 2 secrets *ObjectReference, \
-  3 imagePullSecrets *LocalObjectReference, 4 automountServiceAccountToken ?b
-LocalObjectReference: 1 name s
-NamespaceSpec: 1 finalizers *s
-NamespaceStatus: 1 phase s
-v1/Namespace: 1 metadata ObjectMeta, 2 spec NamespaceSpec, 3 status NamespaceStatus
-
-TypedLocalObjectReference: 1 apiGroup ?s, 2 kind s, 3 name s
-TypedObjectReference: 1 apiGroup ?s, 2 kind s, 3 name s, 4 namespace ?s
-VolumeResourceRequirements: 1 limits map:Quantity, 2 requests map:Quantity
-ClaimSpec: 1 accessModes *s, 2 resources VolumeResourceRequirements, 3 volumeName s, \
-  4 selector ?LabelSelector, 5 storageClassName ?s, 6 volumeMode ?s, \
-  7 dataSource ?TypedLocalObjectReference, 8 dataSourceRef ?TypedObjectReference, \
-  9 volumeAttributesClassName ?s
-ModifyVolumeStatus: 1 targetVolumeAttributesClassName s, 2 status s
-ClaimStatus: 1 phase s, 2 accessModes *s, 3 capacity map:Quantity, 4 conditions *Condition, \
-  5 allocatedResources map:Quantity, 7 allocatedResourceStatuses map:s, \
-  8 currentVolumeAttributesClassName ?s, 9 modifyVolumeStatus ?ModifyVolumeStatus
-v1/PersistentVolumeClaim: 1 metadata ObjectMeta, 2 spec ClaimSpec, 3 status ClaimStatus
-DiskSource: 1 pdName s, 2 fsType s, 3 partition i, 4 readOnly b
-BlockSource: 1 volumeID s, 2 fsType s, 3 partition i, 4 readOnly b
-HostPathSource: 1 path s, 2 type ?s
-NfsSource: 1 server s, 2 path s, 3 readOnly b
-LocalSource: 1 path s, 2 fsType ?s
-SecretReference: 1 name s, 2 namespace s
-CsiSource: 1 driver s, 2 volumeHandle s, 3 readOnly b, 4 fsType s, 5 volumeAttributes map:s, \
-  6 controllerPublishSecretRef ?SecretReference, 7 nodeStageSecretRef ?SecretReference, \
-  8 nodePublishSecretRef ?SecretReference, 9 controllerExpandSecretRef ?SecretReference, \
-  10 nodeExpandSecretRef ?SecretReference
-VolumeSource: 1 gcePersistentDisk ?DiskSource, 2 awsElasticBlockStore ?BlockSource, \
-  3 hostPath ?HostPathSource, 5 nfs ?NfsSource, 20 local ?LocalSource, 22 csi ?CsiSource
-NodeSelectorRequirement: 1 key s, 2 operator s, 3 values *s
-NodeSelectorTerm: 1 matchExpressions *NodeSelectorRequirement, \
-  2 matchFields *NodeSelectorRequirement
-NodeSelector: 1 nodeSelectorTerms *NodeSelectorTerm
-VolumeNodeAffinity: 1 required ?NodeSelector
-VolumeSpec: 1 capacity map:Quantity, 2 - VolumeSource, 3 accessModes *s, \
-  4 claimRef ?ObjectReference, 5 persistentVolumeReclaimPolicy s, 6 storageClassName s, \
-  7 mountOptions *s, 8 volumeMode ?s, 9 nodeAffinity ?VolumeNodeAffinity, \
-  10 volumeAttributesClassName ?s
-VolumeStatus: 1 phase s, 2 message s, 3 reason s, 4 lastPhaseTransitionTime Time
-v1/PersistentVolume: 1 metadata ObjectMeta, 2 spec VolumeSpec, 3 status VolumeStatus
-"""
-
-LEAVES: Final = frozenset({"Time", "MicroTime", "Quantity", "FieldsV1", "ExtraValue"})
+LEAVES: Final = frozenset({
+    "Time", "MicroTime", "Quantity", "FieldsV1", "ExtraValue", "IntOrString",
+})  # fmt: skip
 """Messages that JSON writes as one value."""
 DELETE_OPTIONS: Final = "DeleteOptions"
 
@@ -156,7 +44,7 @@ def _field(text: str) -> tuple[int, Field]:
 
 def _messages() -> dict[str, dict[int, Field]]:
     found = {}
-    for line in _TEXT.replace("\\\n", "").splitlines():
+    for line in (SMALL + WORKLOADS).splitlines():
         name, colon, fields = line.partition(": ")
         if colon:
             found[name] = dict(_field(part) for part in fields.split(", "))
