@@ -63,7 +63,12 @@ QUESTIONS: Final = frozenset(
 )
 """Paths to which something is posted in order to ask; a POST there writes nothing."""
 
+NO_ANSWER: Final = "<error>"
+"""Stands for the status of a request without an answer (client-go's)."""
+
 Sleep = Callable[[float], Awaitable[None]]
+Observe = Callable[[str, str, str, float], None]
+"""Told of each request that was sent: status, method, host, seconds until the answer began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,7 @@ class Api:
         self.recovery = recovery or Recovery(chance.clocks.monotonic)
         self._limits = self._own_limits(), self._own_limits()
         self._contexts: dict[Certificate | None, ssl.SSLContext] = {}
+        self.observe: Observe | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -288,17 +294,25 @@ class Api:
             headers["Authorization"] = grant.authorization
         access = self.access
         url = URL(access.server + sending.path, encoded=True).with_query(dict(sending.query))
-        return await self._session.request(
-            sending.method,
-            url,
-            data=sending.data,
-            headers=headers,
-            timeout=timeout,
-            allow_redirects=False,
-            proxy=access.proxy or None,
-            ssl=self._context(grant.certificate) if url.scheme == "https" else True,
-            server_hostname=access.trust.server_name or None,
-        )
+        now, code = self.chance.clocks.monotonic, NO_ANSWER
+        began = now()
+        try:
+            response = await self._session.request(
+                sending.method,
+                url,
+                data=sending.data,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                proxy=access.proxy or None,
+                ssl=self._context(grant.certificate) if url.scheme == "https" else True,
+                server_hostname=access.trust.server_name or None,
+            )
+            code = str(response.status)
+        finally:
+            if self.observe is not None:
+                self.observe(code, sending.method, url.authority, (now() - began) / SECOND)
+        return response
 
     def _context(self, certificate: Certificate | None) -> ssl.SSLContext:
         context = self._contexts.get(certificate)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from policy_sched.client.kube.access import (
     AccessError,
@@ -120,46 +117,4 @@ class CertificateFiles:
 
     def refused(self, _grant: Grant, /) -> bool:
         """Nothing else is tried before the files are read again."""
-        return False
-
-
-class _Claims(msgspec.Struct):
-    exp: float | None = None
-
-
-def token_expiry(token: str) -> float | None:
-    """Return when a JSON web token ends, in seconds since 1970; None if it does not say so."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        return msgspec.json.decode(payload, type=_Claims).exp
-    except (binascii.Error, ValueError, msgspec.DecodeError):
-        return None
-
-
-class IdToken:
-    """The id-token of an OIDC auth-provider; one that has ended is refused, not refreshed.
-
-    ``now`` is wall time, in nanoseconds since 1970.
-    """
-
-    def __init__(self, user: str, token: str, now: Callable[[], int]) -> None:
-        self._user = user
-        self._grant = Grant(bearer(token))
-        self._end = token_expiry(token)
-        self._now = now
-
-    async def grant(self) -> Grant:
-        """Return the token. Raises AccessError if it has ended."""
-        if self._end is not None and self._now() >= self._end * SECOND:
-            raise AccessError(
-                f"the OIDC id-token of user {self._user!r} has expired, and it is not refreshed"
-                " here; log in again, or use an exec plugin that refreshes it (kubelogin)"
-            )
-        return self._grant
-
-    def refused(self, _grant: Grant, /) -> bool:
-        """There is nothing else to try."""
         return False

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from policy_sched.client.kube.access import Anonymous, Certificate, Credentials, Grant
+from policy_sched.client.kube.access import Anonymous, Certificate, Credentials, Grant, Trust
 from policy_sched.client.kube.credentials import (
     CertificateFiles,
     Fixed,
-    IdToken,
     TokenFile,
     basic,
     bearer,
 )
 from policy_sched.client.kube.exec_plugin import VERSIONS, ExecCommand, ExecPlugin
 from policy_sched.client.kube.kubeconfig_text import BAD_VALUE, MISSING, Entry, content_of
+from policy_sched.client.kube.kubeconfig_tokens import ID_TOKEN, REFRESH_TOKEN, keeper
+from policy_sched.client.kube.oidc import Oidc, OidcClient, issuer_problem, token_expiry
 
 _USER: Final = (
     "client-certificate",
@@ -46,6 +47,17 @@ _EXEC: Final = (
     "interactiveMode",
     "stdinUnavailable",
     "stdinUnavailableMessage",
+)
+_OIDC: Final = (
+    "idp-issuer-url",
+    "client-id",
+    "client-secret",
+    "idp-certificate-authority",
+    "idp-certificate-authority-data",
+    "id-token",
+    "refresh-token",
+    "extra-scopes",
+    "auth-request-extra-params",
 )
 Clock = Callable[[], int]
 
@@ -177,11 +189,42 @@ class User:
     def _provider(self) -> Credentials:
         reader, where = self._reader, (*self._where, "auth-provider")
         name = reader.text(*where, "name")
-        token = reader.text(*where, "config", "id-token")
         if name != "oidc":
             message = f"the auth-provider {name!r} does not exist any more"
             reader.report((*where, "name"), BAD_VALUE, message, hint="use an exec plugin")
-        elif not token:
+            return Anonymous()
+        config = (*where, "config")
+        reader.mapping(*config)
+        reader.keys(config, _OIDC)
+        id_token, refresh = (reader.text(*config, key) for key in (ID_TOKEN, REFRESH_TOKEN))
+        if not (id_token or refresh):
             hint = "log in, or use an exec plugin (kubelogin)"
-            reader.report(where, MISSING, "the OIDC auth-provider has no id-token", hint=hint)
-        return IdToken(name, token, self._clocks.wall)
+            message = "the OIDC auth-provider has neither an id-token nor a refresh-token"
+            reader.report(where, MISSING, message, hint=hint)
+        if id_token:
+            try:
+                token_expiry(id_token)
+            except ValueError as error:
+                reader.report((*config, ID_TOKEN), BAD_VALUE, f"the id-token is no use: {error}")
+        client = self._issuer(config, needed=bool(refresh))
+        user = reader.text("users", self._where[1], "name")
+        return Oidc(client, id_token, refresh, self._clocks.wall, keeper(reader.path, user))
+
+    def _issuer(self, config: tuple[str | int, ...], *, needed: bool) -> OidcClient:
+        """Return who renews tokens; it has to be known only where there is a refresh token."""
+        reader = self._reader
+        issuer, client_id, secret = (
+            reader.text(*config, key) for key in ("idp-issuer-url", "client-id", "client-secret")
+        )
+        for key, value in (("idp-issuer-url", issuer), ("client-id", client_id)):
+            if needed and not value:
+                message = f"the OIDC auth-provider has a refresh-token and no {key}"
+                reader.report(config, MISSING, message)
+        if issuer and (problem := issuer_problem(issuer)):
+            message = f"idp-issuer-url cannot be used: {problem}"
+            reader.report((*config, "idp-issuer-url"), BAD_VALUE, message)
+        authorities = reader.data(*config, "idp-certificate-authority-data")
+        file = reader.file(*config, "idp-certificate-authority")
+        if authorities is None and file is not None:
+            authorities = content_of(reader, (*config, "idp-certificate-authority"), file)
+        return OidcClient(issuer, client_id, secret, Trust(authorities))

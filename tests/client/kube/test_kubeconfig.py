@@ -273,23 +273,6 @@ def test_a_plugin_that_is_missing_gives_its_hint(tmp_path: Path) -> None:
         granted(access)
 
 
-def oidc(end: float) -> dict[str, Any]:
-    """Return a user of an OIDC auth-provider."""
-    claims = base64.urlsafe_b64encode(json.dumps({"exp": end}).encode()).decode().rstrip("=")
-    return {"auth-provider": {"name": "oidc", "config": {"id-token": f"e30.{claims}.{SECRET}"}}}
-
-
-def test_oidc_tokens_count_until_they_end(tmp_path: Path) -> None:
-    """An id-token is used as it is; one that has expired is refused with what to do."""
-    clock = Clock()
-    access = loaded(tmp_path, config(oidc(WALL / 1e9 + 60)), clock)
-    assert granted(access).authorization.endswith(SECRET)
-    clock.advance(61)
-    with pytest.raises(AccessError, match=r"has expired.*kubelogin") as caught:
-        granted(access)
-    assert SECRET not in str(caught.value)
-
-
 TEXT = f"""\
 apiVersion: v1
 kind: Config
