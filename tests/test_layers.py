@@ -13,7 +13,7 @@ PACKAGE = ROOT / "policy_sched"
 
 LAYERS = (
     {"cli", "__main__"},
-    {"apiserver", "simulate", "serve", "lsp"},
+    {"apiserver", "simulate", "serve", "deploy", "lsp"},
     {"scheduler"},
     {"profiles"},
     {"plugins"},

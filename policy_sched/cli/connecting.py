@@ -6,6 +6,7 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,6 +23,7 @@ from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.retries import Patience
 from policy_sched.errors import ClusterError
 from policy_sched.model.pod_info import DEFAULT_SCHEDULER
+from policy_sched.profiles.lease_name import lease_of
 from policy_sched.profiles.models import LeaderElection
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
@@ -31,8 +33,6 @@ from policy_sched.serve.shadow import ShadowInstance, ShadowOptions
 
 IN_CLUSTER: Final = "in-cluster"
 """Says, instead of a file's name, that we run in a pod."""
-LEASE: Final = "policy-sched"
-"""The lease, unless the configuration names one; kube-scheduler's own is another."""
 
 
 def check_alone(kubeconfig: str | None, others: dict[str, object]) -> None:
@@ -70,9 +70,16 @@ def shadow_options(kubeconfig: str | None, flags: ShadowFlags) -> ShadowOptions 
         return None
     if kubeconfig is None:
         raise ClusterError("--shadow needs a cluster with another scheduler: name a --kubeconfig")
+    return ShadowOptions(name_of_other(shadow) or DEFAULT_SCHEDULER, log or "")
+
+
+def name_of_other(shadow: Sequence[str] | None) -> str | None:
+    """Return whose shadow --shadow [NAME] asks for, None where it is not given."""
+    if shadow is None:
+        return None
     if len(shadow) > 1:
         raise ClusterError(f"--shadow takes one scheduler's name, not {len(shadow)}")
-    return ShadowOptions(shadow[0] if shadow else DEFAULT_SCHEDULER, log or "")
+    return shadow[0] if shadow else DEFAULT_SCHEDULER
 
 
 def connected(
@@ -124,6 +131,5 @@ def _candidacy(settings: LeaderElection, election: Election, api: Api) -> Candid
     """Return an election with a connection of its own, which shares what is known of the server."""
     once = Settings(patience=Patience(tries=1))
     beside = Api(api.access, api.chance, once, api.recovery)
-    named = "resource_name" in settings.model_fields_set
-    name = settings.resource_name if named else LEASE
-    return Candidacy(election, beside, settings.resource_namespace, name)
+    namespace, name = lease_of(settings)
+    return Candidacy(election, beside, namespace, name)

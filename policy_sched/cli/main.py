@@ -30,6 +30,10 @@ VERBS = {
         "policy_sched.cli.run:run",
         "Keep scheduling on an embedded cluster; policies and objects follow their files.",
     ),
+    "manifests": (
+        "policy_sched.cli.manifests:print_manifests",
+        "Print what a cluster needs to run policy_sched, for kubectl apply.",
+    ),
     "test": (
         "policy_sched.cli.test:run_scenarios",
         "Run scenario files and print what differs from what they expect.",

@@ -11,9 +11,13 @@ REQUEST = re.compile(rb"^([A-Z]+) (\S+) HTTP/1\.1\r\n", re.MULTILINE)
 
 
 class Recording:
-    """Passes bytes on, both ways; ``requests`` are methods and paths in order."""
+    """Passes bytes on, both ways; ``requests`` are methods and paths in order.
 
-    def __init__(self, port: int) -> None:
+    ``unanswered``: the first request whose line matches gets through, and no answer comes back.
+    """
+
+    def __init__(self, port: int, unanswered: str = "") -> None:
+        self._unanswered = re.compile(unanswered.encode()) if unanswered else None
         self.requests: list[tuple[str, str]] = []
         self.port = 0
         self._upstream = port
@@ -39,21 +43,37 @@ class Recording:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", self._upstream)
-        for source, target, record in ((reader, back, True), (there, writer, False)):
-            task = asyncio.create_task(self._pass(source, target, record=record))
+        for work in (self._ask(reader, back, writer), self._answer(there, writer)):
+            task = asyncio.create_task(work)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _pass(
-        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, record: bool
+    async def _ask(
+        self,
+        reader: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        answers: asyncio.StreamWriter,
     ) -> None:
         try:
-            while data := await source.read(1 << 16):
-                if record:
-                    found = REQUEST.findall(data)
-                    self.requests += [(m.decode(), path.decode()) for m, path in found]
+            while data := await reader.read(1 << 16):
+                found = REQUEST.findall(data)
+                self.requests += [(m.decode(), path.decode()) for m, path in found]
+                if self._unanswered is not None and self._unanswered.search(data):
+                    self._unanswered = None
+                    answers.close()
                 target.write(data)
                 await target.drain()
+        except ConnectionError:
+            pass
+        finally:
+            target.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                if not target.is_closing():
+                    target.write(data)
+                    await target.drain()
         except ConnectionError:
             pass
         finally:

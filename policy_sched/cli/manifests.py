@@ -1,0 +1,77 @@
+"""The verb ``manifests``: prints what a cluster needs to run policy_sched, or its Dockerfile."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from policy_sched.cli.connecting import name_of_other
+from policy_sched.cli.render import OK, require_files
+from policy_sched.deploy.contents import contents
+from policy_sched.deploy.manifests import as_json, as_yaml, manifests
+from policy_sched.deploy.options import IMAGE, NAME, SYSTEM, Options
+
+Output = Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])]
+
+
+def print_manifests(  # noqa: PLR0913  # the options of the verb
+    *,
+    config: str | None = None,
+    policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    namespace: str = SYSTEM,
+    name: str = NAME,
+    image: str = IMAGE,
+    scheduler_name: str | None = None,
+    replicas: int | None = None,
+    shadow: Annotated[
+        tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
+    ] = None,
+    service_monitor: Annotated[bool, Parameter(negative="")] = False,
+    dockerfile: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "yaml",
+) -> int:
+    """Print what a cluster needs: account and rights, policies, Deployment, disruption budget.
+
+    For kubectl apply -f -. The files are checked first. The account may do what the scheduler
+    asks for, and nothing else; the pods follow changes of the ConfigMaps without a restart.
+
+    Parameters
+    ----------
+    config
+        The KubeSchedulerConfiguration; without it one is made that enables all policies.
+    policies
+        Policy files, or directories of them.
+    namespace
+        Where it runs; one that is not kube-system is printed, too.
+    name
+        What everything is called, and the lease unless --config names one.
+    image
+        The image of the containers; see --dockerfile.
+    scheduler_name
+        Whose pods are scheduled, by their schedulerName; --name unless given.
+    replicas
+        Pods of the Deployment, of which one schedules; 2 unless given, and 1 for a shadow.
+    shadow
+        Run as the shadow of another scheduler (default-scheduler unless one is named), whose
+        account may only read.
+    service_monitor
+        Print a Service and a ServiceMonitor, too, for the Prometheus operator.
+    dockerfile
+        Print the recipe of the image instead, and nothing else.
+    output
+        yaml, or json: a List. The same bytes for the same input.
+    """
+    if dockerfile:
+        sys.stdout.write(files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8"))
+        return OK
+    require_files([*([config] if config else []), *policies])
+    options = Options(
+        namespace, name, image, scheduler_name, replicas, name_of_other(shadow), service_monitor
+    )
+    options.check()
+    objects = list(manifests(options, contents(options, config, policies)))
+    sys.stdout.write(as_json(objects) if output == "json" else as_yaml(objects))
+    return OK

@@ -1,0 +1,109 @@
+"""The files of a deployment: checked, and by the names that they have in a ConfigMap."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from policy_sched.deploy.options import Options
+from policy_sched.errors import PolicySchedError
+from policy_sched.profiles.build import raise_errors
+from policy_sched.profiles.defaults import DEFAULT_PLUGINS
+from policy_sched.profiles.document import files_below, kind_of, read_documents
+from policy_sched.profiles.lease_name import lease_of
+from policy_sched.profiles.models import API_VERSION, KIND
+from policy_sched.profiles.models_policy import API_VERSION as POLICY_VERSION
+from policy_sched.profiles.models_policy import KIND as POLICY_KIND
+from policy_sched.profiles.policy_files import PolicyFiles
+
+CONFIG_FILE: Final = "config.yaml"
+LARGEST: Final = 1 << 20
+"""Bytes that a ConfigMap holds at most, as the API server has it."""
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Texts of the configuration and the policies by file name.
+
+    ``lease``: namespace and name of the lease, None where nobody is elected.
+    """
+
+    config: Mapping[str, str]
+    policies: Mapping[str, str]
+    lease: tuple[str, str] | None
+
+
+def contents(options: Options, config: str | None, policies: tuple[str, ...]) -> Contents:
+    """Read and check the files; a configuration that is not given is made.
+
+    Raises PolicyError with every problem of the files, PolicySchedError for what does not fit
+    into a ConfigMap, or together.
+    """
+    if config is not None and options.scheduler_name is not None:
+        text = "--scheduler-name is for when there is no --config; that names its profiles itself"
+        raise PolicySchedError(text)
+    found = PolicyFiles(config, policies).compile()
+    raise_errors(found.problems)
+    assert found.settings is not None, "what has no errors has settings"
+    named = list(_policies(policies))
+    election = found.settings.leader_election
+    if config is None:
+        lease: tuple[str, str] | None = (options.namespace, options.name)
+        text = _configuration(options, [name for _, name in named])
+    else:
+        lease = lease_of(election) if election.leader_elect else None
+        text = Path(config).read_text(encoding="utf-8")
+    files = _by_name(dict.fromkeys(file for file, _ in named))
+    for what, texts in ((CONFIG_FILE, [text]), ("--policies", list(files.values()))):
+        size = sum(len(one.encode()) for one in texts)
+        if size > LARGEST:
+            raise PolicySchedError(f"{what}: {size} bytes; a ConfigMap holds {LARGEST} at most")
+    return Contents({CONFIG_FILE: text}, files, None if options.shadow is not None else lease)
+
+
+def _policies(paths: Iterable[str]) -> Iterator[tuple[Path, str]]:
+    """Yield file and name of each policy; other documents stay at home."""
+    for path in paths:
+        for file in files_below(Path(path)):
+            for marked in read_documents(file)[0]:
+                if kind_of(marked.value) == (POLICY_VERSION, POLICY_KIND):
+                    yield file, str(marked.value["metadata"]["name"])
+
+
+def _by_name(files: Iterable[Path]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in files:
+        name = file.name
+        if not _KEY.fullmatch(name):
+            raise PolicySchedError(
+                f"{file}: {name!r} can be no key of a ConfigMap; rename the file"
+            )
+        if name in found:
+            name = f"{file.parent.name}-{name}"  # as in policies/NAME/policy.yaml
+        if name in found or not _KEY.fullmatch(name):
+            raise PolicySchedError(f"{file}: a ConfigMap has {name!r} already; rename the file")
+        found[name] = file.read_text(encoding="utf-8")
+    return found
+
+
+def _configuration(options: Options, policies: Iterable[str]) -> str:
+    """Return the configuration that enables the policies for pods of one schedulerName."""
+    default = {name for name, _ in DEFAULT_PLUGINS}
+    enabled = [{"name": name} for name in policies if name not in default]
+    plugins = {"plugins": {"multiPoint": {"enabled": enabled}}} if enabled else {}
+    election: dict[str, object] = {"leaderElect": False}
+    if options.shadow is None:
+        election = {"resourceName": options.name, "resourceNamespace": options.namespace}
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "leaderElection": election,
+        "profiles": [{"schedulerName": options.profile, **plugins}],
+    }
+    return yaml.safe_dump(document, sort_keys=False)

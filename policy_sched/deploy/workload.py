@@ -1,0 +1,145 @@
+"""The pods of a deployment: what they run, what they may touch, where they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policy_sched.deploy.access import Plain, named
+from policy_sched.deploy.contents import CONFIG_FILE, Contents
+from policy_sched.deploy.options import Options
+
+PORT: Final = 10259
+"""kube-scheduler's own, for metrics and health over HTTPS."""
+USER: Final = 65532
+"""A user that has nothing; the image's, too."""
+REPLICAS: Final = 2
+CONFIG: Final = "/etc/policy-sched/config"
+POLICIES: Final = "/etc/policy-sched/policies"
+RECORDS: Final = "/var/log/policy-sched"
+APP: Final = "app.kubernetes.io/name"
+
+
+def workload(options: Options, files: Contents) -> Iterator[Plain]:
+    """Yield the ConfigMaps, the Deployment and its PodDisruptionBudget."""
+    for suffix, texts in (("config", files.config), ("policies", files.policies)):
+        if texts:
+            name = f"{options.name}-{suffix}"
+            yield named("v1", "ConfigMap", name, options.namespace) | {"data": dict(texts)}
+    labels = {APP: options.name}
+    replicas = options.replicas or (REPLICAS if options.shadow is None else 1)
+    deployment = named("apps/v1", "Deployment", options.name, options.namespace)
+    deployment["metadata"]["labels"] = labels
+    yield deployment | {
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(options, files, labels)},
+        }
+    }
+    if replicas > 1:
+        budget = named("policy/v1", "PodDisruptionBudget", options.name, options.namespace)
+        yield budget | {"spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}}}
+
+
+def monitored(options: Options) -> Iterator[Plain]:
+    """Yield what tells the Prometheus operator where the metrics are."""
+    labels = {APP: options.name}
+    service = named("v1", "Service", options.name, options.namespace)
+    service["metadata"]["labels"] = labels
+    ports = [{"name": "https", "port": PORT, "targetPort": "https"}]
+    yield service | {"spec": {"clusterIP": "None", "selector": labels, "ports": ports}}
+    monitor = named("monitoring.coreos.com/v1", "ServiceMonitor", options.name, options.namespace)
+    endpoint = {
+        "port": "https",
+        "scheme": "https",
+        "path": "/metrics",
+        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        # Like kube-scheduler's, the certificate is made at the start and signed by nobody.
+        "tlsConfig": {"insecureSkipVerify": True},
+    }
+    yield monitor | {"spec": {"selector": {"matchLabels": labels}, "endpoints": [endpoint]}}
+
+
+def _pod(options: Options, files: Contents, labels: Plain) -> Plain:
+    volumes: list[Plain] = [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+    mounts: list[Plain] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - in the container
+    # Whole directories: a file that is mounted by subPath never changes.
+    for name, texts, path in (
+        ("config", files.config, CONFIG),
+        ("policies", files.policies, POLICIES),
+    ):
+        if texts:
+            volumes.append({"name": name, "configMap": {"name": f"{options.name}-{name}"}})
+            mounts.append({"name": name, "mountPath": path, "readOnly": True})
+    if options.shadow is not None:
+        volumes.append({"name": "records", "emptyDir": {"sizeLimit": "1Gi"}})
+        mounts.append({"name": "records", "mountPath": RECORDS})
+    return {
+        "serviceAccountName": options.name,
+        "automountServiceAccountToken": True,
+        "priorityClassName": "system-cluster-critical",
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [
+            _apart("kubernetes.io/hostname", labels),
+            _apart("topology.kubernetes.io/zone", labels),
+        ],
+        "containers": [_container(options, mounts, arguments(options, files))],
+        "volumes": volumes,
+    }
+
+
+def arguments(options: Options, files: Contents) -> list[str]:
+    """Return the arguments of the container."""
+    found = ["run", "--kubeconfig=in-cluster", f"--config={CONFIG}/{CONFIG_FILE}"]
+    if files.policies:
+        found.append(f"--policies={POLICIES}")
+    if options.shadow is not None:
+        found += [f"--shadow={options.shadow}", f"--shadow-log={RECORDS}/shadow.jsonl"]
+    return found
+
+
+def _container(options: Options, mounts: list[Plain], words: list[str]) -> Plain:
+    return {
+        "name": "scheduler",
+        "image": options.image,
+        "args": words,
+        "ports": [{"name": "https", "containerPort": PORT}],
+        "startupProbe": _probe("/livez", every=5, failures=24),
+        "livenessProbe": _probe("/livez", every=10, failures=8),
+        "readinessProbe": _probe("/readyz", every=5, failures=3),
+        "resources": {
+            "requests": {"cpu": "200m", "memory": "256Mi"},
+            "limits": {"memory": "2Gi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": mounts,
+    }
+
+
+def _probe(path: str, *, every: int, failures: int) -> Plain:
+    return {
+        "httpGet": {"path": path, "port": "https", "scheme": "HTTPS"},
+        "periodSeconds": every,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _apart(key: str, labels: Plain) -> Plain:
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels},
+    }

@@ -1,0 +1,272 @@
+"""The printed account runs the scheduler against an API server with RBAC: it may all, and no more.
+
+One run does everything that a scheduler does to a cluster, and every request is remembered. Then
+each right is taken away in thought: some request of the run must have needed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from policy_sched.apiserver.security.attributes import Attributes, attributes_of
+from policy_sched.cli.connecting import connected
+from policy_sched.client.kube.paths import collection_path
+from policy_sched.client.kube.rights import ELECTING, READING, WRITING, Right
+from policy_sched.deploy.contents import Contents, contents
+from policy_sched.deploy.manifests import manifests
+from policy_sched.deploy.options import Options
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.serve.decision_log import Record
+from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.shadow import ShadowOptions
+from tests.apiserver.security.guarded import guarded
+from tests.apiserver.world import World
+from tests.serve.recording import Recording
+
+Plain = dict[str, Any]
+MASTER = "admin-token"
+SIZES = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "late"},
+    "provisioner": "example.com/disks",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run asked for, and what it had to say."""
+
+    asked: frozenset[Attributes]
+    records: tuple[Record, ...]
+
+    @property
+    def rights(self) -> set[tuple[str, str, str]]:
+        """Group, resource and verb of everything that was asked for."""
+        return {(one.group, one.combined, one.verb) for one in self.asked if one.resource}
+
+
+@pytest.fixture(scope="module")
+def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A scheduler binds, preempts, gives up, provides volumes and is asked for its answer."""
+    options = Options(namespace="sched", scheduler_name="policy-sched")
+    return asyncio.run(_run(tmp_path_factory.mktemp("run"), options, _everything))
+
+
+@pytest.fixture(scope="module")
+def shadowed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A shadow looks on while somebody else binds."""
+    options = Options(shadow="other")
+    return asyncio.run(_run(tmp_path_factory.mktemp("run"), options, _looked_on))
+
+
+async def _run(folder: Path, options: Options, play: Callable[..., Any]) -> Run:
+    files = contents(options, None, ())
+    config = folder / "config.yaml"
+    config.write_text(files.config["config.yaml"])
+    async with asyncio.timeout(20), guarded(folder) as world:
+        await _apply(world, manifests(options, files))
+        proxy = Recording(int(world.url.rpartition(":")[2]), unanswered=r"pods/first/binding ")
+        async with proxy.served():
+            token = await _token(world, options)
+            kubeconfig = folder / "kubeconfig"
+            kubeconfig.write_text(_kubeconfig(proxy.port, token))
+            records: list[Record] = []
+            shadow = None if options.shadow is None else ShadowOptions(options.shadow)
+            policies = PolicyFiles(str(config), ())
+            instance = connected(policies, str(kubeconfig), 0, records.append, shadow)
+            for one in instance.informers.reflectors:
+                one._streaming = False  # as before Kubernetes 1.34: a list, and then a watch
+            tasks = [asyncio.create_task(work) for work in instance.beside()]
+            tasks.append(asyncio.create_task(_drive(instance)))
+            try:
+                await play(world, instance, proxy)
+            finally:
+                for task in reversed(tasks):
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+    return Run(frozenset(_attributes(proxy.requests)), tuple(records))
+
+
+async def _everything(world: World, instance: RemoteInstance, proxy: Recording) -> None:
+    """Make the scheduler ask for all that it ever asks for."""
+    await _until(lambda: instance.ready and instance.leads)
+    await _apply(world, [_node("a"), _pod("first", "3", priority=1)])
+    await _until(lambda: _bound(world, "first"))
+    # The answer to its binding was cut off: it was looked up.
+    await _until(lambda: ("GET", "/api/v1/namespaces/default/pods/first") in proxy.requests)
+    await _apply(world, [_pod("huge", "64", priority=9), _pod("big", "3", priority=5)])
+    await _until(lambda: _asked(proxy, "DELETE", "/pods/first"))
+    await _apply(world, [CLASS, _volume("disk"), _claim("data"), _node("b")])
+    await _apply(world, [_pod("db", "1", claim="data")])
+    await _until(lambda: _asked(proxy, "PATCH", "/persistentvolumes/disk"))
+    await _apply(world, [_claim("more"), _pod("db2", "1", claim="more")])
+    await _until(lambda: _asked(proxy, "PATCH", "/persistentvolumeclaims/more"))
+    # The node that came has helped the huge one no more than the first: the same is told again.
+    await _until(lambda: _asked(proxy, "PATCH", "/events/"))
+
+
+async def _looked_on(world: World, instance: RemoteInstance, _proxy: Recording) -> None:
+    await _until(lambda: instance.ready)
+    await _apply(world, [_node("a"), _pod("p", "1", schedulerName="other")])
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "a"}}
+    path = "/api/v1/namespaces/default/pods/p/binding"
+    status, _ = await world.ask("POST", path, binding, token=MASTER)
+    assert status == 201
+    await _until(lambda: "policy_sched_shadow_decisions_total" in instance.metrics.text())
+    wanted = 'result="agree"} 1.0'
+    await _until(lambda: wanted in instance.metrics.text())
+
+
+async def _drive(instance: RemoteInstance) -> None:
+    while True:
+        instance.step()
+        await asyncio.sleep(0.002)
+
+
+async def _until(what: Callable[[], bool]) -> None:
+    while not what():
+        await asyncio.sleep(0.01)
+
+
+def _asked(proxy: Recording, method: str, part: str) -> bool:
+    return any(one == method and part in path for one, path in proxy.requests)
+
+
+def _bound(world: World, name: str) -> bool:
+    found = world.cluster.store.find(("v1", "Pod"), "default", name)
+    return found is not None and bool(found.data["spec"].get("nodeName"))
+
+
+async def _apply(world: World, things: Iterable[Plain]) -> None:
+    """Create objects as a master."""
+    for thing in things:
+        status, answer = await world.ask("POST", _path(thing), thing, token=MASTER)
+        assert status == 201, answer
+
+
+def _path(thing: Plain) -> str:
+    kind = (thing["apiVersion"], thing["kind"])
+    return collection_path(kind, thing["metadata"].get("namespace", ""))
+
+
+async def _token(world: World, options: Options) -> str:
+    path = f"/api/v1/namespaces/{options.namespace}/serviceaccounts/{options.name}/token"
+    status, made = await world.ask("POST", path, {"spec": {}}, token=MASTER)
+    assert status == 201, made
+    return str(made["status"]["token"])
+
+
+def _kubeconfig(port: int, token: str) -> str:
+    return f"""\
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{{name: c, context: {{cluster: k, user: u}}}}]
+clusters: [{{name: k, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+users: [{{name: u, user: {{token: "{token}"}}}}]
+"""
+
+
+def _attributes(requests: Iterable[tuple[str, str]]) -> Iterable[Attributes]:
+    for method, path in requests:
+        parts = urlsplit(path)
+        yield attributes_of(method, parts.path, dict(parse_qsl(parts.query)))
+
+
+def _node(name: str) -> Plain:
+    status = {"allocatable": SIZES, "capacity": SIZES}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def _pod(name: str, cpu: str, claim: str = "", **spec: Any) -> Plain:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    whole = {"schedulerName": "policy-sched", "containers": [container], **spec}
+    if claim:
+        whole["volumes"] = [{"name": "d", "persistentVolumeClaim": {"claimName": claim}}]
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": whole}
+
+
+def _claim(name: str) -> Plain:
+    spec = {
+        "storageClassName": "late",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    meta = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec,
+    }  # fmt: skip
+
+
+def _volume(name: str) -> Plain:
+    spec = {
+        "storageClassName": "late",
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": "/data"},
+    }
+    meta = {"name": name}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec}
+
+
+def rights(*tables: tuple[Right, ...]) -> set[tuple[str, str, str]]:
+    """Return group, resource and verb of rights."""
+    return {(one.group, one.resource, one.verb) for table in tables for one in table}
+
+
+def test_nothing_is_forbidden(scheduled: Run, shadowed: Run) -> None:
+    """No request of either run was refused."""
+    for record in (*scheduled.records, *shadowed.records):
+        assert record["level"] == "info", record
+
+
+def test_a_scheduler_asks_for_exactly_what_it_may(scheduled: Run) -> None:
+    """Whatever right is taken away, a request of the run needs it; and no request needs more."""
+    assert scheduled.rights == rights(READING, WRITING, ELECTING)
+
+
+def test_a_shadow_asks_for_exactly_what_it_may(shadowed: Run) -> None:
+    """It reads."""
+    assert shadowed.rights == rights(READING)
+    assert {verb for _, _, verb in shadowed.rights} == {"list", "watch"}
+
+
+def test_only_its_own_lease_can_be_changed(scheduled: Run) -> None:
+    """Reading and updating name the lease of the configuration; its namespace is the role's."""
+    leases = [one for one in scheduled.asked if one.resource == "leases"]
+    assert {(one.namespace, one.name) for one in leases if one.verb != "create"} == {
+        ("sched", "policy-sched")
+    }
+    assert {one.namespace for one in leases} == {"sched"}
+
+
+@pytest.mark.parametrize("options", [Options(), Options(shadow="default-scheduler")])
+def test_the_printed_rules_grant_the_table_and_nothing_else(options: Options) -> None:
+    """The same rights, rule by rule; no wildcard."""
+    lease = None if options.shadow else ("kube-system", "policy-sched")
+    roles = [
+        one for one in manifests(options, Contents({}, {}, lease)) if one["kind"].endswith("Role")
+    ]
+    granted = {
+        (group, resource, verb)
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert "*" not in {word for right in granted for word in right}
+    wanted = (READING,) if options.shadow else (READING, WRITING, ELECTING)
+    assert granted == rights(*wanted)
+    assert len(roles) == (1 if options.shadow else 2)

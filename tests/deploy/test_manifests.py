@@ -1,0 +1,300 @@
+"""The printed manifests: valid, safe, following their ConfigMaps, and the same every time."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from policy_sched import __version__
+from policy_sched.cli.main import run
+from policy_sched.model import manifests as objects
+from policy_sched.profiles.policy_files import PolicyFiles
+
+Plain = dict[str, Any]
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: %s}
+spec:
+  filter:
+  - expression: node.name != "a"   # a comment stays
+    message: not there
+"""
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {resourceName: mine, resourceNamespace: here}
+profiles: [{schedulerName: x}]
+"""
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    """Two policies, and a test that stays at home."""
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "one.yaml").write_text(POLICY % "One")
+    (folder / "two.yaml").write_text(POLICY % "TaintToleration")
+    (folder / "tests.yaml").write_text("name: x\npending: [{pod: p}]\nexpect: [{pod: p}]\n")
+    return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run the verb and return what it prints."""
+    assert run(["manifests", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def documents(text: str) -> dict[tuple[str, str], Plain]:
+    """Return the objects by kind and name."""
+    found = [one for one in yaml.safe_load_all(text) if one]
+    named = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    assert len(named) == len(found)
+    return named
+
+
+def test_the_objects_are_there_in_an_order_in_which_they_can_be_made(
+    capsys: pytest.CaptureFixture[str], policies: Path
+) -> None:
+    """A namespace before what is in it, an account before who uses it."""
+    text = printed(capsys, "--policies", str(policies), "--namespace", "s", "--service-monitor")
+    assert list(documents(text)) == [
+        ("Namespace", "s"),
+        ("ServiceAccount", "policy-sched"),
+        ("ClusterRole", "policy-sched"),
+        ("ClusterRoleBinding", "policy-sched"),
+        ("ClusterRoleBinding", "policy-sched:auth-delegator"),
+        ("Role", "policy-sched:leader-election"),
+        ("RoleBinding", "policy-sched:leader-election"),
+        ("FlowSchema", "policy-sched-leader-election"),
+        ("FlowSchema", "policy-sched"),
+        ("ConfigMap", "policy-sched-config"),
+        ("ConfigMap", "policy-sched-policies"),
+        ("Deployment", "policy-sched"),
+        ("PodDisruptionBudget", "policy-sched"),
+        ("Service", "policy-sched"),
+        ("ServiceMonitor", "policy-sched"),
+    ]
+    assert (
+        printed(capsys, "--policies", str(policies), "--namespace", "s", "--service-monitor")
+        == text
+    )
+
+
+def test_json_says_the_same(capsys: pytest.CaptureFixture[str], policies: Path) -> None:
+    """A List of the same objects."""
+    arguments = ("--policies", str(policies))
+    as_yaml = [one for one in yaml.safe_load_all(printed(capsys, *arguments)) if one]
+    as_json = json.loads(printed(capsys, *arguments, "-o", "json"))
+    assert as_json == {"apiVersion": "v1", "kind": "List", "items": as_yaml}
+
+
+def test_our_own_model_reads_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], policies: Path
+) -> None:
+    """Kinds, shapes and quantities are as Kubernetes has them."""
+    path = tmp_path / "all.yaml"
+    path.write_text(printed(capsys, "--policies", str(policies)))
+    found = objects.load([str(path)])
+    assert found.diagnostics == []
+
+
+def test_the_files_go_in_as_they_are_and_enable_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], policies: Path
+) -> None:
+    """Comments included; a policy in place of a default plugin needs no enabling."""
+    found = documents(printed(capsys, "--policies", str(policies), "--scheduler-name", "mine"))
+    data = found["ConfigMap", "policy-sched-policies"]["data"]
+    assert data == {"one.yaml": POLICY % "One", "two.yaml": POLICY % "TaintToleration"}
+    config = found["ConfigMap", "policy-sched-config"]["data"]["config.yaml"]
+    (tmp_path / "config.yaml").write_text(config)
+    made = PolicyFiles(str(tmp_path / "config.yaml"), (str(policies),)).compile()
+    assert made.problems == ()
+    (plan,) = made.plans
+    assert plan.plan.scheduler_name == "mine"
+    assert set(plan.plan.plugins) >= {"One", "TaintToleration"}
+
+
+def test_a_configuration_of_ones_own_names_profile_and_lease(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The role is in the lease's namespace, for the lease's name."""
+    config = tmp_path / "any.yaml"
+    config.write_text(CONFIG)
+    found = documents(printed(capsys, "--config", str(config), "--name", "other"))
+    assert found["ConfigMap", "other-config"]["data"] == {"config.yaml": CONFIG}
+    role = found["Role", "other:leader-election"]
+    assert role["metadata"]["namespace"] == "here"
+    assert role["rules"][1]["resourceNames"] == ["mine"]
+    assert ("ConfigMap", "other-policies") not in found
+    arguments = container(found, "other")["args"]
+    assert arguments == [
+        "run",
+        "--kubeconfig=in-cluster",
+        "--config=/etc/policy-sched/config/config.yaml",
+    ]
+    config.write_text(CONFIG.replace("{resourceName: mine,", "{leaderElect: false,"))
+    found = documents(printed(capsys, "--config", str(config)))
+    assert not [name for kind, name in found if kind == "Role"]
+
+
+def container(found: dict[tuple[str, str], Plain], name: str = "policy-sched") -> Plain:
+    """Return the only container."""
+    (one,) = found["Deployment", name]["spec"]["template"]["spec"]["containers"]
+    assert isinstance(one, dict)
+    return one
+
+
+def test_the_container_may_nothing_that_it_need_not(
+    capsys: pytest.CaptureFixture[str], policies: Path
+) -> None:
+    """The restricted profile of the pod security standards, and a root that cannot be written."""
+    found = documents(printed(capsys, "--policies", str(policies)))
+    pod = found["Deployment", "policy-sched"]["spec"]["template"]["spec"]
+    one = container(found)
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert one["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert one["resources"]["limits"]["memory"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert not found["ServiceAccount", "policy-sched"]["automountServiceAccountToken"]
+    assert {probe["httpGet"]["path"] for name, probe in one.items() if name.endswith("Probe")} == {
+        "/livez",
+        "/readyz",
+    }
+
+
+def test_changes_of_the_config_maps_arrive(
+    capsys: pytest.CaptureFixture[str], policies: Path
+) -> None:
+    """Nothing is mounted by subPath, which never changes; what the arguments name is mounted."""
+    found = documents(printed(capsys, "--policies", str(policies)))
+    one = container(found)
+    assert all("subPath" not in mount for mount in one["volumeMounts"])
+    mounted = {mount["mountPath"] for mount in one["volumeMounts"]}
+    named = {word.partition("=")[2] for word in one["args"] if word.startswith(("--c", "--p"))}
+    assert named == {"/etc/policy-sched/config/config.yaml", "/etc/policy-sched/policies"}
+    assert {"/etc/policy-sched/config", "/etc/policy-sched/policies"} < mounted
+
+
+def test_two_replicas_apart_and_a_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    """One replica needs no budget, which would keep its node from being drained."""
+    found = documents(printed(capsys))
+    deployment = found["Deployment", "policy-sched"]["spec"]
+    assert deployment["replicas"] == 2
+    apart = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert [one["topologyKey"] for one in apart] == [
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+    ]
+    assert found["PodDisruptionBudget", "policy-sched"]["spec"]["maxUnavailable"] == 1
+    found = documents(printed(capsys, "--replicas", "1", "--image", "registry/x@sha256:0"))
+    assert ("PodDisruptionBudget", "policy-sched") not in found
+    assert container(found)["image"] == "registry/x@sha256:0"
+
+
+def test_a_shadow_has_no_right_to_write(capsys: pytest.CaptureFixture[str], policies: Path) -> None:
+    """One replica, no lease, and only list and watch; its records have a place."""
+    found = documents(printed(capsys, "--shadow", "--policies", str(policies), "--name", "try"))
+    verbs = {verb for rule in found["ClusterRole", "try"]["rules"] for verb in rule["verbs"]}
+    assert verbs == {"list", "watch"}
+    assert ("Role", "try:leader-election") not in found
+    assert found["Deployment", "try"]["spec"]["replicas"] == 1
+    assert container(found, "try")["args"][-2:] == [
+        "--shadow=default-scheduler",
+        "--shadow-log=/var/log/policy-sched/shadow.jsonl",
+    ]
+    config = yaml.safe_load(found["ConfigMap", "try-config"]["data"]["config.yaml"])
+    assert config["leaderElection"] == {"leaderElect": False}
+    assert config["profiles"][0]["schedulerName"] == "default-scheduler"
+
+
+def test_policies_of_one_name_are_told_apart_by_their_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in policies/NAME/policy.yaml."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(POLICY % name.title())
+    found = documents(printed(capsys, "--policies", str(tmp_path)))
+    data = found["ConfigMap", "policy-sched-policies"]["data"]
+    assert list(data) == ["policy.yaml", "second-policy.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--name", "Upper"], "--name 'Upper' is no name of Kubernetes"),
+        (["--namespace", "a" * 64], "is no name of Kubernetes"),
+        (["--scheduler-name", "a..b"], "--scheduler-name 'a..b' is no name"),
+        (["--shadow", "A"], "--shadow 'A' is no name"),
+        (["--shadow", "a", "b"], "--shadow takes one scheduler's name, not 2"),
+        (["--shadow", "--replicas", "2"], "a shadow holds no lease: one replica is enough"),
+        (["--replicas", "0"], "--replicas must be 1 at least"),
+        (["--image", "a b"], "--image 'a b' is no name of an image"),
+        (["--config", "CONFIG", "--scheduler-name", "x"], "--scheduler-name is for when"),
+        (["--policies", "nowhere.yaml"], "nowhere.yaml"),
+        (["--policies", "BAD NAME"], "can be no key of a ConfigMap; rename the file"),
+        (["--policies", "SAME"], "a ConfigMap has 'x-p.yaml' already; rename the file"),
+        (["--policies", "LARGE"], "a ConfigMap holds 1048576 at most"),
+    ],
+)
+def test_what_no_cluster_would_take_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    """Exit code 2, and nothing is printed."""
+    (tmp_path / "CONFIG").write_text(CONFIG)
+    (tmp_path / "BAD NAME").mkdir()
+    (tmp_path / "BAD NAME" / "my policy.yaml").write_text(POLICY % "A")
+    for number, folder in enumerate(("SAME/w/x", "SAME/y/x", "SAME/z/x")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "p.yaml").write_text(POLICY % f"P{number}")
+    (tmp_path / "LARGE").mkdir()
+    for number in range(3):
+        padding = "# " + "x" * 400_000 + "\n"
+        (tmp_path / "LARGE" / f"p{number}.yaml").write_text(padding + POLICY % f"P{number}")
+    named = [str(tmp_path / one) if one.isupper() and len(one) > 3 else one for one in arguments]
+    assert run(["manifests", *named]) == 2
+    shown = capsys.readouterr()
+    assert words in shown.err
+    assert shown.out == ""
+
+
+def test_mistakes_in_the_files_have_a_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are checked before anything is printed."""
+    policy = tmp_path / "bad.yaml"
+    policy.write_text((POLICY % "Bad").replace("node.name", "node.nam"))
+    assert run(["manifests", "--policies", str(policy)]) == 1
+    shown = capsys.readouterr()
+    assert f"{policy}:6:22: error PS102" in shown.err
+    assert shown.out == ""
+
+
+def test_the_dockerfile_is_in_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    """From a wheel, in two stages, as a user that owns nothing; versions are arguments."""
+    text = printed(capsys, "--dockerfile")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    words = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert words[:2] == ["ARG", "FROM"]
+    assert words.count("FROM") == 2
+    assert all("${PYTHON}" in line for line in lines if line.startswith("FROM"))
+    users = [line.split()[1] for line in lines if line.startswith("USER")]
+    assert users == ["65532:65532"]
+    assert lines.index("USER 65532:65532") > max(
+        number for number, line in enumerate(lines) if line.startswith(("FROM", "COPY", "RUN"))
+    )
+    assert 'ENTRYPOINT ["policy-sched"]' in lines
+    assert not re.search(r"\bADD\b|:latest|sudo|curl|apt-get", text)
+    assert f"policy-sched:{__version__}" in text
