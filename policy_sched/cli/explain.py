@@ -60,9 +60,14 @@ def explain(
     scheduler = assemble(plans, objects=objects)
     pods = [one for one in objects if isinstance(one, Pod)]
     wanted = _find(pod, pods)
-    load_cluster(scheduler.cache, [one for one in objects if one is not wanted])
+    rest = [one for one in objects if one is not wanted]
+    pending = {id(one) for one in load_cluster(scheduler.cache, rest)}
+    info = _pending(wanted)
+    for one in pods:
+        if one is wanted or id(one) in pending:
+            scheduler.handle.groups.seen(info if one is wanted else PodInfo.of(one))
     every = scheduler.cache.nodes.n
-    found = explained(scheduler, _pending(wanted), top=every if output == "annotations" else top)
+    found = explained(scheduler, info, top=every if output == "annotations" else top)
     if output == "text":
         sys.stdout.writelines(f"{line}\n" for line in text_lines(found))
     else:

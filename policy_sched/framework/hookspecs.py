@@ -7,12 +7,16 @@ their names count. ``rows`` are rows of the node table: an intp array, or None f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pluggy
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.results import (
     PermitResult,
+    Placement,
+    Placements,
     PostFilterResult,
     PreFilterResult,
     Rows,
@@ -119,6 +123,18 @@ class SchedulerHooks:
     @hookspec
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """The pod is bound."""
+        raise NotImplementedError
+
+    @hookspec
+    def placement_generate(self, state: CycleState, pods: Sequence[PodInfo]) -> Placements:
+        """Part the nodes into domains, to one of which all `pods`, of one group, go; or skip."""
+        raise NotImplementedError
+
+    @hookspec
+    def placement_score(
+        self, state: CycleState, pods: Sequence[PodInfo], placement: Placement
+    ) -> int:
+        """Rate a domain in which the group has room, 0..100; its pods count there already."""
         raise NotImplementedError
 
     @hookspec

@@ -7,6 +7,8 @@ that got its node stays among these until it is gone: it is one member all the s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.group_index import GroupIndex
@@ -56,6 +58,10 @@ class PodGroups:
         placed = self._cache.groups.pods(key)
         return [uid for uid in self._pending.pods(key) if uid not in placed]
 
+    def pending(self, pod: PodInfo) -> list[PodInfo]:
+        """Return the pods that `siblings` names, in the order in which they came."""
+        return [self._pods[uid] for uid in self.siblings(pod) if uid in self._pods]
+
     def counts(self, pod: PodInfo, *, apart: bool = False) -> GroupCounts:
         """Return the counts of the pod's group; NO_GROUP without one.
 
@@ -70,13 +76,7 @@ class PodGroups:
             return found
         waiting = pod.uid in self._waiting.of_group(key)
         placed = not waiting and pod.uid in self._cache.groups.pods(key)
-        return GroupCounts(
-            found.name,
-            found.min_count,
-            found.members,
-            found.scheduled - placed,
-            found.waiting - waiting,
-        )
+        return replace(found, scheduled=found.scheduled - placed, waiting=found.waiting - waiting)
 
     def of(self, key: GroupKey) -> GroupCounts:
         """Return the counts of a group.
@@ -93,19 +93,28 @@ class PodGroups:
         if known is None or known[0] != state:
             placed = self._cache.groups.pods(key)
             members = len(placed.keys() | self._pending.pods(key).keys())
-            counts = GroupCounts(key[1], self._min_count(key), members, len(placed))
+            counts = self._counted(key, members, len(placed))
             if len(self._known) > _LIMIT:
                 self._known.clear()
             self._known[key] = known = (state, counts)
         found = known[1]
-        return GroupCounts(
-            found.name, found.min_count, found.members, found.scheduled - waiting, waiting
-        )
+        if not waiting:
+            return found
+        return replace(found, scheduled=found.scheduled - waiting, waiting=waiting)
 
-    def _min_count(self, key: GroupKey) -> int:
+    def _counted(self, key: GroupKey, members: int, placed: int) -> GroupCounts:
         objects = self._objects
         group = objects.named(PodGroup, *key) or objects.named(CoschedulingGroup, *key)
-        return 0 if group is None else group.min_count
+        if group is None:
+            return GroupCounts(key[1], 0, members, placed)
+        return GroupCounts(
+            key[1],
+            group.min_count,
+            members,
+            placed,
+            topology_key=group.topology_key,
+            schedule_timeout=group.schedule_timeout,
+        )
 
 
 #: Groups whose counts are kept.

@@ -16,7 +16,8 @@ class Combine(Enum):
     """How the answers of a point's plugins become one answer."""
 
     NARROW = "narrow"
-    """Each plugin removes nodes; a node's status is that of the first plugin that removed it."""
+    """Each plugin removes nodes; a node's status is that of the first plugin that removed it.
+    Of plugins that part the nodes, each parts what those before it left together."""
     WEIGHTED_SUM = "weighted sum"
     """Each plugin gives int64 scores; they are multiplied by its weight and added."""
     FIRST_REJECTION = "first rejection"
@@ -88,6 +89,13 @@ _TABLE: Final = (
     ),
     Point("bind", "Bind", Combine.FIRST_SUCCESS, config="bind"),
     Point("post_bind", "PostBind", Combine.EVERYONE, config="postBind"),
+    Point(
+        "placement_generate",
+        "PlacementGenerate",
+        Combine.NARROW,
+        config="placementGenerate",
+    ),
+    Point("placement_score", "PlacementScore", Combine.WEIGHTED_SUM, config="placementScore"),
     Point("events_to_register", "EventsToRegister", Combine.UNION),
     Point("sign_pod", "Sign", Combine.UNION),
 )

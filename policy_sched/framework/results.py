@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -81,6 +81,34 @@ class PermitResult:
     status: Status = SUCCESS
     timeout: float = 0.0
     again: Callable[[], Status] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placements:
+    """Into which domains a plugin parts the nodes: the rows of each, ascending, by its name.
+
+    A row that is in none is not looked at. ``status`` Skip: the plugin does not mind where the
+    pods go.
+    """
+
+    domains: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
+    status: Status = SUCCESS
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A domain with the pods of a group that would go there, and the nodes that they would have.
+
+    ``rows``: its nodes, ascending, shape (k,).
+    """
+
+    name: str
+    rows: NDArray[np.intp]
+    assigned: tuple[tuple[PodInfo, str], ...] = ()
+
+
+class Rehearsal:
+    """Stands in the state of a pod that is only tried out: plugins leave other pods alone."""
 
 
 @dataclass(slots=True)

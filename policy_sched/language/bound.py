@@ -12,6 +12,7 @@ import numpy.typing as npt
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.alike import each
+from policy_sched.language.bound_placement import BoundPlacement
 from policy_sched.language.bound_score import FEW_ROWS, BoundScore
 from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
 from policy_sched.language.cycle import Cycle
@@ -74,6 +75,12 @@ class BoundPolicy:
             else BoundPreemption(sections.preemption, table, pods)
         )
         """Who may evict others, whom, and where rather."""
+        self.placement = (
+            None
+            if sections.placement is None
+            else BoundPlacement(sections.name, sections.placement, table)
+        )
+        """Which domain a node belongs to, and how good a domain is for a group."""
         self.life = BoundLifeCycle(sections.life, table)
         """What follows the choice of a node."""
 

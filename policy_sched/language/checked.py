@@ -87,6 +87,15 @@ class CheckedPreemption:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedPlacement:
+    """The ``placement`` section."""
+
+    domain: Checked | None = None
+    score: Checked | None = None
+    on_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedPolicy:
     """A policy without a mistake that types and names can show.
 
@@ -113,4 +122,5 @@ class CheckedPolicy:
     post_bind: CheckedStep | None = None
     requeue: CheckedRequeue | None = None
     preemption: CheckedPreemption | None = None
+    placement: CheckedPlacement | None = None
     cost_limit: int = MAX_RULE_COST

@@ -15,6 +15,7 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.checked import (
     Checked,
     CheckedKey,
+    CheckedPlacement,
     CheckedPolicy,
     CheckedPreemption,
     CheckedPreFilter,
@@ -82,6 +83,13 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
         else CheckedRequeue(
             check.optional(source.requeue.hint, "requeue.hint"),
             check.optional(source.requeue.every, "requeue.every"),
+        ),
+        placement=None
+        if source.placement is None
+        else CheckedPlacement(
+            check.optional(source.placement.domain, "placement.domain"),
+            check.optional(source.placement.score, "placement.score"),
+            source.placement.on_error,
         ),
         cost_limit=source.cost_limit,
     )

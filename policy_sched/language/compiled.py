@@ -154,6 +154,15 @@ class PreemptionChoices:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementRules:
+    """The ``placement`` section; a domain is the code of a string."""
+
+    domain: Unit | None
+    score: Unit | None
+    aborts: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Sections:
     """The units of a policy, by section; what the policy has not is None or empty."""
 
@@ -170,3 +179,4 @@ class Sections:
     score: Score | None = None
     life: LifeCycle = LifeCycle()
     preemption: PreemptionChoices | None = None
+    placement: PlacementRules | None = None

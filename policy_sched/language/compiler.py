@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
@@ -12,6 +12,7 @@ from policy_sched.language.budget import over_budget
 from policy_sched.language.checked import (
     Checked,
     CheckedKey,
+    CheckedPlacement,
     CheckedPolicy,
     CheckedPreemption,
     CheckedRule,
@@ -25,6 +26,7 @@ from policy_sched.language.compiled import (
     FilterRule,
     GateRule,
     LifeCycle,
+    PlacementRules,
     PreemptionChoices,
     Root,
     Score,
@@ -32,10 +34,11 @@ from policy_sched.language.compiled import (
     Step,
     Unit,
 )
+from policy_sched.language.expression import constant
 from policy_sched.language.generate import generate
 from policy_sched.language.ir import Op
-from policy_sched.language.expression import constant
 from policy_sched.language.lower import make_lowering
+from policy_sched.language.lower_logic import coded
 from policy_sched.language.lower_numbers import to_int
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.normalizers import NORMALIZERS, NOT_NEGATIVE
@@ -114,6 +117,7 @@ class PolicyCompiler:
             score=self._score(policy.score) if policy.score else None,
             life=self._life_cycle(),
             preemption=self._preemption(policy.preemption),
+            placement=self._placement(policy.placement),
         )
 
     # Expressions.
@@ -193,6 +197,20 @@ class PolicyCompiler:
         if eligible is None or victim is None:
             return None
         return PreemptionChoices(eligible, victim, victim_order, node_order)
+
+    def _placement(self, section: CheckedPlacement | None) -> PlacementRules | None:
+        if section is None:
+            return None
+        domain = score = None
+        if section.domain is not None and (value := self._lowered(section.domain)) is not None:
+            domain = self._made([coded(self._low, value)])
+        if section.score is not None:
+            raw = self._attempt(section.score, partial(self._raw_score, section.score))
+            if raw is not None:
+                hint = "write clamp(..., 0, 100), or use percent(part, whole)"
+                self._within(section.score, self._low.range(raw), "placement score", hint)
+                score = self._made([raw])
+        return PlacementRules(domain, score, section.on_error != "Zero")
 
     def _order(self, part: str, keys: Sequence[CheckedKey]) -> tuple[Choice, ...]:
         found = [
@@ -280,11 +298,16 @@ class PolicyCompiler:
         self._within(checked, self._low.range(value), "normalized score")
         return self._made([value], limited=True)
 
-    def _within(self, checked: Checked, found: Interval, what: str) -> None:
+    def _within(
+        self,
+        checked: Checked,
+        found: Interval,
+        what: str,
+        hint: str = "write clamp(..., 0, 100), or add normalize",
+    ) -> None:
         if found.within(0, 100):
             return
         message = f"the {what}'s range is {found}, not within 0..100, and nothing normalizes it"
-        hint = "write clamp(..., 0, 100), or add normalize"
         self._problem(checked, "PS321", message, hint)
 
     def _problem(self, checked: Checked, code: str, message: str, hint: str = "") -> None:

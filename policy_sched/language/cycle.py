@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.language.node_facts import NodeFacts
+from policy_sched.language.placement_facts import NOWHERE, PlacementFacts
 from policy_sched.model.pod_group import NO_GROUP, GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
@@ -30,7 +31,7 @@ NOTHING: Final = Event()
 class Cycle:
     """One attempt. ``now`` is in ns since 1970, and the same for every node.
 
-    ``event`` is what a ``requeue`` hint is asked about.
+    ``event`` is what a ``requeue`` hint is asked about, ``placement`` the domain that is scored.
     """
 
     now: int = 0
@@ -41,3 +42,4 @@ class Cycle:
     preempting: bool = False
     pod_group: GroupCounts = NO_GROUP
     event: Event = NOTHING
+    placement: PlacementFacts = NOWHERE

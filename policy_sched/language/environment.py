@@ -128,6 +128,8 @@ _CYCLE: Final = _BASE | {"cluster", "cycle", "podGroup"}
 _NODE: Final = _CYCLE | {"node"}
 _CHOSEN: Final = _BASE | {"node", "cluster", "podGroup"}
 
+_GROUPED: Final = _BASE | {"cluster", "podGroup"}
+
 _ORDERED: Final = (INT, DOUBLE, STRING, BOOL, TIMESTAMP, DURATION, QUANTITY)
 
 _SECTIONS: Final = (
@@ -166,6 +168,8 @@ _SECTIONS: Final = (
     Section("preBind.messageExpression", _CHOSEN, (STRING,), "string"),
     Section("bind", _CHOSEN, (BOOL,), "bool"),
     Section("postBind", _CHOSEN, (STRING,), "string"),
+    Section("placement.domain", _GROUPED | {"node"}, (STRING,), "string"),
+    Section("placement.score", _GROUPED | {"placement"}, (INT, DOUBLE), "int or double"),
     Section("requeue.hint", _BASE | {"event"}, (BOOL,), "bool"),
     Section("requeue.every", frozenset({"params", "variables"}), (DURATION,), "duration"),
 )
@@ -176,11 +180,9 @@ DEFINITION: Final = Section("definition", _ALL_VISIBLE, (), "a value")
 #: An expression by itself, outside every section.
 ANY: Final = Section("any", _ALL_VISIBLE, (), "a value")
 #: Where the variables stand that no section above sees.
-ELSEWHERE: Final[dict[str, str]] = {
-    "placement": "placement",
-}
+ELSEWHERE: Final[dict[str, str]] = {}
 #: What of `podGroup` stays the same while a pod waits in the queue.
-STABLE_GROUP_FIELDS: Final = frozenset({"name", "minCount"})
+STABLE_GROUP_FIELDS: Final = frozenset({"name", "minCount", "topologyKey", "scheduleTimeout"})
 #: Names from other rule languages, and what they are here.
 HABITS: Final[dict[str, str]] = {
     "object": "pod",
@@ -205,7 +207,7 @@ def sections_with(name: str) -> tuple[str, ...]:
     """Return the sections that see the variable ``name``, in the order of the manual."""
     seeing = [s.name for s in _SECTIONS if name in s.visible]
     places = tuple(dict.fromkeys(section.partition(".")[0] for section in seeing))
-    if places == ("preemption",):
+    if places in (("preemption",), ("placement",)):
         return tuple(seeing)
     if name in ("score", "scores"):
         places = ("score.normalize",)

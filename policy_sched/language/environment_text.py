@@ -56,8 +56,8 @@ usedPorts | list(HostPort) | D | | Host ports in use.
 _PLACEMENT: Final = """
 domain | string | X | | The domain's value.
 nodes | list(Node) | X | | Its nodes.
-assigned | list(Pod) | X | | The pods placed in it.
-allocatable requested free | resources | X | | Totals over its nodes.
+assigned | list(Pod) | X | | The group's pods in it: those that run there, and those that would.
+allocatable requested free | resources | X | | Totals over its nodes, those pods included.
 """
 
 _EVENT: Final = """
@@ -103,6 +103,8 @@ labels annotations | map(string, string) | P | | Metadata by key.
 name | string | P | | Its name, or "".
 minCount | int | P | count | How many must run together.
 members scheduled waiting | int | P | count | Its pods: all, those bound, those held by permit.
+topologyKey | string | P | | The label whose value its nodes must share, if it says so; else "".
+scheduleTimeout | optional(duration) | P | | How long its pods may wait for one another, if stated.
 """,
     ),
     (
@@ -190,6 +192,6 @@ scores | Stats | X | Raw scores over the feasible nodes.
 victim | Pod | X | A candidate victim of preemption.
 victims | list(Pod) | X | All victims on the node, most important first.
 pdbViolations | int | X | Disruption budgets that the victims would violate.
-placement | Placement | X | The domain that is scored.
+placement | Placement | X | The domain that is scored, as it would be with the group in it.
 event | Event | X | The change that may make the pod schedulable.
 """

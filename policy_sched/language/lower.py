@@ -47,6 +47,7 @@ _OBJECTS = {
     "queue": ("of_ctx", "queued"),
     "cycle": ("ctx", None),
     "event": ("of_ctx", "event"),
+    "placement": ("of_ctx", "placement"),
     "victim": ("of_ctx", "victim"),
     "victims": ("of_ctx", "victims"),
     "pdbViolations": ("of_ctx", "pdb_violations"),

@@ -65,6 +65,13 @@ class CompiledPolicy:
         """What the order of the queue depends on."""
         self.preemption = sections.preemption
         """Who may evict others, whom, and where rather."""
+        placement = sections.placement
+        self.domain_reads: Reads | None = (
+            None
+            if placement is None or placement.domain is None
+            else placement.domain.reads | matching
+        )
+        """What decides which domain a node belongs to; None where the policy does not say."""
         self.life = sections.life
         """What follows the choice of a node."""
         vetoes = (self.life.reserve, self.life.permit, self.life.pre_bind)
@@ -152,6 +159,12 @@ class CompiledPolicy:
         if score is None:
             return None
         return "expression" if score.expression is not None else score.normalizer
+
+    @property
+    def has_placement_score(self) -> bool:
+        """Whether domains are rated."""
+        placement = self.sections.placement
+        return placement is not None and placement.score is not None
 
     def bind(self, nodes: NodeTable, pods: PodTable | None = None) -> BoundPolicy:
         """Return the policy over a cluster's tables; opens the columns that the rules read.

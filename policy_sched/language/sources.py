@@ -126,6 +126,15 @@ class PreemptionSource:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementSource:
+    """The ``placement`` section: the domain of a node, and how good a domain is for a group."""
+
+    domain: Text | None = None
+    score: Text | None = None
+    on_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySource:
     """One policy with its effective parameters."""
 
@@ -146,4 +155,5 @@ class PolicySource:
     post_bind: StepSource | None = None
     requeue: RequeueSource | None = None
     preemption: PreemptionSource | None = None
+    placement: PlacementSource | None = None
     cost_limit: int = MAX_RULE_COST

@@ -33,10 +33,23 @@ class GroupPolicy(ApiStruct):
     gang: GangPolicy | None = None
 
 
+class TopologyConstraint(ApiStruct):
+    """The label whose value all nodes of a group's pods share."""
+
+    key: str = ""
+
+
+class SchedulingConstraints(ApiStruct):
+    """What holds for a group's nodes; the API allows one topology."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
 class PodGroupSpec(ApiStruct):
     """What is wanted of a group."""
 
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
+    scheduling_constraints: SchedulingConstraints | None = None
 
 
 class PodGroup(ApiObject):
@@ -50,11 +63,23 @@ class PodGroup(ApiObject):
         gang = self.spec.scheduling_policy.gang
         return 0 if gang is None else gang.min_count
 
+    @property
+    def topology_key(self) -> str:
+        """The label whose value the nodes share; empty where they need not."""
+        constraints = self.spec.scheduling_constraints
+        return constraints.topology[0].key if constraints and constraints.topology else ""
+
+    @property
+    def schedule_timeout(self) -> int | None:
+        """How long its pods may wait for one another, in ns; this kind of group does not say."""
+        return None
+
 
 class CoschedulingSpec(ApiStruct):
     """What is wanted of a group of the coscheduling plugin."""
 
     min_member: Int32 = 0
+    schedule_timeout_seconds: Int32 | None = None
 
 
 class CoschedulingGroup(ApiObject):
@@ -67,16 +92,33 @@ class CoschedulingGroup(ApiObject):
         """How many pods must run together."""
         return self.spec.min_member
 
+    @property
+    def topology_key(self) -> str:
+        """The label whose value the nodes share; this kind of group does not say."""
+        return ""
+
+    @property
+    def schedule_timeout(self) -> int | None:
+        """How long its pods may wait for one another, in ns; None where it does not say."""
+        seconds = self.spec.schedule_timeout_seconds
+        return None if seconds is None else seconds * 1_000_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """A group as rules see it: how many pods must run together, how many there are, run, wait."""
+    """A group as rules see it: how many pods must run together, how many there are, run, wait.
+
+    ``topology_key``: the label whose value its nodes share, or empty; ``schedule_timeout``: how
+    long its pods may wait for one another, in ns, or None.
+    """
 
     name: str = ""
     min_count: int = 0
     members: int = 0
     scheduled: int = 0
     waiting: int = 0
+    topology_key: str = ""
+    schedule_timeout: int | None = None
 
 
 NO_GROUP: Final = GroupCounts()

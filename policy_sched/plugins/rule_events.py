@@ -138,6 +138,7 @@ def _events(
         yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint)
         if pods:
             yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), hint)
+    yield from _of_domains(policy)
     own = ActionType(0)
     belongs = set()
     for path in reads.pod | policy.gate_reads.pod:
@@ -150,6 +151,19 @@ def _events(
         yield ClusterEventWithHint(_NAMESPACE)
     if "podGroup" in belongs:
         yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
+
+
+def _of_domains(policy: CompiledPolicy) -> Iterator[ClusterEventWithHint]:
+    """Yield what can give a group a domain with room: whatever frees room, or parts nodes anew."""
+    reads = policy.domain_reads
+    if reads is None:
+        return
+    change = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
+    for field in reads.node:
+        change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
+    yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change))
+    yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, _GOES))
+    yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
 
 
 def _nobody(_pod: PodInfo) -> bool:

@@ -18,7 +18,7 @@ from policy_sched.framework.asking_again import Again
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import PermitResult, PodsToActivate
+from policy_sched.framework.results import PermitResult, PodsToActivate, Rehearsal
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.framework.unfinished import Unfinished
 from policy_sched.language.cycle import Cycle
@@ -74,9 +74,9 @@ class _LifeCycle:
         return self._ask(self._sections.reserve, pod, node, apart=True)
 
     @hookimpl
-    def unreserve(self, pod: PodInfo) -> None:
+    def unreserve(self, state: CycleState, pod: PodInfo) -> None:
         """Send the other pods of the group back that wait for this policy."""
-        if not pod.pod_group:
+        if not pod.pod_group or state.read(Rehearsal) is not None:
             return
         group = self._handle.waiting_pods.of_group((pod.namespace, pod.pod_group))
         for waiting in tuple(group.values()):

@@ -43,6 +43,7 @@ from policy_sched.plugins.default_preemption import Preemption
 from policy_sched.plugins.lowest_priority import LowestPriority
 from policy_sched.plugins.rule_events import events_of
 from policy_sched.plugins.rule_life_cycle import life_cycle_hooks
+from policy_sched.plugins.rule_placement import placement_hooks
 
 #: Reads that are no fields of the pod; a policy with one of them is asked at every attempt.
 _OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
@@ -74,6 +75,7 @@ def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
         preemption = Preemption(policy, bound, handle, profile)
         hooks["post_filter"] = preemption.post_filter
     hooks |= life_cycle_hooks(policy, bound, handle, profile)
+    hooks |= placement_hooks(policy, bound, handle, profile)
     return _Plugin(**hooks)
 
 

@@ -60,6 +60,7 @@ _SECTIONS: Final = (
     "preBind",
     "bind",
     "postBind",
+    "placement",
 )
 
 
@@ -170,6 +171,11 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
     if stated is not None and cost_limit(policy.metadata.annotations) is None:
         text = f'metadata.annotations[{ANNOTATION}]: Invalid value: "{stated}": must be a number'
         yield Problem(("metadata", "annotations", ANNOTATION), BAD_VALUE, f"{text} from 1 on")
+    placement = spec.placement
+    if placement is not None and placement.domain is None and placement.score is None:
+        at: Path = ("spec", "placement")
+        text = f"{path_text(at)}: Required value: domain, score, or both"
+        yield Problem(at, MISSING_KEY, text, on_key=True)
     for i, gate in enumerate(spec.pre_enqueue):
         yield from _one_message(gate, ("spec", "preEnqueue", i))
     for i, rule in enumerate(spec.filter):

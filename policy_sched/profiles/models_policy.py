@@ -17,6 +17,7 @@ from policy_sched.profiles.models_life_cycle import (
     Requeue,
     VetoRule,
 )
+from policy_sched.profiles.models_placement import Placement
 from policy_sched.profiles.models_preemption import Preemption, SortKey
 
 API_VERSION: Final = "policysched.dev/v1alpha1"
@@ -24,11 +25,6 @@ GROUP: Final = "policysched.dev/"
 KIND: Final = "Policy"
 TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
 """Kinds of the same group that ``policy-sched test`` reads; policies skip them."""
-
-NOT_YET: Final = {
-    "placement": "PlacementGenerate and PlacementScore",
-}
-"""Sections of the language that are specified and not built, and their extension points."""
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
 IDENTIFIER_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -182,6 +178,8 @@ class PolicySpec(Document):
     """Whether this policy binds the pod."""
     post_bind: Expression | EventRule | None = None
     """The note of an event about the bound pod."""
+    placement: Placement | None = None
+    """Which nodes the pods of a group go to together."""
     requeue: Requeue | None = None
     """When a pod that this policy rejected is tried again."""
 

@@ -111,6 +111,10 @@ class Expectation(Document):
     """What Reserve answers about the chosen node."""
     permit: Reply | None = None
     """What Permit answers about the chosen node."""
+    placement: str | None = None
+    """The domain that the pod's group goes to as a whole; null: to none of them."""
+    placements: dict[str, int | None] = Field(default_factory=dict)
+    """By domain: its score with the group in it; null: the group has no room there."""
 
 
 class NodeEntry(Document):

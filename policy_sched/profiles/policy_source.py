@@ -14,6 +14,7 @@ from policy_sched.language.sources import (
     FunctionSource,
     KeySource,
     Locate,
+    PlacementSource,
     PolicySource,
     PreemptionSource,
     PreFilterSource,
@@ -33,6 +34,7 @@ from policy_sched.profiles.models_life_cycle import (
     Requeue,
     VetoRule,
 )
+from policy_sched.profiles.models_placement import Placement
 from policy_sched.profiles.models_policy import (
     FilterRule,
     NormalizeExpression,
@@ -114,6 +116,7 @@ def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
         pre_bind=text.step("preBind", spec.pre_bind),
         bind=text.step("bind", spec.bind),
         post_bind=text.step("postBind", spec.post_bind),
+        placement=None if spec.placement is None else text.placement(spec.placement),
         requeue=None if spec.requeue is None else text.requeue(spec.requeue),
     )
 
@@ -225,6 +228,14 @@ class _Texts:
             self._given(permit.message_expression, "permit", "messageExpression"),
             permit.on_error,
             None if permit.timeout is None else as_duration(self("permit", "timeout")),
+        )
+
+    def placement(self, placement: Placement) -> PlacementSource:
+        """Return the placement section."""
+        return PlacementSource(
+            self._given(placement.domain, "placement", "domain"),
+            self._given(placement.score, "placement", "score"),
+            placement.on_error,
         )
 
     def requeue(self, requeue: Requeue) -> RequeueSource:

@@ -90,6 +90,10 @@ def policy_points(spec: PolicySpec) -> frozenset[str]:
             points.add("preScore")
     if spec.preemption is not None:
         points.add("postFilter")
+    if spec.placement is not None and spec.placement.domain is not None:
+        points.add("placementGenerate")
+    if spec.placement is not None and spec.placement.score is not None:
+        points.add("placementScore")
     if spec.permit is not None:
         points |= {"reserve", "permit"}
     after = {"reserve": spec.reserve, "preBind": spec.pre_bind, "bind": spec.bind}

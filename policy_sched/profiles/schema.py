@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from policy_sched.profiles.model_types import DURATION_PATTERN, Document
 from policy_sched.profiles.models import SECOND, KubeSchedulerConfiguration
-from policy_sched.profiles.models_policy import NOT_YET, Policy
+from policy_sched.profiles.models_policy import Policy
 from policy_sched.profiles.models_test import PolicyTest
 from policy_sched.profiles.plugin_args import ARGS
 from policy_sched.profiles.resources import schemas_directory
@@ -121,10 +121,7 @@ def _print(model: type[Document], extra: tuple[type[Document], ...] = ()) -> Sch
 
 def policy_schema() -> Schema:
     """Return the schema of a Policy document."""
-    schema = _print(Policy)
-    names = ", ".join(NOT_YET)
-    schema["definitions"]["PolicySpec"]["description"] += f" Not supported yet: {names}."
-    return schema
+    return _print(Policy)
 
 
 def configuration_schema() -> Schema:
@@ -143,8 +140,10 @@ def configuration_schema() -> Schema:
 def test_schema() -> Schema:
     """Return the schema of a PolicyTest document; short forms and manifests are told apart."""
     schema = _print(PolicyTest)
-    chosen = schema["definitions"]["Expectation"]["properties"]["chosen"]
-    chosen["type"] = ["string", "null"]  # null says that the pod fits nowhere
+    expected = schema["definitions"]["Expectation"]["properties"]
+    for nowhere in ("chosen", "placement"):  # null says that the pod fits nowhere
+        expected[nowhere]["type"] = ["string", "null"]
+    expected["placements"]["additionalProperties"]["type"] = ["integer", "null"]
     del schema["required"]  # as in the shortest tests: a name and what is pending
     properties = schema["properties"]
     pod = {"if": {"required": ["pod"]}, "then": {"$ref": _REF.format(model="PodEntry")}}

@@ -14,7 +14,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.language.suggest import nearest
-from policy_sched.profiles.models_policy import NOT_YET
 from policy_sched.profiles.problems import (
     MISSING_KEY,
     UNKNOWN_KEY,
@@ -130,10 +129,6 @@ def _unknown_keys(path: Path, instance: Mapping[str, object], schema: Schema) ->
         if key in schema.get("properties", {}):
             continue
         at = (*path, key)
-        if path == ("spec",) and key in NOT_YET:
-            text = f"section {key!r} ({NOT_YET[key]}) is not supported yet"
-            yield Problem(at, UNKNOWN_KEY, text, on_key=True)
-            continue
         text = f'unknown field "{path_text(at)}"'
         hint = did_you_mean(str(key), known) or f"known fields: {', '.join(known)}"
         yield Problem(at, UNKNOWN_KEY, text, hint, on_key=True)

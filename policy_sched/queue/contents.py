@@ -1,6 +1,6 @@
 """Contents: what the scheduling queue holds, and the questions that can be asked about it.
 
-Nothing is moved here; `scheduling_queue` does that.
+Pods are only taken out of their places here; where they go, `scheduling_queue` says.
 """
 
 from __future__ import annotations
@@ -76,6 +76,14 @@ class Contents:
             self.timing.pop_from_backoff and self._backoff.has_early()
         )
 
+    def next_flush(self) -> int | None:
+        """Return when `flush` will have something to do; None if only an event can help."""
+        oldest, sweep = self._pool.oldest(), self.timing.sweep
+        times = [self._backoff.next_end(), self._timers.next()]
+        if oldest is not None:
+            times.append(((oldest + self.timing.unschedulable_timeout) // sweep + 1) * sweep)
+        return min((time for time in times if time is not None), default=None)
+
     def lengths(self) -> dict[str, int]:
         """Return how many pods wait, by queue (pending_pods)."""
         gated = self._pool.gated()
@@ -101,3 +109,18 @@ class Contents:
             for queued in self._pods.values()
             for plugin in queued.rejected_by | queued.pending
         )
+
+    def _take_out(self, queued: QueuedPod) -> None:
+        match queued.place:
+            case Place.ACTIVE:
+                self._active.remove(queued)
+            case Place.BACKOFF:
+                self._backoff.remove(queued)
+            case Place.UNSCHEDULABLE | Place.GATED:
+                self._pool.remove(queued)
+
+    def _let_go(self, queued: QueuedPod) -> None:
+        if queued.place is Place.BINDING:
+            del self._binding[queued.info.uid]
+        else:
+            self._in_flight.remove(queued)

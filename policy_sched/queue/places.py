@@ -21,6 +21,7 @@ queue changes places through `go` only::
 A pod in flight whose binding takes time goes to BINDING when it is permitted; from there it is
 done, or comes back as from IN_FLIGHT, but is not left to an event: it is tried again after its
 backoff. From everywhere but these two a deleted pod goes OUT; in them it stays until it is done.
+A pod that is UNSCHEDULABLE is taken out and goes IN_FLIGHT along with another one of its group.
 Other policies may gate what is ready or backs off.
 """
 
@@ -42,7 +43,7 @@ WAYS: Final[tuple[frozenset[Place], ...]] = (
     _WAITING - {Place.UNSCHEDULABLE, Place.BACKOFF},
     frozenset({Place.IN_FLIGHT, Place.GATED, Place.OUT}),
     frozenset({Place.ACTIVE, Place.IN_FLIGHT, Place.GATED, Place.OUT}),
-    _WAITING | {Place.OUT},
+    _WAITING | {Place.OUT, Place.IN_FLIGHT},
     _WAITING - {Place.UNSCHEDULABLE} | {Place.OUT},
     _WAITING | {Place.OUT, Place.BINDING},
     _WAITING - {Place.UNSCHEDULABLE} | {Place.OUT},

@@ -40,6 +40,8 @@ name of the one that objects, or an empty string."""
 
 _POOL = (Place.UNSCHEDULABLE, Place.GATED)
 _UNDER_WAY = (Place.IN_FLIGHT, Place.BINDING)
+TAKEN_ALONG = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
+"""Places from which a pod may be tried along with another one of its group."""
 _ON_ITS_WAY = (Place.ACTIVE, Place.BINDING)
 
 
@@ -88,11 +90,26 @@ class SchedulingQueue(Contents):
             if queued is None:
                 return None
             self._active_arrivals[POP_FROM_BACKOFF] += 1
+        self._sent_off(queued)
+        return queued
+
+    def take(self, uid: str) -> QueuedPod | None:
+        """Take a pod out of its turn, with another one of its group; None if it cannot be tried.
+
+        A pod that is gated, or under way already, stays where it is.
+        """
+        queued = self._pods.get(uid)
+        if queued is None or queued.place not in TAKEN_ALONG:
+            return None
+        self._take_out(queued)
+        self._sent_off(queued)
+        return queued
+
+    def _sent_off(self, queued: QueuedPod) -> None:
         go(queued, Place.IN_FLIGHT)
         queued.attempts += 1
         queued.rejected_by = queued.pending = NOBODY
         self._in_flight.add(queued)
-        return queued
 
     def done(self, uid: str) -> None:
         """A pod in flight or binding is bound, or is not to be tried again; others stay."""
@@ -238,14 +255,6 @@ class SchedulingQueue(Contents):
             self._swept = sweep
             self.flush_unschedulable()
 
-    def next_flush(self) -> int | None:
-        """Return when `flush` will have something to do; None if only an event can help."""
-        oldest, sweep = self._pool.oldest(), self.timing.sweep
-        times = [self._backoff.next_end(), self._timers.next()]
-        if oldest is not None:
-            times.append(((oldest + self.timing.unschedulable_timeout) // sweep + 1) * sweep)
-        return min((time for time in times if time is not None), default=None)
-
     def reload(
         self,
         gate: Gate | None,
@@ -367,21 +376,6 @@ class SchedulingQueue(Contents):
             self._to_active(queued, REQUEUE_EVERY.label)
         else:
             self._requeue(queued, Strategy.AFTER_BACKOFF, REQUEUE_EVERY.label)
-
-    def _take_out(self, queued: QueuedPod) -> None:
-        match queued.place:
-            case Place.ACTIVE:
-                self._active.remove(queued)
-            case Place.BACKOFF:
-                self._backoff.remove(queued)
-            case Place.UNSCHEDULABLE | Place.GATED:
-                self._pool.remove(queued)
-
-    def _let_go(self, queued: QueuedPod) -> None:
-        if queued.place is Place.BINDING:
-            del self._binding[queued.info.uid]
-        else:
-            self._in_flight.remove(queued)
 
     def _update_under_way(self, queued: QueuedPod, pod: PodInfo) -> None:
         before = queued.info if queued.newer is None else queued.newer

@@ -16,18 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.node_table import NodeTable
+from policy_sched.errors import PluginError
 from policy_sched.framework.evaluation import Evaluation
 from policy_sched.framework.results import Codes
+from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt
+from policy_sched.scheduler.attempt import (
+    Attempt,
+    Bind,
+    Decision,
+    Preempt,
+    Profile,
+    Reject,
+)
 from policy_sched.scheduler.counterfactuals import alternatives
 from policy_sched.scheduler.explanation import (
     Explanation,
     FilterStep,
     NodeScore,
+    PlacementStep,
 )
 from policy_sched.scheduler.filter_parts import Part, filter_parts
+from policy_sched.scheduler.group_cycle import rehearse_group, verdicts
+from policy_sched.scheduler.group_plan import GroupPlan
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 
@@ -48,17 +60,22 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5) -> Explanation:
     gate = profile.runner.first_rejection("pre_enqueue", pod)
     if not gate.ok:
         return Explanation(pod.key, name, message=gate.message(), gated_by=gate.plugin)
-    attempt = Attempt(QueuedPod(pod), profile)
     table = scheduler.handle.nodes
+    found = Explanation(
+        pod.key, name, content_hash=profile.pipeline.content_hash, nodes=table.live_count
+    )
+    try:
+        plan = rehearse_group(pod, profile, scheduler.handle)
+    except PluginError as error:
+        found.message, found.failed = str(error), True
+        return found
+    if plan is not None:
+        _tell_together(found, profile, table, pod, plan, top)
+        return found
+    attempt = Attempt(QueuedPod(pod), profile)
     # Ties are told, not broken.
     decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
-    found = Explanation(
-        pod.key,
-        name,
-        content_hash=profile.pipeline.content_hash,
-        nodes=table.live_count,
-        message="" if isinstance(decision, Bind) else decision.message,
-    )
+    found.message = "" if isinstance(decision, Bind) else decision.message
     if not isinstance(decision, Bind) and decision.diagnosis is None:
         found.failed = True
         return found
@@ -76,6 +93,37 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5) -> Explanation:
     return found
 
 
+def _tell_together(
+    found: Explanation,
+    profile: Profile,
+    table: NodeTable,
+    pod: PodInfo,
+    plan: GroupPlan,
+    top: int,
+) -> None:
+    """Tell where the pod's whole group goes, and the pod with it."""
+    decision = next(
+        verdict.decision for verdict in verdicts(plan) if verdict.attempt.queued.info.uid == pod.uid
+    )
+    for one in plan.tried:
+        placed, pods = len(one.placed), len(plan.attempts)
+        scores = dict(one.scores)
+        step = PlacementStep(one.name, one.nodes, placed, pods, one.status.ok, one.total, scores)
+        found.placements.append(step)
+    if isinstance(decision, Reject):
+        found.message = decision.message
+        found.failed = decision.status.code is Code.ERROR
+        return
+    assert plan.best is not None, "the pod goes there"
+    found.placement = plan.best.name
+    evaluation = decision.evaluation
+    by = ", ".join(sorted(plan.plugins))
+    _tell_filters(
+        found, table, evaluation, filter_parts(profile.runner, table, pod), f"placement by {by}"
+    )
+    _tell_scores(found, table, evaluation, top)
+
+
 def _tell_victims(found: Explanation, decision: Decision) -> None:
     if isinstance(decision, Preempt):
         found.nominated_node = decision.node
@@ -83,9 +131,16 @@ def _tell_victims(found: Explanation, decision: Decision) -> None:
 
 
 def _tell_filters(
-    found: Explanation, table: NodeTable, evaluation: Evaluation, parts: Sequence[Part]
+    found: Explanation,
+    table: NodeTable,
+    evaluation: Evaluation,
+    parts: Sequence[Part],
+    late_by: str = PROMISES,
 ) -> None:
-    """Tell of each filter how many nodes it removes, by itself and after those before it."""
+    """Tell of each filter how many nodes it removes, by itself and after those before it.
+
+    ``late_by``: who takes away rows that every filter would leave.
+    """
     live = table.live.values[: table.n].copy()
     left = live.copy()
     feasible = np.zeros(table.n, np.bool_)
@@ -107,7 +162,7 @@ def _tell_filters(
     if late.any():
         count = int(np.count_nonzero(late))
         left_over = int(np.count_nonzero(left & feasible))
-        found.filters.append(FilterStep(PROMISES, PROMISES, count, count, left_over, {}))
+        found.filters.append(FilterStep(late_by, late_by, count, count, left_over, {}))
     statuses = evaluation.filtering.statuses()
     found.rejections = {
         table.names[row]: (status.plugin, list(status.reasons)) for row, status in statuses.items()

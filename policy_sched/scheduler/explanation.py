@@ -32,6 +32,23 @@ class NodeScore:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementStep:
+    """A domain in which the pod's group was tried as a whole.
+
+    ``placed`` of ``pods`` find one of its ``nodes``; ``feasible``: that will do. ``score`` is the
+    sum of what ``plugins`` add, 0 without room.
+    """
+
+    name: str
+    nodes: int
+    placed: int
+    pods: int
+    feasible: bool
+    score: int
+    plugins: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Alternative:
     """Something without which the decision would be another one.
 
@@ -54,7 +71,8 @@ class Explanation:
     ``best``: the nodes with the highest total, each as likely as the others; empty if the pod
     fits nowhere, and ``message`` is then kube-scheduler's. ``rejections``: by node the plugin
     that rejected it first, and its reasons. ``failed``: something broke, so that nobody knows where
-    the pod fits; ``message`` says what.
+    the pod fits; ``message`` says what. ``placements``: the domains in which its group was tried
+    as a whole, and ``placement`` the one that it goes to; both are empty for other pods.
     """
 
     pod: str
@@ -73,3 +91,5 @@ class Explanation:
     nominated_node: str = ""
     victims: list[str] = field(default_factory=list)
     alternatives: list[Alternative] = field(default_factory=list)
+    placements: list[PlacementStep] = field(default_factory=list)
+    placement: str = ""

@@ -9,6 +9,7 @@ something to do, so the same loop runs under a clock that is moved by hand.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -30,6 +31,7 @@ from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_perm
 from policy_sched.scheduler.bindings import Binding, Bindings
 from policy_sched.scheduler.eviction import make_room
 from policy_sched.scheduler.failure import announce_no_profile, record_failure, rejectors
+from policy_sched.scheduler.group_cycle import Verdict, schedule_group
 from policy_sched.scheduler.queueing import NO_PROFILE, objection
 from policy_sched.scheduler.scheduling_cycle import decide
 
@@ -90,6 +92,7 @@ class Scheduler:
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.version)
         self._arrived: dict[GroupKey, PodInfo] = {}
+        self._told: deque[Outcome] = deque()
 
     # News of pods.
 
@@ -151,7 +154,12 @@ class Scheduler:
     # One pod.
 
     def schedule_one(self) -> Outcome | None:
-        """Decide and enact the next pod; None if none is ready."""
+        """Decide and enact the next pod; None if none is ready.
+
+        Of a group whose pods go to one place together, all are: the others' outcomes come next.
+        """
+        if self._told:
+            return self._told.popleft()
         if self._arrived:
             self._tell_siblings()
         queued = self.queue.pop()
@@ -160,7 +168,12 @@ class Scheduler:
         attempt = Attempt(queued, self.profiles[queued.info.scheduler_name])
         if queued.info.terminating:
             return self._pass_over(attempt)
-        outcome = self.enact(attempt, self.decide(attempt, self.handle.nodes, self._rng))
+        group = schedule_group(attempt, self.queue, self.handle, self._rng)
+        if group is None:
+            outcome = self.enact(attempt, self.decide(attempt, self.handle.nodes, self._rng))
+        else:
+            self._told.extend(self._enact_member(verdict) for verdict in group)
+            outcome = self._told.popleft()
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()
         return outcome
@@ -181,6 +194,16 @@ class Scheduler:
             return outcome
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
+
+    def _enact_member(self, verdict: Verdict) -> Outcome:
+        """Carry out what was decided about a pod together with its group."""
+        attempt, decision = verdict.attempt, verdict.decision
+        if isinstance(decision, Bind):
+            return self.enact(attempt, decision)
+        node = None if decision.nominated else ""
+        return self._queue_again(
+            attempt, decision, decision.status, verdict.who, decision.message, node
+        )
 
     def _pass_over(self, attempt: Attempt) -> Outcome:
         """A pod on its way out is not scheduled."""
@@ -236,7 +259,7 @@ class Scheduler:
 
     def next_wakeup(self) -> int | None:
         """Return when `tick` has something to do, in nanoseconds since 1970; None: never."""
-        if self._arrived or self._bindings.has_answer():
+        if self._told or self._arrived or self._bindings.has_answer():
             return self.handle.now()
         expiry = self.cache.next_expiry() if self.cache.time_to_live else None
         times = (self.queue.next_flush(), self._bindings.next_time(), expiry)
@@ -244,7 +267,7 @@ class Scheduler:
 
     def idle(self) -> bool:
         """Tell whether neither `schedule_one` nor `tick` has anything to do now."""
-        if self._arrived or not self.queue.idle():
+        if self._told or self._arrived or not self.queue.idle():
             return False
         wakeup = self.next_wakeup()
         return wakeup is None or wakeup > self.handle.now()

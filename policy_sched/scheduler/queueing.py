@@ -31,8 +31,12 @@ from policy_sched.queue.hints import HintTable
 from policy_sched.queue.scheduling_queue import Gate, SchedulingQueue
 from policy_sched.scheduler.attempt import Profile
 
-#: Points at which a plugin can reject a pod (kube-scheduler's, buildQueueingHintMap).
-REJECTING: Final = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit", "pre_bind", "bind")
+#: Points at which a plugin can reject a pod (kube-scheduler's, buildQueueingHintMap)
+#: or keep it with its group.
+REJECTING: Final = (
+    *("pre_enqueue", "pre_filter", "filter", "placement_generate"),
+    *("reserve", "permit", "pre_bind", "bind"),
+)
 #: Stands for a plugin: it gates the pods whose profile is not there any more.
 NO_PROFILE: Final = "NoProfile"
 Events: TypeAlias = tuple[ClusterEventWithHint, ...]

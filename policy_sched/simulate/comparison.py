@@ -83,6 +83,23 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
         yield from _sets("victims", expected.victims, tuple(victims))
     yield from _answers("reserve", expected.reserve, got.reserve, complete)
     yield from _answers("permit", expected.permit, got.permit, complete)
+    yield from _placed_together(expected, got)
+
+
+def _placed_together(expected: Outcome, got: Outcome) -> Iterator[Difference]:
+    if expected.placement is not None and expected.placement != got.placement:
+        yield Difference("placement", expected.placement or ABSENT, got.placement or ABSENT)
+    scores = got.placements or {}
+    for name, score in sorted((expected.placements or {}).items()):
+        field = f"placements.{name}"
+        if name not in scores:
+            yield Difference(field, _score_shown(score), "no such placement")
+        elif score != scores[name]:
+            yield Difference(field, _score_shown(score), _score_shown(scores[name]))
+
+
+def _score_shown(score: int | None) -> Value:
+    return "no room" if score is None else score
 
 
 def _answers(

@@ -80,7 +80,19 @@ def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
         not_on=texts("notOn"),
         order=_order(reader, stated["order"], (*path, "order")) if "order" in stated else None,
         victims=_full_names(texts("victims")),
+        placement=(text("placement") or "") if "placement" in stated else None,
+        placements=_placements(reader, stated, path),
     )
+
+
+def _placements(reader: Reader, stated: Plain, path: Path) -> dict[str, int | None] | None:
+    if "placements" not in stated:
+        return None
+    at = (*path, "placements")
+    return {
+        name: None if score is None else reader.whole(score, (*at, name))
+        for name, score in reader.mapping(stated["placements"], at).items()
+    }
 
 
 def _full_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:

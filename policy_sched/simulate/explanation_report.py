@@ -17,6 +17,9 @@ PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 def text_lines(found: Explanation) -> Iterator[str]:
     """Yield the explanation for people."""
     yield from _head(found)
+    if found.placements:
+        yield ""
+        yield from _placements(found)
     if found.filters:
         yield ""
         yield from _filters(found)
@@ -43,6 +46,8 @@ def _head(found: Explanation) -> Iterator[str]:
     elif found.best:
         where = found.best[0] if len(found.best) == 1 else f"one of {', '.join(found.best)}"
         yield f"{found.pod} goes to {where}: the best of {found.feasible} feasible, {nodes} in all"
+        if found.placement:
+            yield f"  its group goes to placement {found.placement}"
     elif found.rejected_by:
         yield f"{found.pod} fits nowhere: {found.rejected_by} rejects it, whatever the node"
         yield f"  {found.message}"
@@ -50,9 +55,36 @@ def _head(found: Explanation) -> Iterator[str]:
         yield f"{found.pod} fits nowhere yet; room is made on {found.nominated_node}"
         yield f"  evicted there: {', '.join(found.victims)}"
         yield f"  {found.message}"
+    elif found.placements:
+        count = len(found.placements)
+        tried = "the only placement has no" if count == 1 else f"none of {count} placements has"
+        yield f"{found.pod} goes nowhere: {tried} room for its group"
+        yield f"  {found.message}"
     else:
         yield f"{found.pod} fits on none of {nodes}"
         yield f"  {found.message}"
+
+
+def _placements(found: Explanation) -> Iterator[str]:
+    """Yield a row per domain in which the pod's group was tried."""
+    plugins = sorted({plugin for one in found.placements for plugin in one.plugins})
+    several = plugins if len(plugins) > 1 else []
+    yield from _table(
+        [
+            ("PLACEMENT", "NODES", "PODS PLACED", "SCORE", *several),
+            *(
+                (
+                    one.name,
+                    str(one.nodes),
+                    f"{one.placed} of {one.pods}",
+                    str(one.score) if one.feasible else "no room",
+                    *(str(one.plugins.get(plugin, "")) for plugin in several),
+                )
+                for one in found.placements
+            ),
+        ],
+        numbers=range(1, 4 + len(several)),
+    )
 
 
 def _filters(found: Explanation) -> Iterator[str]:

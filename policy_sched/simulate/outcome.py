@@ -86,6 +86,8 @@ class Outcome:
     Only people expect: ``not_on``, nodes on which the pod is not placed; ``order``, nodes by
     score, the best first, those in one tuple equally good; ``victims``, the pods
     (namespace/name) that make room, on whichever node.
+    ``placement`` is the domain that the pod's group goes to as a whole, empty if it goes to none;
+    ``placements`` has the score of each domain that was tried, None where the group has no room.
     """
 
     pod: str
@@ -105,3 +107,5 @@ class Outcome:
     not_on: tuple[str, ...] | None = None
     order: tuple[tuple[str, ...], ...] | None = None
     victims: tuple[str, ...] | None = None
+    placement: str | None = None
+    placements: Mapping[str, int | None] | None = None

@@ -20,9 +20,11 @@ from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.scheduler.attempt import Attempt, Bind, Preempt, Reject
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 from policy_sched.scheduler.eviction import dismiss_lower
 from policy_sched.scheduler.filter_parts import filter_parts
+from policy_sched.scheduler.group_cycle import rehearse_group, verdicts
+from policy_sched.scheduler.group_plan import GroupPlan
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.wiring import assemble, read
@@ -182,11 +184,26 @@ class Observation:
         gate = profile.runner.first_rejection("pre_enqueue", info)
         if not gate.ok:
             return Outcome(info.key, pre_enqueue=_answer(gate))
+        plan = rehearse_group(info, profile, self._scheduler.handle)
+        if plan is not None:
+            return self._decided_together(plan)
         attempt = Attempt(QueuedPod(info), profile)
         table = self._scheduler.handle.nodes
         # Ties are looked at, not broken: any source of randomness will do.
         decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
         self._state = attempt.state
+        return self._decided(decision)
+
+    def _decided_together(self, plan: GroupPlan) -> Outcome:
+        """Return what a plan for its whole group means for the pod."""
+        verdict = next(v for v in verdicts(plan) if v.attempt.queued.info.uid == self._info.uid)
+        self._state = verdict.attempt.state
+        scores = {one.name: one.total if one.status.ok else None for one in plan.tried}
+        chosen = "" if plan.best is None else plan.best.name
+        return replace(self._decided(verdict.decision), placement=chosen, placements=scores)
+
+    def _decided(self, decision: Decision) -> Outcome:
+        info, table = self._info, self._scheduler.handle.nodes
         if isinstance(decision, Bind):
             return self._placed(decision.evaluation)
         diagnosis = decision.diagnosis

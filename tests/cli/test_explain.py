@@ -100,3 +100,65 @@ def test_a_pod_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "web-1", "--cluster", CLUSTER]) == 2
     message = 'policy-sched: there is no pod "default/web-1"; did you mean shop/web-1?\n'
     assert capsys.readouterr().err == message
+
+
+NODE = (
+    "{{apiVersion: v1, kind: Node, metadata: {{name: {0}, labels: {{{1}: {2}}}}}, status: {3}}}\n"
+)
+POD = "{{apiVersion: v1, kind: Pod, metadata: {{name: {0}, labels: {{{1}: ring}}}}, spec: {2}}}\n"
+RACK = "topology.example.com/rack"
+GROUP = "scheduling.x-k8s.io/pod-group"
+
+
+def racks(folder: Path, needed: int) -> str:
+    """Write a cluster of two racks, and a gang of two pods of one cpu."""
+    room = "{allocatable: {cpu: %d, memory: 8Gi, pods: 110}}"
+    spec = "{containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}"
+    group = (
+        "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup,"
+        f" metadata: {{name: ring, namespace: default}}, spec: {{minMember: {needed}}}}}\n"
+    )
+    documents = [
+        NODE.format("n1", RACK, "a", room % 1),
+        NODE.format("n2", RACK, "b", room % 4),
+        group,
+        POD.format("x", GROUP, spec),
+        POD.format("y", GROUP, spec),
+    ]
+    path = folder / "cluster.yaml"
+    path.write_text("---\n".join(documents))
+    return str(path)
+
+
+def test_a_gang_that_goes_to_one_rack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every rack that was tried, and the nodes that the others have."""
+    policy = str(POLICIES / "rack-gang")
+    assert run(["explain", "y", "--cluster", racks(tmp_path, 2), "--policies", policy]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:10] == [
+        "default/y goes to n2: the best of 1 feasible, 2 nodes in all",
+        "  its group goes to placement b",
+        "",
+        "PLACEMENT  NODES  PODS PLACED    SCORE",
+        "a              1       1 of 2  no room",
+        "b              1       2 of 2       50",
+        "",
+        "FILTER                 REMOVES  ALONE  LEFT  REASONS",
+        "placement by RackGang        1      1     1",
+        "5 other filters would let every node pass",
+    ]
+
+
+def test_a_gang_that_goes_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is gated, or no rack will do."""
+    policy = str(POLICIES / "rack-gang")
+    cluster = racks(tmp_path, 2).replace("cluster.yaml", "small.yaml")
+    text = Path(racks(tmp_path, 2)).read_text()
+    Path(cluster).write_text(text.replace("cpu: 4", "cpu: 1"))
+    assert run(["explain", "x", "--cluster", cluster, "--policies", policy]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "default/x goes nowhere: none of 2 placements has room for its group",
+        "  0/2 placements are available, first placement status: pod group is unschedulable",
+    ]
+    assert run(["explain", "x", "--cluster", racks(tmp_path, 3), "--policies", policy]) == 0
+    assert "does not enter the queue: RackGang keeps it out" in capsys.readouterr().out

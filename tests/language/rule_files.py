@@ -11,6 +11,7 @@ import yaml
 from policy_sched.language.sources import (
     FunctionSource,
     KeySource,
+    PlacementSource,
     PolicySource,
     PreemptionSource,
     PreFilterSource,
@@ -69,7 +70,19 @@ def policy(spec: Mapping[str, Any]) -> PolicySource:
         post_bind=_step(spec, "postBind"),
         requeue=_requeue(spec.get("requeue", {})),
         preemption=_preemption(spec.get("preemption")),
+        placement=_placement(spec.get("placement")),
     )
+
+
+def _placement(section: Mapping[str, Any] | None) -> PlacementSource | None:
+    if section is None:
+        return None
+    texts = {
+        part: _text(section[part], f"placement.{part}")
+        for part in ("domain", "score")
+        if part in section
+    }
+    return PlacementSource(**texts, on_error=section.get("onError"))
 
 
 def _preemption(section: Mapping[str, Any] | None) -> PreemptionSource | None:

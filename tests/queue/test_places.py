@@ -28,7 +28,6 @@ def test_a_pod_goes_where_there_is_a_way() -> None:
         (Place.OUT, Place.IN_FLIGHT),
         (Place.OUT, Place.UNSCHEDULABLE),
         (Place.ACTIVE, Place.UNSCHEDULABLE),
-        (Place.UNSCHEDULABLE, Place.IN_FLIGHT),
         (Place.GATED, Place.IN_FLIGHT),
         (Place.BINDING, Place.UNSCHEDULABLE),
         (Place.BINDING, Place.IN_FLIGHT),

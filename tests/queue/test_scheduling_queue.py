@@ -77,6 +77,37 @@ class TestPopping:
         assert names(queue.active()) == ["p"]
 
 
+class TestTakingAlong:
+    """A pod is tried out of its turn, along with another one of its group."""
+
+    def test_it_is_in_flight_as_if_it_had_been_popped(self) -> None:
+        """From wherever it waited: ready, backing off, or for an event."""
+        for cause in ("active", "backoff", "unschedulable"):
+            queue = make_queue()
+            if cause == "active":
+                queue.add(info("p"))
+            else:
+                rejected(queue, DEAF if cause == "unschedulable" else NOBODY)
+            attempts = queue.get("default/p").attempts  # type: ignore[union-attr]  # it is there
+            pod = queue.take("default/p")
+            assert pod is not None
+            assert (pod.place, pod.attempts) == (Place.IN_FLIGHT, attempts + 1)
+            assert pod.rejected_by == NOBODY
+            assert queue.lengths() == dict.fromkeys(queue.lengths(), 0)
+            queue.put_back(pod, ROOM)
+            assert pod.place is Place.UNSCHEDULABLE
+
+    def test_who_cannot_be_tried_stays(self) -> None:
+        """A gated pod, one that is under way, and one that nobody knows."""
+        queue = make_queue()
+        queue.add(info("p", gates=["wait"]))
+        assert queue.take("default/p") is None
+        pod = popped(queue, "q")
+        assert queue.take("default/q") is None
+        assert queue.take("default/unknown") is None
+        assert (names(queue.gated()), names(queue.in_flight())) == (["p"], [pod.info.name])
+
+
 class TestComingBack:
     """An attempt in vain."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import LABEL, CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.explaining import explain
 from policy_sched.scheduler.explanation import Explanation
@@ -131,3 +134,42 @@ def test_alternatives_are_what_another_configuration_decides(
             assert (list(one.best), one.fits) == (other.best[:3], other.feasible)
         else:
             assert one is None
+
+
+RACK_GANG = str(Path(__file__).parents[2] / "policies" / "rack-gang")
+RACK = "topology.example.com/rack"
+
+
+def gang(*, cpus: Sequence[int], needed: int = 3) -> Explanation:
+    """Explain one of three pods of 1 cpu; rack i has a node of cpus[i]."""
+    meta = ObjectMeta(name="ring", namespace="default")
+    group = CoschedulingGroup(metadata=meta, spec=CoschedulingSpec(min_member=needed))
+    scheduler = build(None, [RACK_GANG], objects=[group])
+    for i, cpu in enumerate(cpus):
+        scheduler.cache.add_node(make_node(f"n{i}", cpu=str(cpu), labels={RACK: f"r{i}"}))
+    pods = [PodInfo.of(make_pod(name, cpu="1", labels={LABEL: "ring"})) for name in "xyz"]
+    for pod in pods:
+        scheduler.handle.groups.seen(pod)
+    found = explain(scheduler, pods[1])
+    assert scheduler.cache.nodes.pod_total == 0
+    assert scheduler.cache.check() == []
+    return found
+
+
+def test_a_group_that_is_placed_as_a_whole_has_its_placements_told() -> None:
+    """Each with how many found a node there and its score; the pod is told of the chosen one."""
+    found = gang(cpus=[2, 4, 3])
+    told = [(one.name, one.placed, one.feasible, one.score) for one in found.placements]
+    assert told == [("r0", 2, False, 0), ("r1", 3, True, 75), ("r2", 3, True, 100)]
+    assert (found.placement, found.best, found.feasible) == ("r2", ["n2"], 1)
+    assert found.filters[-1].name == "placement by RackGang"
+    assert found.filters[-1].removed == 2
+    assert found.alternatives == []
+
+
+def test_a_group_without_room_says_so() -> None:
+    """There is no placement, and the message is that of the pod."""
+    found = gang(cpus=[2, 1])
+    assert (found.placement, found.best, found.failed) == ("", [], False)
+    assert found.message.startswith("0/2 placements are available")
+    assert [one.feasible for one in found.placements] == [False, False]

@@ -147,3 +147,26 @@ class TestWhatIsStated:
         nowhere = Outcome("default/a", placed=False)
         assert fields(nowhere, REFUSED, STATED) == []
         assert compare(nowhere, PLACED, STATED) == (Difference("chosen", "(none)", ["n2"]),)
+
+
+class TestPlacedTogether:
+    """Where a pod's group goes as a whole."""
+
+    GOT = Outcome("default/a", placement="rack-b", placements={"rack-a": None, "rack-b": 60})
+
+    def test_the_placement_and_what_each_would_be(self) -> None:
+        """Scores are compared by name; None stands for no room."""
+        same = Outcome("default/a", placement="rack-b", placements={"rack-b": 60, "rack-a": None})
+        assert fields(same, self.GOT, STATED) == []
+        assert fields(Outcome("default/a"), self.GOT, STATED) == []
+        other = Outcome("default/a", placement="", placements={"rack-b": None, "rack-c": 1})
+        assert compare(other, self.GOT, STATED) == (
+            Difference("placement", "(none)", "rack-b"),
+            Difference("placements.rack-b", "no room", 60),
+            Difference("placements.rack-c", 1, "no such placement"),
+        )
+
+    def test_a_pod_that_is_placed_alone_has_none(self) -> None:
+        """What is stated of placements is not met by it."""
+        stated = Outcome("default/a", placement="rack-b")
+        assert fields(stated, PLACED, STATED) == ["placement"]

@@ -1,0 +1,152 @@
+"""A pod group's turn: its pods taken out of the queue together, and what becomes of each.
+
+The group's turn comes with the first of its pods. Whoever of it waits in the queue comes along,
+whatever for, but for those that are gated; who is left out is tried when its own turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.placing import domains
+from policy_sched.framework.runner import Runner
+from policy_sched.framework.status import Code, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import NOBODY, QueuedPod
+from policy_sched.queue.scheduling_queue import TAKEN_ALONG, SchedulingQueue
+from policy_sched.scheduler.attempt import Attempt, Bind, Profile, Reject
+from policy_sched.scheduler.group_plan import (
+    GroupPlan,
+    Member,
+    Who,
+    plan_group,
+    rejectors_of,
+)
+from policy_sched.scheduler.queueing import first_objection
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one pod of a group; ``who`` keeps it from being bound."""
+
+    attempt: Attempt
+    decision: Bind | Reject
+    who: Who = (NOBODY, NOBODY)
+
+
+def schedule_group(
+    first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
+) -> list[Verdict] | None:
+    """Decide all pods of a popped pod's group; they are in flight then, too.
+
+    None if the pod is to be decided by itself: it is of no group, or nobody minds where that goes.
+    """
+    runner = first.profile.runner
+    if not first.queued.info.pod_group or not runner.pipeline.at("placement_generate"):
+        return None
+    members = in_order([first.queued, *_siblings(first.queued, queue, handle)])
+    try:
+        found = domains(runner, CycleState(), [one.info for one in members], handle.nodes)
+    except PluginError as error:
+        return _all_broken(_taken(members, first, queue), str(error))
+    if found is None:
+        return None
+    attempts = _taken(members, first, queue)
+    names = list(dict.fromkeys(one.info.scheduler_name for one in members))
+    if len(names) > 1:
+        text = (
+            "all pods in a single pod group should have the same .spec.schedulerName set, "
+            f'got: "{names[0]}" and "{names[1]}"'
+        )
+        return _all_broken(attempts, text)
+    return list(verdicts(plan_group(attempts, found, handle, rng)))
+
+
+def rehearse_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan | None:
+    """Return where a pod's group would go now, the pod in it; ties go to the first.
+
+    None if the pod would be decided by itself. Raises PluginError if a plugin breaks.
+    """
+    runner = profile.runner
+    if not pod.pod_group or not runner.pipeline.at("placement_generate"):
+        return None
+    pending = handle.groups.pending(pod)
+    if all(other.uid != pod.uid for other in pending):
+        pending.append(pod)
+    known = [
+        QueuedPod(pod if other.uid == pod.uid else other, first_enqueued_at=i)
+        for i, other in enumerate(pending)
+        if other.uid == pod.uid or _comes_along(other, pod, runner)
+    ]
+    members = in_order(known)
+    found = domains(runner, CycleState(), [one.info for one in members], handle.nodes)
+    if found is None:
+        return None
+    return plan_group([Attempt(one, profile) for one in members], found, handle, None)
+
+
+def _comes_along(other: PodInfo, pod: PodInfo, runner: Runner) -> bool:
+    """Tell whether another pod of a group would be tried now, too."""
+    if other.scheduler_name != pod.scheduler_name or other.terminating:
+        return False
+    return first_objection(runner, other).ok
+
+
+def in_order(members: Sequence[QueuedPod]) -> list[QueuedPod]:
+    """Return the pods of a group as they are decided: by priority, then by when they came."""
+    return sorted(members, key=lambda one: (-one.info.priority, one.first_enqueued_at))
+
+
+def _siblings(queued: QueuedPod, queue: SchedulingQueue, handle: Handle) -> Iterator[QueuedPod]:
+    """Yield the other pods of the group that can be tried now."""
+    for uid in handle.groups.siblings(queued.info):
+        other = queue.get(uid)
+        if other is None or other is queued or other.place not in TAKEN_ALONG:
+            continue
+        if not other.info.terminating:
+            yield other
+
+
+def _taken(members: Sequence[QueuedPod], first: Attempt, queue: SchedulingQueue) -> list[Attempt]:
+    """Take the pods out of the queue; return an attempt for each."""
+    attempts = []
+    for queued in members:
+        if queued is not first.queued:
+            queue.take(queued.info.uid)
+        attempts.append(first if queued is first.queued else Attempt(queued, first.profile))
+    return attempts
+
+
+def _all_broken(attempts: Sequence[Attempt], message: str) -> list[Verdict]:
+    status = Status(Code.ERROR, (message,))
+    return [Verdict(attempt, Reject(status, message)) for attempt in attempts]
+
+
+def verdicts(plan: GroupPlan) -> Iterator[Verdict]:
+    """Yield what becomes of each pod under a plan, in their order."""
+    if plan.best is not None:
+        yield from (_in_the_best(member, plan) for member in plan.best.members)
+        return
+    broke = plan.status.code is Code.ERROR
+    shown = plan.tried[-1 if broke else 0].members if plan.tried else ()
+    decided = {id(one.attempt): one.decision for one in shown}
+    message = plan.status.message()
+    for attempt in plan.attempts:
+        own = decided.get(id(attempt))
+        counts = isinstance(own, Reject) and (own.status.code is Code.ERROR or not broke)
+        rejection = own if counts and isinstance(own, Reject) else Reject(plan.status, message)
+        yield Verdict(attempt, rejection, plan.who)
+
+
+def _in_the_best(member: Member, plan: GroupPlan) -> Verdict:
+    """Return what becomes of a pod of a group that has room; it may have none itself."""
+    if isinstance(member.decision, Bind):
+        member.attempt.state = member.decision.evaluation.state
+        return Verdict(member.attempt, member.decision)
+    rejected, pending = rejectors_of(member.decision)
+    return Verdict(member.attempt, member.decision, (rejected | plan.plugins, pending))

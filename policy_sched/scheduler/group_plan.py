@@ -1,0 +1,255 @@
+"""Where all pods of a group go together: each domain tried with the whole group, the best taken.
+
+Theory of operation. This is kube-scheduler's placement algorithm for pod groups. In each domain the
+pods are decided one after the other, those of higher priority first, as if there were no other
+nodes; a pod that finds a node is assumed there, and its Reserve and Permit plugins are asked, so
+that the next one sees it. A domain will do if a Permit plugin allowed one of them: that is where a
+gang counts how many it has. Then the domain is rated, and all is undone before the next one is
+tried. Nobody is evicted for a group that is placed so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.pod_states import PodStateError
+from policy_sched.errors import PluginError
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.diagnosis import Diagnosis
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.placing import Domains, rating
+from policy_sched.framework.results import Placement, Rehearsal
+from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import NOBODY
+from policy_sched.scheduler.attempt import Attempt, Bind, Reject
+from policy_sched.scheduler.binding_cycle import undo
+from policy_sched.scheduler.failure import rejectors
+from policy_sched.scheduler.scheduling_cycle import select_host
+
+Who = tuple[frozenset[str], frozenset[str]]
+"""The plugins that rejected a pod, and those that answered Pending."""
+#: Upstream's words for a group of which too few pods find a node.
+UNSCHEDULABLE: Final = "pod group is unschedulable"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What was decided about one pod in a domain. ``allowed``: no Permit plugin lets it wait."""
+
+    attempt: Attempt
+    decision: Bind | Reject
+    allowed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A domain with the group in it.
+
+    ``status``: Success, Unschedulable, or the error that ended it. ``scores``: what each
+    PlacementScore plugin adds; empty where ``unrated`` says why there are none.
+    """
+
+    name: str
+    nodes: int
+    members: tuple[Member, ...]
+    status: Status
+    scores: Mapping[str, int] = field(default_factory=dict)
+    unrated: str = ""
+
+    @property
+    def placed(self) -> tuple[tuple[PodInfo, str], ...]:
+        """The pods that find a node in it, and which."""
+        return tuple(
+            (one.attempt.queued.info, one.decision.node)
+            for one in self.members
+            if isinstance(one.decision, Bind)
+        )
+
+    @property
+    def total(self) -> int:
+        """The sum of its scores."""
+        return sum(self.scores.values())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """The domains that were tried, and the best that will do; None: the group goes nowhere.
+
+    ``status`` is the group's, and ``who`` kept its pods from going anywhere; ``plugins`` parted the
+    nodes into the domains.
+    """
+
+    attempts: tuple[Attempt, ...]
+    plugins: frozenset[str]
+    tried: tuple[Tried, ...]
+    best: Tried | None
+    status: Status
+    who: Who = (NOBODY, NOBODY)
+
+
+def plan_group(
+    attempts: Sequence[Attempt], found: Domains, handle: Handle, rng: Random | None
+) -> GroupPlan:
+    """Return where the pods of a group go; nothing is changed.
+
+    ``attempts``: its pods, of one profile, in the order in which they are decided. ``rng`` breaks
+    ties, among nodes and among domains; without it the first is taken.
+    """
+    tried: list[Tried] = []
+    plan = partial(GroupPlan, tuple(attempts), frozenset(found.plugins))
+    for name, rows in found.rows.items():
+        one = _tried(name, rows, attempts, handle, rng)
+        tried.append(one)
+        if one.status.code is Code.ERROR:
+            return plan(tuple(tried), None, one.status)
+    who = _rejectors(tried, found.plugins)
+    good = [one for one in tried if one.status.ok]
+    if not good:
+        text = f"0/{len(tried)} placements are available"
+        if tried:
+            text += f", first placement status: {UNSCHEDULABLE}"
+        return plan(tuple(tried), None, Status(Code.UNSCHEDULABLE, (text,)), who)
+    unrated = next((one.unrated for one in good if one.unrated), "")
+    if unrated and len(good) > 1:
+        return plan(tuple(tried), None, Status(Code.ERROR, (unrated,)))
+    top = max(one.total for one in good)
+    ties = [one for one in good if one.total == top]
+    best = ties[0 if rng is None or len(ties) == 1 else rng.randrange(len(ties))]
+    return plan(tuple(tried), best, SUCCESS, who)
+
+
+def _rejectors(tried: Sequence[Tried], plugins: Sequence[str]) -> Who:
+    """Return who rejected pods anywhere, those included that say where a group may go."""
+    rejected, pending = set(plugins), set[str]()
+    for one in tried:
+        for member in one.members:
+            if isinstance(member.decision, Reject):
+                more = rejectors_of(member.decision)
+                rejected |= more[0]
+                pending |= more[1]
+    return frozenset(rejected), frozenset(pending)
+
+
+def rejectors_of(decision: Reject) -> Who:
+    """Return who rejected one pod in a domain: for all of its nodes, or after one was chosen."""
+    return rejectors(decision if decision.diagnosis is not None else decision.status)
+
+
+def _tried(
+    name: str,
+    rows: NDArray[np.intp],
+    attempts: Sequence[Attempt],
+    handle: Handle,
+    rng: Random | None,
+) -> Tried:
+    """Put the group into a domain, see how it does there, and take it out again."""
+    table = handle.nodes
+    others = table.live.values[: table.n].copy()
+    others[rows] = False
+    outside = np.flatnonzero(others)
+    held: list[tuple[Attempt, str]] = []
+    members: list[Member] = []
+    status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,))
+    scores: Mapping[str, int] = {}
+    unrated = ""
+    try:
+        for attempt in attempts:
+            decision = _decided(attempt, outside, rows.size, handle, rng)
+            member = _held(attempt, decision, handle, held)
+            members.append(member)
+            if isinstance(member.decision, Reject):
+                if member.decision.status.code is Code.ERROR:
+                    words = member.decision.message
+                    text = f"failed to schedule other pod from a pod group: {words}"
+                    status = Status(Code.ERROR, (text,))
+                    break
+            elif member.allowed:
+                status = SUCCESS
+        if status.ok:
+            assigned = tuple((one.queued.info, node) for one, node in held)
+            try:
+                scores = _rated(attempts, Placement(name, rows, assigned))
+            except PluginError as error:
+                unrated = str(error)
+    finally:
+        for trial, node in reversed(held):
+            undo(trial, node, handle)
+    return Tried(name, rows.size, tuple(members), status, scores, unrated)
+
+
+def _rated(attempts: Sequence[Attempt], placement: Placement) -> dict[str, int]:
+    pods = [attempt.queued.info for attempt in attempts]
+    return rating(attempts[0].profile.runner, CycleState(), pods, placement)
+
+
+def _decided(
+    attempt: Attempt, outside: NDArray[np.intp], nodes: int, handle: Handle, rng: Random | None
+) -> Bind | Reject:
+    """Return to which node of the domain a pod goes, or why to none of them."""
+    pod, profile, table = attempt.queued.info, attempt.profile, handle.nodes
+    refusal = profile.refusals.reason(pod)
+    if refusal:
+        return _broken(refusal)
+    try:
+        evaluation = profile.evaluator.evaluate(pod, outside)
+    except PluginError as error:
+        return _broken(str(error))
+    rejection = evaluation.rejection
+    if rejection is not None and rejection.code is Code.ERROR:
+        return _broken(rejection.message())
+    best = evaluation.best()
+    if best.size:
+        row = best.item(0) if rng is None else select_host(best, rng)
+        return Bind(table.names[row], row, evaluation)
+    diagnosis = Diagnosis(
+        node_count=nodes,
+        statuses=evaluation.filtering.statuses(),
+        pre_filter=rejection,
+        narrowed_by=evaluation.filtering.narrowed_by,
+    )
+    message = diagnosis.message()
+    return Reject(Status(Code.UNSCHEDULABLE, (message,)), message, diagnosis)
+
+
+def _held(
+    attempt: Attempt,
+    decision: Bind | Reject,
+    handle: Handle,
+    held: list[tuple[Attempt, str]],
+) -> Member:
+    """Assume the pod on its node, and ask Reserve and Permit plugins; who agrees is in ``held``."""
+    if isinstance(decision, Reject):
+        return Member(attempt, decision)
+    trial = Attempt(attempt.queued, attempt.profile, decision.evaluation.state.clone())
+    trial.state.write(Rehearsal())
+    pod, node, runner = trial.queued.info, decision.node, trial.profile.runner
+    try:
+        handle.cache.assume(pod, node)
+    except PodStateError as error:
+        return Member(attempt, _broken(str(error)))
+    try:
+        status = runner.first_rejection("reserve", trial.state, pod, node)
+        if status.ok:
+            status, _ = runner.permit(trial.state, pod, node)
+    except PluginError as error:
+        status = Status(Code.ERROR, (str(error),))
+    if status.ok or status.code is Code.WAIT:
+        held.append((trial, node))
+        return Member(attempt, decision, status.ok)
+    undo(trial, node, handle)
+    if not status.rejected:
+        return Member(attempt, _broken(status.message()))
+    message = f"0/1 nodes are available: 1 {status.message()}."
+    return Member(attempt, Reject(status, message))
+
+
+def _broken(message: str) -> Reject:
+    return Reject(Status(Code.ERROR, (message,)), message)
