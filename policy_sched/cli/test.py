@@ -12,7 +12,11 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import Diagnostic, PolicySchedError
+from policy_sched.language.checker import check_policy
+from policy_sched.profiles.load_policies import load_policies
+from policy_sched.profiles.policy_source import policy_source
+from policy_sched.profiles.problems import MISSING_KEY
 from policy_sched.simulate.coverage_report import coverage_data, coverage_lines, percent
 from policy_sched.simulate.golden import update_file
 from policy_sched.simulate.rule_coverage import RuleCoverage, SpotCoverage
@@ -45,13 +49,13 @@ def run_scenarios(
     ----------
     files
         Scenario files (.jsonl, .json, .yaml, each with or without .gz); a directory stands for
-        the scenario files in it named tests.yaml or *.jsonl.gz.
+        the scenario files in it named tests.yaml or *.jsonl (or these with .gz).
     run
         Compare only steps of scenarios and of pods in whose name this RE2 pattern is found.
     coverage
         Tell which rules of the tested policies have not been seen both true and false, and which
         scores and keys not with two values. A policy is tested by the files that name it and by
-        those in its folder.
+        those in its folder; policies below a given directory count even if nothing tests them.
     threshold
         Exit with 1 if less than so many percent of the rules are covered; implies --coverage.
     update
@@ -66,8 +70,11 @@ def run_scenarios(
     if update:
         _update(paths, wanted)
     found = run_files(paths, wanted)
+    found.problems += (_without_tests(path) for path in files if not _scenario_files((path,)))
     if run and not found.results and not found.problems:
         raise PolicySchedError(f"no scenario and no pod is called like {run}")
+    if covering is not None:
+        _expect_all(covering, files)
     spots = None if covering is None else covering.report()
     _write(found, output, spots)
     if threshold is not None and spots is not None and percent(spots) < threshold:
@@ -75,6 +82,15 @@ def run_scenarios(
         return FAILED
     fine = not found.problems and all(result.ok for result in found.results)
     return OK if fine else FAILED
+
+
+def _expect_all(covering: RuleCoverage, paths: tuple[str, ...]) -> None:
+    """Have the policies of directories counted even if nothing tests them."""
+    folders = [path for path in paths if Path(path).is_dir()]
+    for policy in load_policies(folders)[0]:
+        source = policy_source(policy) if policy.sound else None
+        if source is not None and check_policy(source)[0] is not None:
+            covering.expect(source)
 
 
 def _wanted(text: str) -> Callable[[str, str], bool]:
@@ -128,6 +144,13 @@ def _scenario_files(paths: tuple[str, ...]) -> list[str]:
         found = [one for one in folder.rglob("*") if _is_scenario(one.name)]
         files.extend(str(one) for one in sorted(found))
     return files
+
+
+def _without_tests(folder: str) -> Diagnostic:
+    """Return that a directory holds no tests: a slip would look like success."""
+    message = "there are no tests in this directory"
+    hint = "tests are files named tests.yaml, and *.jsonl, each with or without .gz"
+    return Diagnostic(folder, 1, 1, MISSING_KEY, message, hint)
 
 
 def _is_scenario(name: str) -> bool:

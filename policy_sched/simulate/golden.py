@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 from yaml.nodes import MappingNode
 
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.simulate.comparison import PREEMPTION_TAIL
 from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
 from policy_sched.simulate.reader import Path, Plain
@@ -23,7 +23,7 @@ from policy_sched.simulate.scenario import load_scenarios
 from policy_sched.simulate.scenario_report import StepResult
 from policy_sched.simulate.scenario_runner import ScenarioRun, observe_scenario
 from policy_sched.simulate.short_forms import full_name
-from policy_sched.source import Marked, SourceFile, parse_documents
+from policy_sched.source import Marked, SourceFile, decoded, parse_documents
 
 ROUNDS: Final = 20
 """Far more than a file's longest chain of steps that change each other."""
@@ -41,6 +41,9 @@ def update_file(path: str, run: ScenarioRun) -> bool:
     if not path.endswith((".yaml", ".yml")):
         raise PolicySchedError(f"{path}: only YAML files can be updated; this one holds records")
     file = FilePath(path)
+    content = decoded(path, file.read_bytes())
+    if isinstance(content, Diagnostic):
+        raise PolicyError([content])
     first = file.read_text(encoding="utf-8")
     for _ in range(ROUNDS):
         text = file.read_text(encoding="utf-8")

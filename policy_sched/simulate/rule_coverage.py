@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from policy_sched.framework.handle import Handle
 from policy_sched.language.checker import check_policy
 from policy_sched.language.cycle import Cycle
+from policy_sched.language.normalizing import Scored
 from policy_sched.language.preempting import Case
 from policy_sched.language.sources import PolicySource
 from policy_sched.model.pod_info import PodInfo
@@ -36,6 +38,7 @@ from policy_sched.simulate.rule_probes import (
 from policy_sched.simulate.scenario import Scenario
 
 ALL: Final = np.ones(1, np.bool_)
+Rows: TypeAlias = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,11 @@ class RuleCoverage:
             for probe in (probe for policy in found for probe in policy):
                 self._register(probe)
         return CoverageWatch(probes, handle, self._seen)
+
+    def expect(self, source: PolicySource) -> None:
+        """Count the rules of a policy without mistakes, whether or not a scenario tests it."""
+        for probe in _probes(_Form(source)):
+            self._register(probe)
 
     def _register(self, probe: Probe) -> None:
         spot = probe.spot
@@ -135,6 +143,22 @@ class CoverageWatch:
                     passed = asker.ask_all(policy.filter, every)
                     if once.ask_all(policy.score_match, ALL).all():
                         asker.ask_all(policy.score, passed)
+                        self._ask_normalizer(policy, pod, asker, rows[passed], passed)
+
+    def _ask_normalizer(
+        self, policy: PolicyProbes, pod: PodInfo, asker: Asker, rows: Rows, passed: np.ndarray
+    ) -> None:
+        """Ask a normalizer about the nodes that passed, with their raw scores."""
+        if not policy.normalize or not policy.score:
+            return
+        values = asker.values(policy.score[0].expression) or []
+        raw = [value for value, counts in zip(values, passed, strict=True) if counts]
+        scored = np.array([value != ERROR for value in raw], np.bool_)
+        if scored.any():
+            scores = np.array([int(value) for value in raw if value != ERROR], np.int64)
+            seen = Scored.of(scores, self._cycle(pod))
+            every = np.ones(len(scores), np.bool_)
+            self._asker(pod, seen, rows[scored]).ask_all(policy.normalize, every)
 
     def chose(self, pod: PodInfo, node: str) -> None:
         """A node was chosen, and the pod is counted on it."""
@@ -144,6 +168,8 @@ class CoverageWatch:
             if asker.ask_all(policy.match, ALL).all():
                 for step in policy.steps:
                     asker.ask(step, ALL)
+                for timeout in policy.timeouts:
+                    asker.ask(timeout, ALL)
 
     def fits_nowhere(self, pod: PodInfo) -> None:
         """Filters left no node: who may evict others, and whom."""

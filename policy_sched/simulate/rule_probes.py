@@ -2,9 +2,10 @@
 
 Theory of operation. The scheduler runs a policy's rules together and stops at the first that says
 no. A test's author wants to know of each of them what it said. So each expression, and each
-condition below ``?:``, ``&&`` and ``||`` that stands outside a loop, is compiled alone. A probe is
-asked only about the nodes for which its rule would have come to it: the right side of ``a && b``
-where ``a`` is true, a filter rule where the rules before it let the node pass.
+condition below ``?:``, ``&&`` and ``||``, is compiled alone. A probe is asked only about the nodes
+for which its rule would have come to it: the right side of ``a && b`` where ``a`` is true, a filter
+rule where the rules before it let the node pass. Of a condition in a loop two questions are asked:
+is there an element for which it is reached and true, and one for which it is reached and false?
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from policy_sched.language.preempting import Case
 from policy_sched.language.reads import Reads
 from policy_sched.language.sources import Text
 from policy_sched.language.tree_size import children
-from policy_sched.language.typed import And, Cond, Core, Let, Macro, Or
+from policy_sched.language.typed import And, Cond, Core, Let, Macro, Or, Var
 from policy_sched.language.types import BOOL
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.simulate.loop_conditions import conditions_inside, negated
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Wanted = Literal["both", "values", "once"]
@@ -54,8 +56,9 @@ class Spot:
 class Probe:
     """One expression, compiled by itself; conditions that are reached through it come after it.
 
-    ``outcomes``: of a condition whose value decides what is reached next, the probes for true and
-    for false.
+    ``if_true``, ``if_false``: of a condition whose value decides what is reached next, the probes
+    for true and for false. ``opposite``: of a condition in a loop, whether it is false for some
+    element; ``expression`` tells then only whether it is true for some.
     """
 
     spot: Spot | None
@@ -64,6 +67,7 @@ class Probe:
     inner: tuple[Probe, ...] = ()
     if_true: tuple[Probe, ...] = ()
     if_false: tuple[Probe, ...] = ()
+    opposite: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,9 @@ class PolicyProbes:
     filter: tuple[Probe, ...]
     score_match: tuple[Probe, ...]
     score: tuple[Probe, ...]
+    normalize: tuple[Probe, ...]
     steps: tuple[Probe, ...]
+    timeouts: tuple[Probe, ...]
     eligible: tuple[Probe, ...]
     victims: tuple[Probe, ...]
 
@@ -86,7 +92,8 @@ class PolicyProbes:
         """Yield all probes, those within others too."""
         sections = (
             self.match, self.variables, self.gates, self.order, self.narrowing, self.filter,
-            self.score_match, self.score, self.steps, self.eligible, self.victims,
+            self.score_match, self.score, self.normalize, self.steps, self.timeouts,
+            self.eligible, self.victims,
         )  # fmt: skip
         stack = [probe for section in sections for probe in section]
         while stack:
@@ -120,12 +127,15 @@ class _Prober:
     ) -> Probe:
         expression = self._compiled(core)
         if expression is not None and wanted == "values" and expression.reads == Reads():
-            wanted = "once"
+            wanted = "values" if _reads_scores(core) else "once"
+        spot = self._spot(core, text, path, is_rule=is_rule)
+        return Probe(spot, wanted, expression, self._inner(core, text, path))
+
+    def _spot(self, core: Core, text: Text, path: str, *, is_rule: bool) -> Spot:
         start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
         line, column, _ = text.position(start)
         shown = " ".join(text.text[start:end].split())
-        spot = Spot(_shown_file(text.file), line, column, self._policy.name, path, is_rule, shown)
-        return Probe(spot, wanted, expression, self._inner(core, text, path))
+        return Spot(_shown_file(text.file), line, column, self._policy.name, path, is_rule, shown)
 
     def _compiled(self, core: Core) -> Expression | None:
         policy = self._policy
@@ -154,10 +164,18 @@ class _Prober:
             case And(args=args) | Or(args=args):
                 return self._chain(args, text, path, all_true=isinstance(core, And))
             case Macro(operand=operand):
-                return self._inner(operand, text, path)
+                return (*self._inner(operand, text, path), *self._looped(core, text, path))
             case Let(value=value):
-                return self._inner(value, text, path)
+                return (*self._inner(value, text, path), *self._looped(core, text, path))
         return tuple(probe for child in children(core) for probe in self._inner(child, text, path))
+
+    def _looped(self, core: Macro | Let, text: Text, path: str) -> Iterator[Probe]:
+        """Yield the probes of the conditions that read the variables of a loop."""
+        for condition, ask in conditions_inside(core):
+            true, false = self._compiled(ask(condition)), self._compiled(ask(negated(condition)))
+            if true is not None and false is not None:
+                spot = self._spot(condition, text, path, is_rule=False)
+                yield Probe(spot, "both", true, opposite=false)
 
     def _chain(
         self, args: Sequence[Core], text: Text, path: str, *, all_true: bool
@@ -180,13 +198,18 @@ class _Prober:
 
 
 def probes_of(policy: CheckedPolicy) -> PolicyProbes:
-    """Return the probes of a policy. Normalisers, node orders and requeue hints have none."""
+    """Return the probes of a policy.
+
+    Node orders have none, nor has what a scenario has no occasion for: requeue hints.
+    """
     prober = _Prober(policy)
 
     def rules(found: Sequence[Checked], wanted: Wanted = "both") -> tuple[Probe, ...]:
         return tuple(prober.rule(one, wanted) for one in found if _is_written(one))
 
     before, score, preemption = policy.pre_filter, policy.score, policy.preemption
+    normalizer = score.normalize if score else None
+    permit = policy.permit
     vetoes: list[CheckedStep | None] = [
         policy.reserve, policy.permit, policy.pre_bind, policy.bind,
     ]  # fmt: skip
@@ -200,6 +223,8 @@ def probes_of(policy: CheckedPolicy) -> PolicyProbes:
         filter=rules([rule.expression for rule in policy.filter]),
         score_match=rules(score.match_conditions if score else ()),
         score=rules([score.expression] if score else (), "values"),
+        normalize=rules([normalizer] if isinstance(normalizer, Checked) else (), "values"),
+        timeouts=rules([permit.timeout] if permit and permit.timeout else (), "values"),
         steps=rules([step.expression for step in vetoes if step])
         + rules([after.expression] if after else (), "once"),
         eligible=rules([preemption.eligible] if preemption else ()),
@@ -208,6 +233,13 @@ def probes_of(policy: CheckedPolicy) -> PolicyProbes:
             [key.expression for key in preemption.victim_order] if preemption else (), "values"
         ),
     )
+
+
+def _reads_scores(core: Core) -> bool:
+    """Tell whether an expression reads raw scores, which are no part of its reads."""
+    if isinstance(core, Var):
+        return core.name in ("score", "scores")
+    return any(_reads_scores(child) for child in children(core))
 
 
 def _shown_file(file: str) -> str:
@@ -249,8 +281,11 @@ class Asker:
 
         Where the probe cannot be asked by itself it is taken for true.
         """
-        values = self._values(probe)
+        values = self.values(probe.expression)
         if values is None:
+            return mask
+        if probe.opposite is not None:
+            self._note_elements(probe, values, mask)
             return mask
         if probe.spot is not None:
             seen = self._seen.setdefault(probe.spot, set())
@@ -271,9 +306,17 @@ class Asker:
             mask = self.ask(probe, mask)
         return mask
 
-    def _values(self, probe: Probe) -> list[Any] | None:
-        """Return a value per row, hashable, or `ERROR`."""
-        expression, scene = probe.expression, self._scene
+    def _note_elements(self, probe: Probe, found: Sequence[object], mask: Mask) -> None:
+        """Keep what a condition in a loop says of elements: ``found`` tells where it is true."""
+        assert probe.spot is not None, "a condition has a place"
+        seen = self._seen.setdefault(probe.spot, set())
+        for said, values in ((True, found), (False, self.values(probe.opposite) or ())):
+            answers = {value for value, counts in zip(values, mask, strict=True) if counts}
+            seen |= {said if answer is True else ERROR for answer in answers if answer is not False}
+
+    def values(self, expression: Expression | None) -> list[Any] | None:
+        """Return a value per row, hashable, or `ERROR`; None if there is no expression."""
+        scene = self._scene
         if expression is None:
             return None
         bound: BoundExpression = expression.bind(scene.nodes, scene.pods)

@@ -140,6 +140,38 @@ def test_coverage_has_a_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "rule coverage 50.0 % is below 50.5 %" in capsys.readouterr().err
 
 
+def test_a_policy_without_tests_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Below a directory that is tested; so a new policy does not pass a threshold by itself."""
+    head = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: New}\nspec: "
+    (tmp_path / "new").mkdir()
+    written(
+        tmp_path / "new" / "policy.yaml", head + "spec: {filter: [{expression: pod.name != 'a'}]}"
+    )
+    (tmp_path / "old").mkdir()
+    written(tmp_path / "old" / "tests.yaml", GOOD)
+    assert run(["test", str(tmp_path), "--threshold", "100"]) == 1
+    assert "New.filter[0]: never true or false" in capsys.readouterr().out
+    assert run(["test", str(tmp_path / "old"), "--threshold", "100"]) == 0
+
+
+def test_a_directory_without_tests_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipeline that looks in the wrong place must not be green."""
+    assert run(["test", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{tmp_path}:1:1: error PS704: there are no tests in this directory" in told.err
+
+
+def test_update_refuses_what_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As running it does, with the byte."""
+    file = tmp_path / "tests.yaml"
+    file.write_bytes(b"name: \xff\n")
+    assert run(["test", str(file), "--update"]) == 1
+    assert "the byte 0xff is not UTF-8" in capsys.readouterr().err
+
+
 def test_update_makes_a_file_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was expected is what happens now."""
     file = written(tmp_path / "bad.yaml", BAD)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from policy_sched.profiles.resources import policies_directory
 from policy_sched.simulate.coverage_report import coverage_data, coverage_lines, percent
 from policy_sched.simulate.rule_coverage import RuleCoverage, SpotCoverage
@@ -66,6 +68,76 @@ def test_full_coverage(tmp_path: Path) -> None:
         "rule coverage 100.0 %: 4 of 4 rules, 3 of 3 conditions within rules"
     )
     assert coverage_data(found)["percent"] == 100.0
+
+
+def conditions(folder: Path, spec: str, rest: str) -> dict[str, tuple[str, ...]]:
+    """Run a scenario of a policy; return what was not seen, by the text of a rule or condition."""
+    head = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Odd}\n"
+    (folder / "policy.yaml").write_text(f"{head}spec: {spec}\n")
+    (folder / "tests.yaml").write_text(f"{{name: x, policies: [policy.yaml], {rest}}}")
+    coverage = RuleCoverage()
+    assert not run_files([str(folder / "tests.yaml")], ScenarioRun(coverage)).problems
+    return {one.spot.text: one.missing for one in coverage.report()}
+
+
+TAINTS = "objects: [{node: n1, taints: ['a=1:NoSchedule', 'b=2:NoExecute']}], pending: [p]"
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (
+            "node.taints.all(t, t.key == 'a' || t.value == '2')",
+            {"t.key == 'a'": (), "t.value == '2'": ("false",)},
+        ),
+        (
+            "node.taints.exists(t, t.key != 'c' && t.value == '9')",
+            {"t.key != 'c'": ("false",), "t.value == '9'": ("true",)},
+        ),
+        (
+            "node.taints.filter(t, t.key == 'a').map(t, t.value == '1' ? 1 : 2).sum() == 1",
+            {"t.key == 'a'": (), "t.value == '1'": ("false",)},
+        ),
+        (
+            "node.taints.all(t, pod.tolerations.exists(o, o.key == t.key))",
+            {
+                "pod.tolerations.exists(o, o.key == t.key)": ("true",),
+                "o.key == t.key": ("true", "false"),
+            },
+        ),
+        (
+            "cel.bind(n, node.podCount, n > 3 || n > 7)",
+            {"n > 3": ("true",), "n > 7": ("true",)},
+        ),
+    ],
+)
+def test_conditions_in_loops_are_asked_about_elements(
+    rule: str, expected: dict[str, tuple[str, ...]], tmp_path: Path
+) -> None:
+    """True for some element and false for some, of those for which it is reached."""
+    spec = f'{{filter: [{{expression: "{rule}", message: m}}]}}'
+    found = conditions(tmp_path, spec, TAINTS)
+    assert expected.items() <= found.items()
+
+
+def test_normalizers_see_raw_scores(tmp_path: Path) -> None:
+    """An expression of `normalize` is a rule: two values cover it, and its conditions count."""
+    normalize = "scores.max == 0 ? 0 : clamp(100 * score / scores.max, 0, 100)"
+    spec = f"{{score: {{expression: node.podCount, normalize: {{expression: '{normalize}'}}}}}}"
+    nodes = "objects: [{node: n1}, {node: n2}, {pod: old, node: n1}], pending: [p]"
+    found = conditions(tmp_path, spec, nodes)
+    assert (found[normalize], found["scores.max == 0"]) == ((), ("true",))
+    empty = conditions(tmp_path, spec, "objects: [{node: n1}], pending: [p]")
+    assert (empty[normalize], empty["scores.max == 0"]) == (("a second value",), ("false",))
+
+
+def test_time_outs_are_rules(tmp_path: Path) -> None:
+    """One that reads the pod wants two values, a constant one none beyond itself."""
+    timeout = "pod.priority > 5 ? duration('1m') : duration('2m')"
+    spec = f'{{permit: {{allow: "false", timeout: "{timeout}"}}}}'
+    found = conditions(tmp_path, spec, "objects: [{node: n1}], pending: [p]")
+    assert found[timeout] == ("a second value",)
+    assert found["pod.priority > 5"] == ("true",)
 
 
 def test_the_shipped_policies_are_covered_whole() -> None:
