@@ -142,11 +142,10 @@ def test_coverage_has_a_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_a_policy_without_tests_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Below a directory that is tested; so a new policy does not pass a threshold by itself."""
-    head = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: New}\nspec: "
+    head = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: New}\n"
     (tmp_path / "new").mkdir()
-    written(
-        tmp_path / "new" / "policy.yaml", head + "spec: {filter: [{expression: pod.name != 'a'}]}"
-    )
+    rule = "spec: {filter: [{expression: pod.name != 'a'}]}"
+    written(tmp_path / "new" / "policy.yaml", head + rule)
     (tmp_path / "old").mkdir()
     written(tmp_path / "old" / "tests.yaml", GOOD)
     assert run(["test", str(tmp_path), "--threshold", "100"]) == 1
