@@ -32,14 +32,16 @@ class Profile:
 class Attempt:
     """A popped pod and the profile that it began with; undoing reaches the same plugins.
 
-    ``permitted``: no plugin can reject it any more, only something can break. ``began``: when, in
-    seconds of whatever clock measures attempts; 0 where none does.
+    ``permitted``: no plugin can reject it any more, only something can break. ``sent``: the cluster
+    has been asked to bind it. ``began``: when, in seconds of whatever clock measures attempts; 0
+    where none does.
     """
 
     queued: QueuedPod
     profile: Profile
     state: CycleState = field(default_factory=CycleState)
     permitted: bool = False
+    sent: bool = False
     began: float = 0.0
 
 

@@ -90,6 +90,7 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
         status = yield from _pre_bind(attempt, working, node, handle)
         if not status.ok:
             return status
+        attempt.sent = True
         extenders = attempt.profile.extenders
         # An extender answers within its httpTimeout and speaks to one caller at a time, so that
         # nothing would be won by deciding others while it binds.

@@ -48,6 +48,7 @@ class DecisionLog:
         self._write = write
         self._now = now
         self.last: deque[Decided] = deque(maxlen=REMEMBERED)
+        self._sent: dict[str, Record] = {}
 
     def say(self, level: str, message: str, **facts: object) -> None:
         """Write one record; ``ts`` is in seconds since 1970."""
@@ -65,20 +66,25 @@ class DecisionLog:
         """Write and remember what became of a pod.
 
         ``nodes``: how many there were to choose from; 0 if the node was chosen before, and what
-        was found then may have changed since.
+        was found then may have changed since. A pod that only waits for the cluster's answer is
+        told of when that has come, with what spoke for its node when it was chosen.
         """
-        level, message, why, facts = _told(outcome, nodes)
+        uid, decision = outcome.pod.uid, outcome.decision
+        chosen = _choice(decision, nodes) if nodes and isinstance(decision, Bind) else {}
+        if outcome.waiting and outcome.attempt is not None and outcome.attempt.sent:
+            self._sent[uid] = chosen
+            return
+        level, message, why, facts = _told(outcome, self._sent.pop(uid, chosen))
         made_by = {"generation": outcome.generation, "contentHash": outcome.content_hash}
         self.say(level, message, pod=outcome.pod.key, **facts, **made_by)
         decided = Decided(self._now(), outcome.pod.key, outcome.node, why, outcome.generation)
         self.last.append(decided)
 
 
-def _told(outcome: Outcome, nodes: int) -> tuple[str, str, str, Record]:
+def _told(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:
     """Return level, message, the reason for people, and the facts of an outcome."""
     decision, node = outcome.decision, outcome.node
     if outcome.waiting or node:
-        chosen = _choice(decision, nodes) if nodes and isinstance(decision, Bind) else {}
         facts = {"node": node, **chosen}
         if outcome.waiting:
             why = f"waits before it is bound; {_why(facts)}"
