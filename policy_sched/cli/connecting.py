@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from policy_sched.cli.upstream_flags import Overrides
 from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.election import Election, ElectionSettings
@@ -88,10 +89,12 @@ def connected(
     seed: int,
     write: Write,
     shadow: ShadowOptions | None = None,
+    overrides: Overrides | None = None,
 ) -> RemoteInstance:
     """Return an instance for the cluster that a kubeconfig names; it connects when it runs.
 
     With ``shadow`` it only watches another scheduler, and its client refuses to write.
+    ``overrides``: what flags say in place of the configuration.
     Raises PolicyError with every problem of the files, ClusterError outside a pod.
     """
     clocks = Clocks(time.time_ns, time.monotonic_ns)
@@ -101,7 +104,8 @@ def connected(
     else:
         access = load([Path(kubeconfig)], clocks)
     store = PolicyStore(files, clocks.wall)
-    settings, chance = store.current.settings, Chance(clocks, random)
+    settings = (overrides or Overrides()).of(store.current.settings)
+    chance = Chance(clocks, random)
     connection = settings.client_connection
     limits = Settings(
         qps=max(0.0, connection.qps),

@@ -6,19 +6,23 @@ import asyncio
 import signal
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
-from policy_sched.apiserver.access import Access
 from policy_sched.cli.connecting import ShadowFlags, check_alone, connected, shadow_options
+from policy_sched.cli.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.live_view import LiveView
+from policy_sched.cli.log_lines import writer
 from policy_sched.cli.render import FAILED, OK, require_files
-from policy_sched.cli.serving import Serving
+from policy_sched.cli.serving import ApiServerFlags, Serving
+from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.serve.decision_log import Record, Write
+from policy_sched.serve.decision_log import Write
 from policy_sched.serve.instance import Instance, Sources
 from policy_sched.serve.remote import LeaseLost, RemoteInstance
 from policy_sched.serve.running import LONGEST_SLEEP, Running
@@ -26,9 +30,18 @@ from policy_sched.serve.shadow import ShadowOptions
 from policy_sched.serve.turns import measured_loop
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
-Upstream = tuple[str | None, ShadowOptions | None]
-"""A kubeconfig, and whose shadow to be there."""
-_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line asks for. ``kubeconfig`` is None for the embedded cluster."""
+
+    sources: Sources
+    serving: Serving
+    endpoint: EndpointFlags
+    overrides: Overrides
+    kubeconfig: str | None = None
+    shadow: ShadowOptions | None = None
 
 
 def run(  # noqa: PLR0913  # the options of the verb
@@ -39,18 +52,17 @@ def run(  # noqa: PLR0913  # the options of the verb
     data: str | None = None,
     kubeconfig: str | None = None,
     seed: int = 0,
-    serve: str | None = None,
-    tls_cert_file: str | None = None,
-    tls_private_key_file: str | None = None,
-    token_auth_file: str | None = None,
-    write_kubeconfig: str | None = None,
+    api: ApiServerFlags | None = None,
+    endpoint: EndpointFlags | None = None,
+    leader: LeaderFlags | None = None,
+    client: ClientFlags | None = None,
     shadow: ShadowFlags | None = None,
 ) -> int:
     """Keep scheduling: an embedded cluster, whose objects and policies follow their files.
 
     On a terminal a live view is shown, otherwise every decision is a line of JSON. SIGHUP reads
-    all files again, SIGUSR2 writes the state and the metrics as a line of JSON, SIGTERM and
-    SIGINT end it: bindings in flight finish or are undone.
+    all files again, SIGUSR2 writes the cache and the queue to the log and compares them with the
+    cluster, SIGTERM and SIGINT end it: bindings in flight finish or are undone.
 
     Parameters
     ----------
@@ -71,70 +83,80 @@ def run(  # noqa: PLR0913  # the options of the verb
         (in-cluster), while we hold the lease of the configuration's leaderElection.
     seed
         Decides between nodes with equal scores.
-    serve
-        Serve the cluster's API at [HOST:]PORT, for kubectl and other clients; on 127.0.0.1 unless
-        a host is named, and beyond loopback only with the next three.
-    tls_cert_file
-        The certificate (PEM) of the API server.
-    tls_private_key_file
-        Its private key (PEM).
-    token_auth_file
-        Lines of token,user,uid: only who sends such a bearer token is answered.
-    write_kubeconfig
-        Where to write a kubeconfig for the API server.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the files are read there is no need
     require_files([*([config] if config else []), *policies, *cluster])
-    check_alone(kubeconfig, {"--cluster": cluster, "--data": data, "--serve": serve})
-    options = shadow_options(kubeconfig, shadow or ShadowFlags())
-    sources = Sources(PolicyFiles(config, policies), cluster, data, seed)
-    access = Access(tls_cert_file, tls_private_key_file, token_auth_file)
+    api, endpoint = api or ApiServerFlags(), endpoint or EndpointFlags()
+    check_alone(kubeconfig, {"--cluster": cluster, "--data": data, "--serve": api.serve})
+    beside = endpoint.wanted(remote=kubeconfig is not None)
+    wanted = Wanted(
+        Sources(PolicyFiles(config, policies), cluster, data, seed),
+        Serving(api.serve, api.access, api.write_kubeconfig, beside),
+        endpoint,
+        Overrides(leader or LeaderFlags(), client or ClientFlags(), config is not None),
+        kubeconfig,
+        shadow_options(kubeconfig, shadow or ShadowFlags()),
+    )
     try:
-        _begin(sources, Serving(serve, access, write_kubeconfig), (kubeconfig, options))
+        _begin(wanted)
     except LeaseLost as error:
         print(f"policy-sched: {error}", file=sys.stderr)
         return FAILED
     return OK
 
 
-def _begin(sources: Sources, serving: Serving, upstream: Upstream) -> None:
+def _begin(wanted: Wanted) -> None:
     """Run, with a live view on a terminal."""
     if not sys.stdout.isatty():
-        instance = _instance(sources, upstream, _write)
-        _run(instance, Running(instance, lambda: None, LONGEST_SLEEP), serving)
+        client = wanted.overrides.client
+        instance = _instance(wanted, writer(client.logging_format, client.v))
+        _run(instance, Running(instance, lambda: None, LONGEST_SLEEP), wanted)
         return
     with LiveView(sys.stdout) as view:
-        instance = _instance(sources, upstream, view.take)
-        _run(instance, Running(instance, lambda: view.show(instance), view.every), serving)
+        instance = _instance(wanted, view.take)
+        _run(instance, Running(instance, lambda: view.show(instance), view.every), wanted)
         view.show(instance, now=True)
 
 
-def _instance(sources: Sources, upstream: Upstream, write: Write) -> Instance | RemoteInstance:
-    kubeconfig, shadow = upstream
-    if kubeconfig is None:
-        return Instance(sources, time.time_ns, write)
-    return connected(sources.policies, kubeconfig, sources.seed, write, shadow)
+def _instance(wanted: Wanted, write: Write) -> Instance | RemoteInstance:
+    sources, overrides = wanted.sources, wanted.overrides
+    longest = overrides.client.longest_wait
+    instance: Instance | RemoteInstance
+    if wanted.kubeconfig is None:
+        instance = Instance(sources, time.time_ns, write)
+    else:
+        named = wanted.kubeconfig
+        instance = connected(sources.policies, named, sources.seed, write, wanted.shadow, overrides)
+    queue = instance.scheduler.queue
+    queue.timing = replace(queue.timing, unschedulable_timeout=longest)
+    return instance
 
 
-async def _serve(instance: Instance | RemoteInstance, running: Running, serving: Serving) -> None:
+@asynccontextmanager
+async def _served(instance: Instance | RemoteInstance, wanted: Wanted) -> AsyncIterator[None]:
+    """Serve the embedded cluster's API, if that is wanted."""
     if isinstance(instance, RemoteInstance):
-        await running.run()
+        yield
         return
-    async with serving.of(instance):
+    async with wanted.serving.of(instance):
+        yield
+
+
+async def _serve(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) -> None:
+    access = wanted.serving.access
+    async with (
+        _served(instance, wanted),
+        endpoints(wanted.endpoint, access, running, wanted.overrides),
+    ):
         await running.run()
 
 
-def _run(instance: Instance | RemoteInstance, running: Running, serving: Serving) -> None:
+def _run(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) -> None:
     store = instance.reloader.store
     try:
         with CompilerProcess(store.files) as compiler:
             store.compiler = compiler.compile
             with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:
-                runner.run(_serve(instance, running, serving))
+                runner.run(_serve(instance, running, wanted))
     finally:
         instance.close()
-
-
-def _write(record: Record) -> None:
-    sys.stdout.buffer.write(_encode(record) + b"\n")
-    sys.stdout.buffer.flush()

@@ -6,30 +6,78 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from policy_sched.apiserver.access import Access, address_of, kubeconfig, write_kubeconfig
+from cyclopts import Parameter
+
+from policy_sched.apiserver.access import (
+    ALWAYS_ALLOW,
+    Access,
+    address_of,
+    kubeconfig,
+    write_kubeconfig,
+)
 from policy_sched.apiserver.server import ApiServer
 from policy_sched.errors import ClusterError
 from policy_sched.serve.decision_log import INFO
 from policy_sched.serve.instance import Instance
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ApiServerFlags:
+    """What ``run`` is asked about serving the embedded cluster's API.
+
+    Parameters
+    ----------
+    serve
+        Serve the cluster's API at [HOST:]PORT, for kubectl and other clients; on 127.0.0.1 unless
+        a host is named, and beyond loopback only with the next three.
+    tls_cert_file
+        The certificate (PEM) of the API server, and of the scheduler's own endpoints.
+    tls_private_key_file
+        Its private key (PEM).
+    token_auth_file
+        Lines of token,user,uid[,groups]: only who sends such a bearer token is answered.
+    authorization_mode
+        AlwaysAllow, or RBAC: what a user of the API may do is what roles and bindings say.
+    write_kubeconfig
+        Where to write a kubeconfig for the API server.
+    """
+
+    serve: str | None = None
+    tls_cert_file: str | None = None
+    tls_private_key_file: str | None = None
+    token_auth_file: str | None = None
+    authorization_mode: str = ALWAYS_ALLOW
+    write_kubeconfig: str | None = None
+
+    @property
+    def access(self) -> Access:
+        """Who may reach the server."""
+        files = self.tls_cert_file, self.tls_private_key_file, self.token_auth_file
+        return Access(*files, mode=self.authorization_mode)
+
+
 @dataclass(frozen=True, slots=True)
 class Serving:
     """Where the API is served, to whom, and where the kubeconfig goes; None: nowhere.
 
+    ``beside``: the scheduler's own endpoints are served, with the same certificate and tokens.
     Raises ClusterError if the options do not go together.
     """
 
     address: str | None
     access: Access
     kubeconfig: str | None
+    beside: bool = False
 
     def __post_init__(self) -> None:
         access = self.access
-        given = (access.certificate, access.key, access.tokens, self.kubeconfig, access.limited)
+        shared = (access.certificate, access.key, access.tokens)
+        if bool(access.certificate) != bool(access.key):
+            raise ClusterError("--tls-cert-file and --tls-private-key-file go together")
         if self.address is not None:
             self.access.check(address_of(self.address))
-        elif any(given):
+        elif self.kubeconfig or access.limited or (any(shared) and not self.beside):
             raise ClusterError("options of the API server without --serve [HOST:]PORT")
 
     @asynccontextmanager

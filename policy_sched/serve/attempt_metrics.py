@@ -131,6 +131,11 @@ class AttemptMetrics:
                 take = self._events[label] = family.taker(label)
             take(seconds)
 
+    def requested(self, code: str, method: str, host: str, seconds: float) -> None:
+        """A request was sent to the API server."""
+        self.families.rest_client_requests_total.values[code, method, host] += 1
+        self.families.rest_client_request_duration_seconds.take((method, host), [seconds])
+
     # What becomes of it.
 
     def fold(self) -> None:
@@ -147,6 +152,16 @@ class AttemptMetrics:
             self._fold_tape(name, tape)
             self._count_parts(name)
         families.fold()
+
+    def discard(self) -> None:
+        """Forget what plugins and points were measured since the last `fold`."""
+        for tape in self._tapes.values():
+            for lists in (tape.points, tape.plugins):
+                for took in lists.values():
+                    took.clear()
+            tape.broken.clear()
+        for runner in self._runners.values():
+            runner.evaluations.clear()
 
     def _failed(self, outcome: Outcome, attempt: Attempt) -> None:
         decision, families = outcome.decision, self.families

@@ -5,12 +5,14 @@ Files of objects are read beside the steps and take effect between two of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from policy_sched.client.embedded.client import EmbeddedClient
 from policy_sched.client.embedded.cluster import EmbeddedCluster
+from policy_sched.client.embedded.resources import POD
 from policy_sched.errors import Diagnostic, PolicyError, Severity
+from policy_sched.model.pod import Pod
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
@@ -69,6 +71,10 @@ class Instance(Scheduling):
         elif _errors(done.problems):
             self.log.say(ERROR, "Failed to apply manifests; the cluster stays as it is")
         return done
+
+    def pods(self) -> Iterable[Pod]:
+        """Return all pods of the cluster."""
+        return [s.typed for s in self.cluster.store.select(POD) if isinstance(s.typed, Pod)]
 
     def close(self) -> None:
         """Let go of the data."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -114,6 +115,15 @@ class Metrics:
         self._unfolded += 1
         if self._unfolded >= FOLDED_AFTER:
             self._fold()
+
+    @contextmanager
+    def unmeasured(self) -> Iterator[None]:
+        """What plugins do meanwhile is no scheduling, and is not measured."""
+        self._fold()
+        try:
+            yield
+        finally:
+            self.attempts.discard()
 
     def text(self) -> str:
         """Return everything in Prometheus' text format."""

@@ -102,7 +102,7 @@ class RemoteInstance(Scheduling):
         instance: str = "",
         watching: ReflectorSettings | None = None,
     ) -> None:
-        self._api = api
+        self.api = api
         self._wake: Callable[[], None] = _nobody
         log = DecisionLog(write, api.chance.clocks.wall)
         reporter = store.current.plans[0].plan.scheduler_name
@@ -216,7 +216,7 @@ class RemoteInstance(Scheduling):
 
     async def _live(self) -> None:
         """Keep connections, informers, events and the election going until cancelled."""
-        async with self._api:
+        async with self.api:
             try:
                 await self._take_part()
             finally:

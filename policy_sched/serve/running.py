@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
+from policy_sched.profiles.store import Reload
 from policy_sched.profiles.watch import Watched, changes, frozen_mounts
 from policy_sched.serve.decision_log import INFO
 from policy_sched.serve.manifest_files import manifests_below
@@ -35,7 +36,7 @@ class Running:
     """An instance in an event loop. ``show`` is called after steps and while nothing happens."""
 
     def __init__(self, instance: Scheduling, show: Callable[[], None], show_every: float) -> None:
-        self._instance = instance
+        self.instance = instance
         self._show = show
         self._show_every = min(show_every, LONGEST_SLEEP)
         self._awake = asyncio.Event()
@@ -51,14 +52,14 @@ class Running:
             signal.SIGTERM: self._end.set,
             signal.SIGINT: self._end.set,
             signal.SIGHUP: lambda: self._begin(self._again("SIGHUP")),
-            signal.SIGUSR2: self._instance.dump,
+            signal.SIGUSR2: self.instance.dump,
         }
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
         gc.set_threshold(*GC_THRESHOLDS)
-        self._instance.log.say(INFO, "Running")
-        self._instance.wakes(self._awake.set)
-        for work in self._instance.beside():
+        self.instance.log.say(INFO, "Running")
+        self.instance.wakes(self._awake.set)
+        for work in self.instance.beside():
             self._begin(work)
         ending = asyncio.create_task(self._wake_at_the_end())
         self._warn_of_frozen_files()
@@ -78,7 +79,7 @@ class Running:
     async def _step(self, longest: float = LONGEST_SLEEP) -> None:
         """Do what can be done, and sleep until there is more to do, or for the longest time."""
         self._raise_what_failed()
-        instance = self._instance
+        instance = self.instance
         instance.step()
         self._awake.clear()  # what the step itself has changed, `next_wakeup` knows
         self._show()
@@ -101,13 +102,13 @@ class Running:
         self._settled = True
         gc.collect()
         gc.freeze()
-        self._instance.turns.begin()
+        self.instance.turns.begin()
 
     async def _finish(self) -> None:
         """Go on until nothing is half done, or the grace period is over."""
-        self._instance.stop()
+        self.instance.stop()
         until = asyncio.get_running_loop().time() + GRACE
-        while not self._instance.stopped and asyncio.get_running_loop().time() < until:
+        while not self.instance.stopped and asyncio.get_running_loop().time() < until:
             await self._step(LOOK)
         self._show()
 
@@ -119,7 +120,7 @@ class Running:
 
     async def _watch(self) -> None:
         """Follow the files until the end."""
-        reloader, manifests = self._instance.reloader, self._instance.manifests
+        reloader, manifests = self.instance.reloader, self.instance.manifests
         policies = Watched(reloader.store.files.paths, last=reloader.store.seen)
         objects = Watched(manifests.paths, manifests_below, manifests.seen)
         watched = [one for one in (policies, objects) if one.paths]
@@ -127,32 +128,34 @@ class Running:
             return
         async for one, _ in changes(watched, self._end):
             if one is policies:
-                await self._reload("file")
+                await self.reload("file")
             else:
                 await self._apply()
 
     async def _again(self, trigger: str) -> None:
         """Read all files again, whether they have changed or not."""
-        await self._reload(trigger)
+        await self.reload(trigger)
         await self._apply()
 
-    async def _reload(self, trigger: str) -> None:
+    async def reload(self, trigger: str = "http") -> Reload:
+        """Read the policies again, whether they have changed or not; return what came of it."""
         async with self._reload_lock:
-            found = await asyncio.to_thread(self._instance.read_policies)
-            self._instance.reload(found, trigger)
+            found = await asyncio.to_thread(self.instance.read_policies)
+            reload = self.instance.reload(found, trigger)
         self._awake.set()
+        return reload
 
     async def _apply(self) -> None:
         async with self._reload_lock:
-            contents = await asyncio.to_thread(self._instance.read_manifests)
-            self._instance.apply(contents)
+            contents = await asyncio.to_thread(self.instance.read_manifests)
+            self.instance.apply(contents)
         self._awake.set()
 
     def _warn_of_frozen_files(self) -> None:
-        paths = (*self._instance.reloader.store.files.paths, *self._instance.manifests.paths)
+        paths = (*self.instance.reloader.store.files.paths, *self.instance.manifests.paths)
         if _MOUNTS.exists():
             mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
-            self._instance.log.problems(frozen_mounts(paths, mounts))
+            self.instance.log.problems(frozen_mounts(paths, mounts))
 
     # Tasks.
 

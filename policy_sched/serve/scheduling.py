@@ -10,11 +10,12 @@ undone, and the bindings that were sent are awaited. Where the cluster is, subcl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Final
 
 from policy_sched.client.protocol import Client
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.model.pod import Pod
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.policy_files import Compilation
 from policy_sched.profiles.store import PolicyStore, Reload, Result
@@ -23,6 +24,7 @@ from policy_sched.scheduler.loop import Outcome
 from policy_sched.scheduler.reload import Reloader
 from policy_sched.scheduler.wiring import assemble_with_assembly
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog
+from policy_sched.serve.health import PING, POLICIES, SHUTDOWN, Check, nothing_wrong
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.metrics import Metrics
 from policy_sched.serve.turns import Turns
@@ -67,6 +69,32 @@ class Scheduling(ABC):
         self.metrics.loaded(store.current, store.status)
         self._say_what_is_in_force("Loaded policies")
         self.log.problems(store.current.warnings)
+
+    @abstractmethod
+    def pods(self) -> Iterable[Pod]:
+        """Return all pods of the cluster that we know of."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether we may write."""
+        return True
+
+    def checks(self) -> dict[str, tuple[Check, ...]]:
+        """Return the health checks: of the process, of its life, of its readiness."""
+        ping = Check(PING, nothing_wrong)
+        alive = (ping, *self._lease_checks())
+        ready = (*alive, Check(SHUTDOWN, self._going_on), *self._sync_checks())
+        policies = Check(POLICIES, nothing_wrong)  # without policies nothing ever starts
+        return {"healthz": alive, "livez": alive, "readyz": (*ready, policies)}
+
+    def _lease_checks(self) -> tuple[Check, ...]:
+        return ()
+
+    def _sync_checks(self) -> tuple[Check, ...]:
+        return ()
+
+    def _going_on(self) -> str:
+        return "process is shutting down" if self.stopping else ""
 
     @property
     def ready(self) -> bool:

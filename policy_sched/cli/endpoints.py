@@ -1,0 +1,263 @@
+"""The scheduler's own endpoints of ``run``: who is asked about callers, and where we listen."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, Final
+
+import msgspec
+from cyclopts import Parameter
+
+from policy_sched.apiserver.access import Access
+from policy_sched.apiserver.security.authentication import Tokens
+from policy_sched.cli.durations import nanoseconds
+from policy_sched.cli.upstream_flags import Overrides
+from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.kubeconfig import load
+from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.client.kube.retries import Patience
+from policy_sched.errors import ClusterError
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.serve.certificates import self_signed
+from policy_sched.serve.decision_log import INFO, WARNING
+from policy_sched.serve.doorkeeper import (
+    ANONYMOUS,
+    Asked,
+    Caller,
+    Doorkeeper,
+    OpenDoor,
+    Permission,
+    Plain,
+    Reviews,
+)
+from policy_sched.serve.endpoints import OPEN, Endpoints, Offered
+from policy_sched.serve.explanations import Explaining, Shown
+from policy_sched.serve.listening import Listener, server_context
+from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.running import Running
+from policy_sched.serve.scheduling import Scheduling
+from policy_sched.simulate.explanation_report import as_json, text_lines
+
+PORT: Final = 10259
+"""kube-scheduler's."""
+EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - as kube-scheduler; behind TLS and authorization
+HERE: Final = "127.0.0.1"
+_PATHS: Final = {
+    "TokenReview": "/apis/authentication.k8s.io/v1/tokenreviews",
+    "SubjectAccessReview": "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+}
+_ASKING: Final = Settings(qps=50, burst=100, timeout=5.0, patience=Patience(tries=2))
+"""Reviews have a limit of their own: they wait for no binding, and no binding waits for them."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class EndpointFlags:
+    """What ``run`` is asked about its own endpoints.
+
+    Parameters
+    ----------
+    bind_address
+        Where the scheduler's own endpoints (health, metrics, policies, explanations) listen; all
+        interfaces with --kubeconfig, 127.0.0.1 otherwise.
+    secure_port
+        Their port: 10259 with --kubeconfig, off otherwise; 0 is off, too. HTTPS, with a
+        certificate that is made at the start unless --tls-cert-file names one; without
+        --kubeconfig and --tls-cert-file plain HTTP on loopback.
+    client_ca_file
+        Certificates of clients that this authority (PEM) signed are believed by the endpoints:
+        the common name is the user, organizations are groups.
+    tls_min_version
+        The oldest TLS of the endpoints: VersionTLS12, the default, or VersionTLS13.
+    authentication_kubeconfig
+        Where tokens of callers of the endpoints are reviewed; the server of --kubeconfig unless
+        named.
+    authorization_kubeconfig
+        Where it is reviewed what callers may do; as above.
+    authentication_token_webhook_cache_ttl
+        For how long answers about tokens count.
+    authorization_webhook_cache_authorized_ttl
+        For how long answers about rights count.
+    authorization_always_allow_paths
+        Paths that everybody may read.
+    """
+
+    bind_address: str | None = None
+    secure_port: int | None = None
+    client_ca_file: str | None = None
+    tls_min_version: str = "VersionTLS12"
+    authentication_kubeconfig: str | None = None
+    authorization_kubeconfig: str | None = None
+    authentication_token_webhook_cache_ttl: str = "10s"  # noqa: S105 - a duration
+    authorization_webhook_cache_authorized_ttl: str = "10s"
+    authorization_always_allow_paths: Annotated[
+        tuple[str, ...], Parameter(negative="", consume_multiple=True)
+    ] = OPEN
+
+    def __post_init__(self) -> None:
+        """Raise ClusterError for values that cannot be."""
+        if self.secure_port is not None and not 0 <= self.secure_port <= 65535:
+            raise ClusterError(f"--secure-port {self.secure_port}: must be between 0 and 65535")
+        if self.tls_min_version not in _VERSIONS:
+            known = " or ".join(_VERSIONS)
+            raise ClusterError(f"--tls-min-version {self.tls_min_version}: must be {known}")
+        _ = self.ttls
+
+    def wanted(self, *, remote: bool) -> bool:
+        """Tell whether endpoints are served: unless they are turned off, or nobody asks here."""
+        return self.secure_port != 0 and (remote or self.secure_port is not None)
+
+    @property
+    def ttls(self) -> tuple[float, float]:
+        """Seconds for which answers about callers count, and those about their rights."""
+        token = self.authentication_token_webhook_cache_ttl
+        right = self.authorization_webhook_cache_authorized_ttl
+        return (
+            nanoseconds(token, "--authentication-token-webhook-cache-ttl") / 1e9,
+            nanoseconds(right, "--authorization-webhook-cache-authorized-ttl") / 1e9,
+        )
+
+
+_VERSIONS: Final = {
+    "VersionTLS12": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS13": ssl.TLSVersion.TLSv1_3,
+}
+
+
+@asynccontextmanager
+async def endpoints(
+    flags: EndpointFlags,
+    given: Access,
+    running: Running,
+    overrides: Overrides,
+) -> AsyncIterator[None]:
+    """Serve what runs its endpoints for as long as the context lasts, if they are wanted."""
+    instance = running.instance
+    remote = isinstance(instance, RemoteInstance)
+    if not flags.wanted(remote=remote):
+        yield
+        return
+    host = flags.bind_address or (EVERYWHERE if remote else HERE)
+    async with AsyncExitStack() as stack:
+        door = await _door(flags, given, instance, stack)
+        if isinstance(door, OpenDoor) and host not in (HERE, "::1", "localhost"):
+            raise ClusterError(f"{host} can be reached from other machines: that needs tokens")
+        offered = Offered(
+            instance,
+            running.reload,
+            Explaining(instance, Shown(text_lines, as_json)),
+            instance.checks(),
+            lambda: _in_force(instance, overrides),
+            flags.authorization_always_allow_paths,
+        )
+        context = _context(flags, given, secure=remote)
+        port = PORT if flags.secure_port is None else flags.secure_port
+        listener = Listener(Endpoints(offered, door).answer, (host, port), context)
+        await stack.enter_async_context(listener)
+        instance.log.say(INFO, "Serving securely" if context else "Serving", url=listener.url)
+        yield
+
+
+def _in_force(instance: Scheduling, overrides: Overrides) -> KubeSchedulerConfiguration:
+    """Return the settings that count, with the lease that we take part in."""
+    settings = overrides.of(instance.reloader.store.current.settings)
+    candidacy = instance.candidacy if isinstance(instance, RemoteInstance) else None
+    election = settings.leader_election
+    named = {"resource_name": candidacy.name} if candidacy else {"leader_elect": False}
+    return settings.model_copy(update={"leader_election": election.model_copy(update=named)})
+
+
+def _context(flags: EndpointFlags, given: Access, *, secure: bool) -> ssl.SSLContext | None:
+    """Return the TLS of the endpoints: of a certificate that is given, or one of our own."""
+    if given.certificate is not None and given.key is not None:
+        try:
+            pair = Path(given.certificate).read_bytes(), Path(given.key).read_bytes()
+        except OSError as error:
+            raise ClusterError(f"{error.filename}: cannot be read: {error.strerror}") from None
+    elif secure:
+        names = [socket.gethostname(), "localhost", "127.0.0.1", "::1"]
+        pair = self_signed(names, time.time_ns())
+    elif flags.client_ca_file is not None:
+        raise ClusterError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
+    else:
+        return None
+    context = server_context(*pair, flags.client_ca_file)
+    context.minimum_version = _VERSIONS[flags.tls_min_version]
+    return context
+
+
+async def _door(
+    flags: EndpointFlags,
+    given: Access,
+    instance: Scheduling,
+    stack: AsyncExitStack,
+) -> Doorkeeper:
+    if not isinstance(instance, RemoteInstance):
+        return OpenDoor() if given.tokens is None else TokenDoor(Tokens.read(given.tokens))
+    asked: dict[str, Api] = {}
+    for kind, path in (
+        ("TokenReview", flags.authentication_kubeconfig),
+        ("SubjectAccessReview", flags.authorization_kubeconfig),
+    ):
+        api = _asked(path, instance.api)
+        asked[kind] = await stack.enter_async_context(api)
+
+    async def review(kind: str, spec: Plain) -> Plain:
+        group = _PATHS[kind].split("/")[2]
+        body = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {}, "spec": spec}
+        answer = await asked[kind].request("POST", _PATHS[kind], body, repeatable=True)
+        return _status_of(answer)
+
+    door = Reviews(
+        review,
+        time.monotonic,
+        ttls=flags.ttls,
+    )
+    door.failed = lambda why: instance.log.say(WARNING, "Cannot review a token", error=why)
+    return door
+
+
+def _asked(path: str | None, own: Api) -> Api:
+    """Return a connection to where reviews go: to a kubeconfig's server, or to our own."""
+    access, chance = own.access, own.chance
+    if path is not None:
+        clocks = Clocks(time.time_ns, time.monotonic_ns)
+        access = load([Path(path)], clocks)
+        chance = Chance(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
+    return Api(access, chance, _ASKING)
+
+
+def _status_of(answer: bytes) -> Plain:
+    try:
+        status: Any = msgspec.json.decode(answer).get("status")
+    except (msgspec.DecodeError, AttributeError):
+        status = None
+    if not isinstance(status, dict):
+        raise ClusterError("the answer to a review is of another form")
+    return status
+
+
+class TokenDoor:
+    """Lets those in whose token stands in a file, everywhere; for the embedded cluster."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def caller(self, authorization: str) -> Caller | None:
+        """Return whose token it is; without one nobody is let in."""
+        scheme, _, token = authorization.partition(" ")
+        user = self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            return None
+        return Caller(user.name, groups=tuple(user.groups))
+
+    async def may(self, caller: Caller, asked: Asked) -> Permission:  # noqa: ARG002 - see Doorkeeper
+        """Allow it: who has a token may do everything with the cluster."""
+        return Permission(allowed=caller is not ANONYMOUS)

@@ -1,0 +1,183 @@
+"""Who asks, and whether that one may: the API server is asked, as kube-scheduler asks it.
+
+Theory of operation. A bearer token goes to the API server as a TokenReview, a client certificate is
+checked here against an authority of our own choice, and who shows neither is system:anonymous. What
+that caller wants goes there as a SubjectAccessReview. Answers count for ten seconds, refusals too;
+the same question is asked once however many wait for the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from policy_sched.errors import ClusterError
+
+Plain = dict[str, Any]
+Review = Callable[[str, Plain], Awaitable[Plain]]
+"""Sends a review (``TokenReview``, ``SubjectAccessReview``) with this spec; returns its status.
+
+Raises ClusterError if there is no answer.
+"""
+T = TypeVar("T")
+
+TTL: Final = 10.0
+"""Seconds for which an answer counts (upstream's --authentication-token-webhook-cache-ttl)."""
+REMEMBERED: Final = 1024
+"""Answers that are remembered; the oldest is forgotten first."""
+LONGEST_TOKEN: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+ANONYMOUS: Final = Caller("system:anonymous", groups=("system:unauthenticated",))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a caller wants: a verb on a path, or on a resource if one is named."""
+
+    verb: str
+    path: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def spec(self) -> Plain:
+        """Return it as a SubjectAccessReview has it."""
+        if not self.resource:
+            return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
+        found = {"verb": self.verb, "version": "v1", "resource": self.resource}
+        named = {"namespace": self.namespace, "name": self.name}
+        return {"resourceAttributes": {**found, **{k: v for k, v in named.items() if v}}}
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Whether somebody may, and what the API server said about it."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class Doorkeeper(Protocol):
+    """Knows callers and what they may."""
+
+    async def caller(self, authorization: str) -> Caller | None:
+        """Return who sends an Authorization header ("": none); None: somebody unknown."""
+
+    async def may(self, caller: Caller, asked: Asked) -> Permission:
+        """Tell whether the caller may. Raises ClusterError if nobody can tell."""
+
+
+class OpenDoor:
+    """Lets everybody do everything: for a socket that only this machine reaches."""
+
+    async def caller(self, authorization: str) -> Caller | None:  # noqa: ARG002 - see Doorkeeper
+        """Return somebody: it does not matter who."""
+        return ANONYMOUS
+
+    async def may(self, caller: Caller, asked: Asked) -> Permission:  # noqa: ARG002 - see above
+        """Allow it."""
+        return Permission(allowed=True)
+
+
+class Reviews:
+    """Asks by reviews. ``now``: monotonic seconds; ``ttls``: for callers, and for what they may."""
+
+    def __init__(
+        self, review: Review, now: Callable[[], float], ttls: tuple[float, float] = (TTL, TTL)
+    ) -> None:
+        self._review = review
+        self._callers: _Kept[Caller | None] = _Kept(now, ttls[0])
+        self._permissions: _Kept[Permission] = _Kept(now, ttls[1])
+        self.failed: Callable[[str], None] = lambda _why: None
+        """Told why the API server could not say who somebody is."""
+
+    async def caller(self, authorization: str) -> Caller | None:
+        """Return who sends the header; None for a token that the API server does not know."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if not authorization:
+            return ANONYMOUS
+        if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN:
+            return None
+        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        try:
+            return await self._callers.get(digest, lambda: self._known(token))
+        except ClusterError as error:
+            self.failed(str(error))
+            return None
+
+    async def may(self, caller: Caller, asked: Asked) -> Permission:
+        """Tell whether the caller may."""
+        return await self._permissions.get((caller, asked), lambda: self._allowed(caller, asked))
+
+    async def _known(self, token: str) -> Caller | None:
+        status = await self._review("TokenReview", {"token": token})
+        user = status.get("user") or {}
+        if status.get("authenticated") is not True or not user.get("username"):
+            return None
+        extra = user.get("extra") or {}
+        return Caller(
+            str(user["username"]),
+            str(user.get("uid") or ""),
+            tuple(map(str, user.get("groups") or ())),
+            tuple((str(key), tuple(map(str, values))) for key, values in sorted(extra.items())),
+        )
+
+    async def _allowed(self, caller: Caller, asked: Asked) -> Permission:
+        spec: Plain = {"user": caller.name, "groups": list(caller.groups), **asked.spec()}
+        if caller.uid:
+            spec["uid"] = caller.uid
+        if caller.extra:
+            spec["extra"] = {key: list(values) for key, values in caller.extra}
+        status = await self._review("SubjectAccessReview", spec)
+        return Permission(status.get("allowed") is True, str(status.get("reason") or ""))
+
+
+class _Kept(Generic[T]):
+    """Answers by question, for a while; a question that failed is asked again."""
+
+    def __init__(self, now: Callable[[], float], ttl: float) -> None:
+        self._now = now
+        self._ttl = ttl
+        self._answers: OrderedDict[Hashable, tuple[float, asyncio.Task[T]]] = OrderedDict()
+
+    async def get(self, question: Hashable, ask: Callable[[], Coroutine[None, None, T]]) -> T:
+        """Return the answer, asking if none counts any more."""
+        known = self._answers.get(question)
+        if known is None or self._now() >= known[0]:
+            task = asyncio.create_task(ask())
+            self._answers[question] = known = (self._now() + self._ttl, task)
+            self._answers.move_to_end(question)
+            if len(self._answers) > REMEMBERED:
+                self._answers.popitem(last=False)
+        try:
+            return await asyncio.shield(known[1])
+        except ClusterError:
+            if self._answers.get(question) is known:
+                del self._answers[question]
+            raise
+
+
+def certified(certificate: Mapping[str, Any] | None) -> Caller | None:
+    """Return whom a client certificate names, as `ssl.SSLSocket.getpeercert` gives it."""
+    if not certificate:
+        return None
+    fields = [pair for name in certificate.get("subject", ()) for pair in name]
+    names = [value for key, value in fields if key == "commonName"]
+    groups = tuple(value for key, value in fields if key == "organizationName")
+    return Caller(names[0], groups=(*groups, "system:authenticated")) if names else None

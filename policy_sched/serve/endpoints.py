@@ -1,0 +1,251 @@
+"""The scheduler's own endpoints: health, metrics, configuration, policies, reload, explanations.
+
+Theory of operation. Three health paths answer everybody; for the rest the doorkeeper says who asks
+and whether that one may, path by path as kube-scheduler has it. An explanation is also for whoever
+may read the pod, and names nodes only to those who may read nodes. Requests are answered between
+two steps of the instance; whatever goes over all pods is written in pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.errors import ClusterError, Diagnostic
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.store import Reload, Result
+from policy_sched.serve import pages
+from policy_sched.serve.decision_log import INFO
+from policy_sched.serve.doorkeeper import Asked, Caller, Doorkeeper, OpenDoor, certified
+from policy_sched.serve.explanations import Explaining, Unknown
+from policy_sched.serve.health import Check, Verdict, answer, answer_of_one
+from policy_sched.serve.listening import from_here, sent
+from policy_sched.serve.resource_metrics import pieces
+from policy_sched.serve.scheduling import Scheduling
+
+TEXT: Final = "text/plain; charset=utf-8"
+METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
+JSON: Final = "application/json"
+OPEN: Final = ("/healthz", "/readyz", "/livez")
+"""Paths that everybody may read (upstream's --authorization-always-allow-paths)."""
+_READING: Final = ("GET", "HEAD")
+_EXPLAIN: Final = re.compile(r"/explain/([^/]+)/([^/]+)")
+
+Plain = dict[str, Any]
+Page = Callable[[web.BaseRequest, Caller], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What endpoints are made for.
+
+    ``reload`` reads the policies again and returns what came of it; ``checks`` are those of each
+    health path. ``explaining`` makes explanations. ``settings`` are those in force, flags included.
+    """
+
+    instance: Scheduling
+    reload: Callable[[], Awaitable[Reload]]
+    explaining: Explaining
+    checks: Mapping[str, Sequence[Check]]
+    settings: Callable[[], KubeSchedulerConfiguration]
+    open_paths: tuple[str, ...] = OPEN
+
+
+class Refused(Exception):  # noqa: N818 - an answer on its way
+    """A request is not answered; ``response`` says why."""
+
+    def __init__(self, response: web.Response) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+class Endpoints:
+    """Answers requests; hand `answer` to a `Listener`."""
+
+    def __init__(self, offered: Offered, door: Doorkeeper) -> None:
+        self._offered = offered
+        self._door = door
+        self._pages: dict[str, Page] = {
+            "/": self._index,
+            "/metrics": self._metrics,
+            "/metrics/resources": self._resources,
+            "/configz": self._configz,
+            "/policies": self._policies,
+            "/version": self._version,
+            "/-/reload": self._reload,
+        }
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            found = await self._found(request)
+        except Refused as refused:
+            found = refused.response
+        except ClusterError as error:
+            path = json.dumps(request.path)
+            found = _text(f"Internal Server Error: {path}: {error}\n", 500)
+        if isinstance(found, web.Response):
+            return await sent(request, found)
+        return found
+
+    # Who may.
+
+    async def _found(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        if isinstance(self._door, OpenDoor) and not from_here(request):
+            raise Refused(_status(403, "Forbidden", "forbidden: only for this machine"))
+        if path in self._offered.open_paths and path.removeprefix("/") in self._offered.checks:
+            return self._health(request)
+        caller = await self._caller(request)
+        explained = _EXPLAIN.fullmatch(path)
+        asked = Asked(request.method.lower(), path)
+        allowed = await self._door.may(caller, asked)
+        if not allowed.allowed and explained is not None:
+            wanted = Asked("get", "", "pods", explained[1], explained[2])
+            allowed = await self._door.may(caller, wanted)
+        if not allowed.allowed:
+            raise Refused(_forbidden(caller, asked, allowed.reason))
+        if explained is not None:
+            return await self._explain(request, caller, explained[1], explained[2])
+        if path.split("/")[1] in self._offered.checks:
+            return self._health(request)
+        page = self._pages.get(path)
+        if page is None:
+            return _text("404 page not found\n", 404)
+        if path != "/-/reload" and request.method not in _READING:
+            return _not_allowed("GET, HEAD")
+        return await page(request, caller)
+
+    async def _caller(self, request: web.BaseRequest) -> Caller:
+        transport = request.transport
+        certificate = None if transport is None else transport.get_extra_info("peercert")
+        caller = certified(certificate)
+        if caller is None:
+            caller = await self._door.caller(request.headers.get("Authorization", ""))
+        if caller is None:
+            raise Refused(_status(401, "Unauthorized", "Unauthorized"))
+        return caller
+
+    # Pages.
+
+    def _health(self, request: web.BaseRequest) -> web.Response:
+        kind, _, name = request.path.removeprefix("/").partition("/")
+        checks = self._offered.checks[kind]
+        if name:
+            one = next((check for check in checks if check.name == name), None)
+            if one is None:
+                return _text("404 page not found\n", 404)
+            return _verdict(answer_of_one(one))
+        excluded = request.query.getall("exclude", [])
+        verdict = answer(kind, checks, excluded, verbose="verbose" in request.query)
+        if verdict.failed:
+            self._offered.instance.log.say(INFO, f"{kind} check failed", failed=verdict.failed)
+        return _verdict(verdict)
+
+    async def _index(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        paths = [path for path in self._pages if path != "/"]
+        for kind, checks in self._offered.checks.items():
+            paths += [f"/{kind}", *(f"/{kind}/{check.name}" for check in checks)]
+        return _json({"paths": sorted([*paths, "/explain/NAMESPACE/POD"])})
+
+    async def _metrics(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _text(self._offered.instance.metrics.text(), content_type=METRICS)
+
+    async def _resources(self, request: web.BaseRequest, _caller: Caller) -> web.StreamResponse:
+        """Write requests and limits of all pods; nothing if another instance leads, as upstream."""
+        instance = self._offered.instance
+        if not instance.leads:
+            return _text("", content_type=METRICS)
+        response = web.StreamResponse(headers=_headers(METRICS))
+        await response.prepare(request)
+        if request.method != "HEAD":
+            async for piece in pieces(instance.pods()):
+                await response.write(piece.encode())
+        await response.write_eof()
+        return response
+
+    async def _configz(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _json(pages.configz(self._offered.instance.reloader.store, self._offered.settings()))
+
+    async def _policies(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _json(pages.policies(self._offered.instance.reloader.store))
+
+    async def _version(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _json(pages.version())
+
+    async def _reload(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        """Read the policies again, as Prometheus does at this path."""
+        if request.method not in ("POST", "PUT"):
+            return _not_allowed("POST, PUT")
+        reload = await self._offered.reload()
+        if reload.result is not Result.REFUSED:
+            return _text("")
+        problems = "\n".join(_line(one) for one in reload.problems)
+        return _text(f"failed to reload config: {problems}\n", 500)
+
+    async def _explain(
+        self, request: web.BaseRequest, caller: Caller, namespace: str, name: str
+    ) -> web.Response:
+        if request.method not in _READING:
+            return _not_allowed("GET, HEAD")
+        detailed = (await self._door.may(caller, Asked("get", "", "nodes"))).allowed
+        try:
+            told = self._offered.explaining.of(namespace, name, detailed=detailed)
+        except Unknown as unknown:
+            return _text(f"{unknown}\n", 404)
+        if JSON in request.headers.get("Accept", ""):
+            return web.Response(body=told.json().encode(), headers=_headers(JSON))
+        return _text("".join(f"{line}\n" for line in told.lines()))
+
+
+def _line(problem: Diagnostic) -> str:
+    return f"{problem.file}:{problem.line}:{problem.column}: {problem.message}"
+
+
+def _verdict(verdict: Verdict) -> web.Response:
+    return _text(verdict.text, verdict.status)
+
+
+def _headers(content_type: str) -> dict[str, str]:
+    return {
+        "Content-Type": content_type,
+        "Cache-Control": "no-cache, private",
+        "X-Content-Type-Options": "nosniff",
+        "Server": "policy-sched",
+    }
+
+
+def _text(text: str, status: int = 200, content_type: str = TEXT) -> web.Response:
+    return web.Response(status=status, body=text.encode(), headers=_headers(content_type))
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    body = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return web.Response(status=status, body=body.encode(), headers=_headers(JSON))
+
+
+def _not_allowed(methods: str) -> web.Response:
+    response = _text("Method Not Allowed\n", 405)
+    response.headers["Allow"] = methods
+    return response
+
+
+def _forbidden(caller: Caller, asked: Asked, reason: str) -> web.Response:
+    """Return upstream's refusal, with the API server's reason."""
+    message = f'forbidden: User "{caller.name}" cannot {asked.verb} path "{asked.path}"'
+    return _status(403, "Forbidden", f"{message}: {reason}" if reason else message, details=True)
+
+
+def _status(code: int, reason: str, message: str, *, details: bool = False) -> web.Response:
+    body = ApiError(code, reason, message).status()
+    if details:
+        body = {**{k: v for k, v in body.items() if k != "code"}, "details": {}, "code": code}
+    response = web.Response(status=code, body=(json.dumps(body) + "\n").encode())
+    response.headers.update(_headers(JSON))
+    return response

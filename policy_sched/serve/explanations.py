@@ -1,0 +1,142 @@
+"""Why a pod goes where it goes, for who asks a running scheduler.
+
+A pod that waits is decided once more, now and without any effect. Of a pod that has a node what was
+said when it was decided is told, if that is remembered. Who may not read nodes learns how many of
+them each filter removes, but nothing of any single one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import DEFAULT_SCHEDULER
+from policy_sched.scheduler.explaining import explain
+from policy_sched.scheduler.explanation import Explanation
+from policy_sched.serve.decision_log import Decided
+from policy_sched.serve.scheduling import Scheduling
+
+
+class Unknown(PolicySchedError):  # noqa: N818 - nobody's mistake
+    """No pod of that name waits here, or runs where we know of it."""
+
+
+class Told(Protocol):
+    """An explanation as text and as JSON."""
+
+    def lines(self) -> Iterable[str]:
+        """Return lines for people."""
+
+    def json(self) -> str:
+        """Return it for programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How an explanation is shown in full."""
+
+    as_lines: Callable[[Explanation], Iterable[str]]
+    as_json: Callable[[Explanation], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Full:
+    found: Explanation
+    shown: Shown
+
+    def lines(self) -> Iterable[str]:
+        return self.shown.as_lines(self.found)
+
+    def json(self) -> str:
+        return self.shown.as_json(self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limited:
+    """An explanation that names no node."""
+
+    found: Explanation
+
+    def lines(self) -> Iterable[str]:
+        found = self.found
+        yield f"{found.pod} fits on {found.feasible} of {found.nodes} nodes"
+        if found.message:
+            yield f"  {found.message}"
+        for step in found.filters:
+            if step.alone:
+                reasons = ", ".join(f"{count} {why}" for why, count in step.reasons.items())
+                yield f"  {step.name} removes {step.removed}: {reasons}"
+
+    def json(self) -> str:
+        found = self.found
+        kept = {
+            "pod": found.pod,
+            "profile": found.profile,
+            "nodes": found.nodes,
+            "feasible": found.feasible,
+            "message": found.message,
+            "gatedBy": found.gated_by,
+            "rejectedBy": found.rejected_by,
+            "filters": [asdict(step) for step in found.filters],
+        }
+        return json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A pod that has a node, and what was said of its decision."""
+
+    pod: str
+    node: str
+    decided: Decided | None
+
+    def lines(self) -> Iterable[str]:
+        yield f"{self.pod} has a node: {self.node}"
+        if self.decided is None:
+            yield "  It was not decided here, or that was too long ago."
+        else:
+            yield f"  {self.decided.why} (generation {self.decided.generation})"
+
+    def json(self) -> str:
+        decided = None if self.decided is None else asdict(self.decided)
+        told = {"pod": self.pod, "node": self.node, "decided": decided}
+        return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+
+
+class Explaining:
+    """Explains the pods of one instance."""
+
+    def __init__(self, instance: Scheduling, shown: Shown) -> None:
+        self._instance = instance
+        self._shown = shown
+
+    def of(self, namespace: str, name: str, *, detailed: bool) -> Told:
+        """Explain one pod. Raises Unknown if there is none of that name here."""
+        instance = self._instance
+        key = f"{namespace}/{name}"
+        pod = next((one for one in instance.pods() if _is(one, namespace, name)), None)
+        if pod is None:
+            raise Unknown(f"there is no pod {key}")
+        uid = pod.metadata.uid or key
+        cache, queued = instance.scheduler.cache, instance.scheduler.queue.get(uid)
+        node = pod.spec.node_name or cache.node_of(uid)
+        if node:
+            decided = next((d for d in reversed(instance.log.last) if d.pod == key), None)
+            if decided is not None and not detailed:
+                decided = replace(decided, node="", why="")
+            return _Placed(key, node, decided)
+        if queued is None:
+            scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+            raise Unknown(f"pod {key} does not wait here; its schedulerName is {scheduler}")
+        with instance.metrics.unmeasured():
+            found = explain(instance.scheduler, queued.info)
+        return _Full(found, self._shown) if detailed else _Limited(found)
+
+
+def _is(pod: Pod, namespace: str, name: str) -> bool:
+    meta = pod.metadata
+    return meta.name == name and (meta.namespace or "default") == namespace

@@ -1,0 +1,71 @@
+"""Health checks by name, answered in the form that probes and people know from kube-scheduler."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+PING: Final = "ping"
+LEADER_ELECTION: Final = "leaderElection"
+SHUTDOWN: Final = "shutdown"
+SYNCED: Final = "informer-sync"
+HANDLED: Final = "sched-handler-sync"
+POLICIES: Final = "policies"
+"""The names of checks; all but the last are upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check; ``test`` returns what is wrong, "" for nothing."""
+
+    name: str
+    test: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to a probe: status, body, and what the log may know but not everybody."""
+
+    status: int
+    text: str
+    failed: str = ""
+
+
+def nothing_wrong() -> str:
+    """Answer at all: whoever does is alive."""
+    return ""
+
+
+def answer(
+    path: str, checks: Sequence[Check], excluded: Collection[str] = (), *, verbose: bool = False
+) -> Verdict:
+    """Return the answer of ``/healthz``, ``/livez`` or ``/readyz`` (``path`` without the slash)."""
+    lines, failed = [], []
+    for check in checks:
+        if check.name in excluded:
+            lines.append(f"[+]{check.name} excluded: ok\n")
+            continue
+        wrong = check.test()
+        if wrong:
+            lines.append(f"[-]{check.name} failed: reason withheld\n")
+            failed.append(f"{check.name}: {wrong}")
+        else:
+            lines.append(f"[+]{check.name} ok\n")
+    unknown = sorted(set(excluded) - {check.name for check in checks})
+    if unknown:
+        named = ",".join(json.dumps(name) for name in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {named}\n")
+    told = "".join(lines)
+    if failed:
+        return Verdict(500, f"{told}{path} check failed\n", "; ".join(failed))
+    return Verdict(200, f"{told}{path} check passed\n" if verbose else "ok")
+
+
+def answer_of_one(check: Check) -> Verdict:
+    """Return the answer of ``/healthz/NAME``, for who may know what is wrong."""
+    wrong = check.test()
+    if wrong:
+        return Verdict(500, f"internal server error: {wrong}\n", f"{check.name}: {wrong}")
+    return Verdict(200, "ok")
