@@ -178,7 +178,7 @@ class Shadow:
         if before != nominated:
             _set_nomination(self._scheduler, one.info, nominated)
         try:
-            return choose(one.info, self.profile[1], handle.nodes, self._rng)
+            return choose(one.info, self.profile[1], handle, self._rng)
         finally:
             if before != nominated:
                 _set_nomination(self._scheduler, one.info, before)

@@ -16,10 +16,13 @@ import numpy as np
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework.evaluation import Evaluation
+from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind, Preempt, Profile, Reject
+from policy_sched.scheduler.group_cycle import rehearse_group, verdicts
+from policy_sched.scheduler.group_plan import GroupPlan
 from policy_sched.scheduler.queueing import first_objection
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.shadow_records import Side
@@ -90,11 +93,18 @@ class Kept:
         return _side(name, total, status)
 
 
-def choose(pod: PodInfo, profile: Profile, table: NodeTable, rng: Random) -> Choice:
+def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choice:
     """Return what `profile` would do with a pod now; ``rng`` breaks ties."""
     gate = first_objection(profile.runner, pod)
     if not gate.ok:
         return Choice(profile, Side(None, gate.message()))
+    try:
+        plan = rehearse_group(pod, profile, handle)
+    except PluginError as error:
+        return Choice(profile, Side(None, str(error)), broken=True)
+    table = handle.nodes
+    if plan is not None:
+        return _with_its_group(pod, profile, plan, table)
     attempt = Attempt(QueuedPod(pod), profile)
     decision = decide(attempt, table, rng)
     nodes = table.live_count
@@ -110,6 +120,15 @@ def choose(pod: PodInfo, profile: Profile, table: NodeTable, rng: Random) -> Cho
     broken = isinstance(decision, Reject) and not decision.status.rejected
     evaluation_ = None if broken else _again(profile, pod)
     return Choice(profile, side, nodes, broken=broken, evaluation=evaluation_)
+
+
+def _with_its_group(pod: PodInfo, profile: Profile, plan: GroupPlan, table: NodeTable) -> Choice:
+    """Return where a pod goes that is decided together with others; nodes have no scores then."""
+    decision = next(v for v in verdicts(plan) if v.attempt.queued.info.uid == pod.uid).decision
+    if isinstance(decision, Bind):
+        return Choice(profile, Side(decision.node), table.live_count)
+    broken = not decision.status.rejected
+    return Choice(profile, Side(None, decision.message), table.live_count, broken=broken)
 
 
 def _again(profile: Profile, pod: PodInfo) -> Evaluation | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
 
+from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import Condition
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -23,9 +26,15 @@ Told = list[Comparison]
 class Stage:
     """A cluster that another scheduler works on, and its shadow."""
 
-    def __init__(self, *nodes: str, watching: bool = True, of: str = "default-scheduler") -> None:
+    def __init__(
+        self,
+        *nodes: str,
+        watching: bool = True,
+        of: str = "default-scheduler",
+        policies: tuple[str, ...] = (),
+    ) -> None:
         self.now = EPOCH
-        self.scheduler = build(now=lambda: self.now)
+        self.scheduler = build(policies=policies, now=lambda: self.now)
         self.told: Told = []
         self.shadow = Shadow(self.scheduler, of, self.told.append, Random(0))
         for name in nodes:
@@ -300,6 +309,38 @@ def test_a_decision_that_breaks_is_an_error() -> None:
     stage.bind(make_pod("p", resource_claims=claims), "a")
     assert stage.last.result is Result.ERROR
     assert "claims" in stage.last.ours.message
+
+
+RACKS = str(Path(__file__).parents[2] / "policies" / "rack-gang" / "policy.yaml")
+
+
+def test_a_pod_whose_group_is_placed_together_is_decided_with_it() -> None:
+    """One rack for all of them: the other scheduler, which knows nothing of racks, differs."""
+    stage = Stage(policies=(RACKS,))
+    group = CoschedulingGroup(
+        metadata=ObjectMeta(name="ring", namespace="default"),
+        spec=CoschedulingSpec(min_member=2),
+    )
+    object_seen(stage.scheduler, None, group)
+    rack = {"topology.example.com/rack": "r"}
+    node_seen(stage.scheduler, make_node("r1", cpu="1", labels=rack))
+    node_seen(stage.scheduler, make_node("r2", cpu="1", labels=rack))
+    node_seen(stage.scheduler, make_node("big", cpu="90"))
+    labels = {"scheduling.x-k8s.io/pod-group": "ring"}
+    pods = [make_pod(name, cpu="1", labels=labels) for name in ("x", "y")]
+    for pod in pods:
+        stage.see(pod)
+    stage.see(bound(pods[0], "big"))
+    assert stage.last.result is Result.DIFFER
+    assert stage.last.ours.node in {"r1", "r2"}
+    huge = [make_pod(name, cpu="2", labels=labels) for name in ("u", "v")]
+    stage.lose(bound(pods[0], "big"))
+    stage.lose(pods[1])
+    for pod in huge:
+        stage.see(pod)
+    stage.see(bound(huge[0], "big"))
+    assert stage.last.result is Result.UNSCHEDULABLE
+    assert stage.last.ours.message
 
 
 CLAIM = msgspec.convert(
