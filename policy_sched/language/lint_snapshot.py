@@ -6,14 +6,16 @@ object that the snapshot does not hold at all says nothing about its names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.checked import Checked, CheckedPolicy
 from policy_sched.language.checker import diagnostic
 from policy_sched.language.codes import Problem
+from policy_sched.language.kernels_scheduler import selector
 from policy_sched.language.lint_trees import expressions, walk
 from policy_sched.language.sources import PolicySource
 from policy_sched.language.suggest import did_you_mean
@@ -42,11 +44,15 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A constant that names something, what it names, and the names that there are."""
+    """A constant that names something, what it names, and the names that there are.
+
+    ``word``: the name, where the constant holds more than that.
+    """
 
     constant: Const
     missing: str
     known: frozenset[str] | None
+    word: str = ""
 
 
 def unknown_names(
@@ -61,19 +67,30 @@ def unknown_names(
     found = []
     for one in checked:
         context = f"policy {policy.name}" + (f", {one.text.path}" if one.text.path else "")
-        found += [diagnostic(it, one.text, context) for it in _problems(one.core, vocabulary)]
+        problems = _problems(one.core, vocabulary, one.text.text)
+        found += [diagnostic(it, one.text, context) for it in problems]
     return sorted(set(found))
 
 
-def _problems(tree: Core, vocabulary: Vocabulary) -> Iterator[Problem]:
+def _problems(tree: Core, vocabulary: Vocabulary, written: str) -> Iterator[Problem]:
     for part in walk(tree):
         for name in _names(part, vocabulary):
-            text = str(name.constant.value)
+            text = name.word or str(name.constant.value)
             if name.known is None or text in name.known:
                 continue
-            span = name.constant.span
+            start, end = _place(name, written)
             message = f"{name.missing} '{text}'{did_you_mean(text, name.known)}"
-            yield Problem(span.start, span.end, UNKNOWN, message, "")
+            yield Problem(start, end, UNKNOWN, message, "")
+
+
+def _place(name: _Name, written: str) -> tuple[int, int]:
+    """Return where a name stands: the constant, or the word in it if that is found there."""
+    span = name.constant.span
+    word = re.escape(name.word)
+    inside = re.search(rf"(?<![\w./-]){word}(?![\w./-])", written[span.start : span.end])
+    if not name.word or inside is None:
+        return span.start, span.end
+    return span.start + inside.start(), span.start + inside.end()
 
 
 def _names(part: Core, vocabulary: Vocabulary) -> Iterator[_Name]:
@@ -87,6 +104,8 @@ def _names(part: Core, vocabulary: Vocabulary) -> Iterator[_Name]:
             yield from _entry(operand, key, vocabulary)
         case Call(overload="domain_string" | "domains_string", args=(Const() as key,)):
             yield _label("Node", key, vocabulary)
+        case Call(overload="matches_selector_map", args=(chosen, operand)):
+            yield from _selected(chosen, operand, vocabulary)
         case Call(overload="taint_string_string_string", args=(Const() as key, *_)):
             yield from _taint(key, vocabulary)
         case Call(overload="eq_any_any" | "ne_any_any" | "in_any_list", args=(one, other)):
@@ -107,6 +126,15 @@ def _entry(operand: Core, key: Const, vocabulary: Vocabulary) -> Iterator[_Name]
                 kind = owner.type.name
                 missing = f"no {_KINDS[kind]} of the snapshot has the annotation"
                 yield _Name(key, missing, vocabulary.annotations.get(kind))
+
+
+def _selected(chosen: Core, operand: Core, vocabulary: Vocabulary) -> Iterator[_Name]:
+    """Yield the keys of a constant selector that is held against labels or annotations."""
+    match chosen:
+        case Call(overload="selector_string", args=(Const(value=str() as text) as constant,)):
+            for one in selector(text).requirements:
+                for name in _entry(operand, constant, vocabulary):
+                    yield replace(name, word=one.key)
 
 
 def _label(kind: str, key: Const, vocabulary: Vocabulary) -> _Name:

@@ -144,6 +144,14 @@ def filtered(tmp_path: Path, rule: str, snapshot: Snapshot) -> list[str]:
             "\"dedicated\": no node of the snapshot has a taint 'dedicated'",
         ),
         (
+            'selector("tier in (gold, iron), !example.com/teir").matches(node.labels)',
+            "example.com/teir: no node of the snapshot has the label 'example.com/teir'",
+        ),
+        (
+            'node.pods.all(p, !selector("sise=s,size").matches(p.labels))',
+            "sise: no pod of the snapshot has the label 'sise'; did you mean 'size'?",
+        ),
+        (
             'domain("rack").podCount < 9',
             "\"rack\": no node of the snapshot has the label 'rack'",
         ),
