@@ -8,9 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
-from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass
+from typing import Protocol
 
 from policy_sched.errors import ClusterError
 
@@ -126,33 +124,6 @@ def _no_password() -> str:
 
 def _reason(error: ssl.SSLError) -> str:
     return (error.reason or "they are not PEM").replace("_", " ").lower()
-
-
-_PROXY_SCHEMES: Final = ("http", "https")
-
-
-def proxy_problem(url: str) -> str:
-    """Return why a proxy cannot be used, or ""."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "it is no URL"
-    if parts.scheme in ("socks5", "socks5h"):
-        return "SOCKS proxies are not supported; use an HTTP proxy"
-    if parts.scheme not in _PROXY_SCHEMES or not parts.hostname:
-        return "it is not of the form http://HOST:PORT"
-    return ""
-
-
-def proxy_of_environment(server: str) -> str:
-    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for a server, or ""."""
-    parts = urlsplit(server)
-    proxies = getproxies_environment()
-    host = parts.hostname or ""
-    loopback = host in ("localhost", "::1") or host.startswith("127.")
-    if loopback or proxy_bypass(host):
-        return ""
-    return proxies.get(parts.scheme, "")
 
 
 def read_secret(path: Path) -> bytes:

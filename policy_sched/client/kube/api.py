@@ -40,8 +40,9 @@ from policy_sched.client.kube.transport import (
     JSON,
     Sending,
     check_content,
-    kept_alive,
+    connector_of,
     lines_of,
+    proxy_argument,
     read_within,
     translated,
 )
@@ -140,9 +141,8 @@ class Api:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=0, socket_factory=kept_alive)
         self._session = aiohttp.ClientSession(
-            connector=connector,
+            connector=connector_of(self.access.proxy),
             headers={"User-Agent": USER_AGENT, "Accept": JSON, **self.access.headers},
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Content-Type",),
@@ -304,7 +304,7 @@ class Api:
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
-                proxy=access.proxy or None,
+                proxy=proxy_argument(access.proxy),
                 ssl=self._context(grant.certificate) if url.scheme == "https" else True,
                 server_hostname=access.trust.server_name or None,
             )

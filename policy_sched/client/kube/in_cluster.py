@@ -8,6 +8,7 @@ from typing import Final
 
 from policy_sched.client.kube.access import Access, AccessError, Trust, read_secret
 from policy_sched.client.kube.credentials import TokenFile
+from policy_sched.client.kube.proxies import proxy_of_environment, proxy_problem
 
 MOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -29,9 +30,14 @@ def in_cluster(environ: Mapping[str, str], now: Callable[[], int], mount: Path =
     namespace = mount / "namespace"
     name = namespace.read_text(encoding="utf-8").strip() if namespace.exists() else ""
     bracketed = f"[{host}]" if ":" in host else host
+    server = f"https://{bracketed}:{port}"
+    proxy = proxy_of_environment(server, environ)
+    if proxy and (problem := proxy_problem(proxy)):
+        raise AccessError(f"the environment names a proxy that cannot be used: {problem}")
     return Access(
-        server=f"https://{bracketed}:{port}",
+        server=server,
         trust=Trust(authorities),
         credentials=TokenFile(mount / "token", now),
+        proxy=proxy,
         namespace=name,
     )

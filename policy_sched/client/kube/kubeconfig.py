@@ -99,15 +99,23 @@ class _Kubeconfig:
         user = self._reference(entry, "user", self._users)
         if cluster is None:
             return None
-        server, trust, proxy = server_of(cluster)
+        server = server_of(cluster)
         credentials: Credentials = Anonymous()
         headers: dict[str, str] = {}
         if user is not None:
-            described = cluster_info(cluster, server, trust)
+            described = cluster_info(cluster, server)
             credentials = User(user, self._clocks).credentials(described)
             headers = impersonation(user)
         namespace = reader.text(*where, "namespace")
-        return Access(server, trust, credentials, proxy, namespace, headers)
+        return Access(
+            server.url,
+            server.trust,
+            credentials,
+            server.proxy,
+            namespace,
+            headers,
+            server.compression,
+        )
 
     def _context(self, wanted: str) -> Entry | None:
         first = self._readers[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from policy_sched.client.kube.access import Trust, proxy_of_environment, proxy_problem
+from policy_sched.client.kube.access import Trust
 from policy_sched.client.kube.kubeconfig_text import BAD_VALUE, MISSING, Entry, Reader, content_of
+from policy_sched.client.kube.proxies import proxy_of_environment, proxy_problem
 
 _CLUSTER: Final = (
     "server",
@@ -20,8 +22,18 @@ _CLUSTER: Final = (
 )
 
 
-def server_of(entry: Entry) -> tuple[str, Trust, str]:
-    """Return server, trust and proxy of a cluster."""
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server as a cluster entry describes it."""
+
+    url: str
+    trust: Trust
+    proxy: str
+    compression: bool
+
+
+def server_of(entry: Entry) -> Server:
+    """Return the server of a cluster."""
     reader, where = entry.reader, ("clusters", entry.index, "cluster")
     reader.mapping(*where)
     reader.keys(where, _CLUSTER)
@@ -44,7 +56,8 @@ def server_of(entry: Entry) -> tuple[str, Trust, str]:
             (*where, "insecure-skip-tls-verify"), BAD_VALUE, message, hint="take one of them out"
         )
     trust = Trust(authorities, reader.text(*where, "tls-server-name"), insecure)
-    return server, trust, _proxy(reader, where, server)
+    compression = not reader.flag(*where, "disable-compression")
+    return Server(server, trust, _proxy(reader, where, server), compression)
 
 
 def _host(url: str) -> str:
@@ -58,17 +71,21 @@ def _proxy(reader: Reader, where: tuple[str | int, ...], server: str) -> str:
     """Return the cluster's proxy, or the environment's."""
     proxy = reader.text(*where, "proxy-url")
     if not proxy:
-        return proxy_of_environment(server)
+        proxy = proxy_of_environment(server)
+        if proxy and (problem := proxy_problem(proxy)):
+            message = f"the environment names a proxy for it that cannot be used: {problem}"
+            reader.report((*where, "server"), BAD_VALUE, message)
+        return proxy
     problem = proxy_problem(proxy)
     if problem:
         reader.report((*where, "proxy-url"), BAD_VALUE, f"proxy-url cannot be used: {problem}")
     return proxy
 
 
-def cluster_info(entry: Entry, server: str, trust: Trust) -> dict[str, Any]:
+def cluster_info(entry: Entry, server: Server) -> dict[str, Any]:
     """Return what an exec plugin with provideClusterInfo is told."""
-    where = ("clusters", entry.index, "cluster")
-    info: dict[str, Any] = {"server": server}
+    where, trust = ("clusters", entry.index, "cluster"), server.trust
+    info: dict[str, Any] = {"server": server.url}
     if trust.server_name:
         info["tls-server-name"] = trust.server_name
     if trust.insecure:
@@ -78,6 +95,8 @@ def cluster_info(entry: Entry, server: str, trust: Trust) -> dict[str, Any]:
     proxy = entry.reader.text(*where, "proxy-url")
     if proxy:
         info["proxy-url"] = proxy
+    if not server.compression:
+        info["disable-compression"] = True
     for index in range(len(entry.reader.items(*where, "extensions"))):
         extension = (*where, "extensions", index)
         if entry.reader.text(*extension, "name") == "client.authentication.k8s.io/exec":

@@ -14,7 +14,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote_plus, urlsplit
 
 import aiohttp
@@ -24,12 +24,12 @@ from policy_sched.client.kube.access import (
     AccessError,
     Grant,
     Trust,
-    proxy_of_environment,
     tls_context,
 )
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.credentials import bearer
-from policy_sched.client.kube.transport import read_within
+from policy_sched.client.kube.proxies import proxy_of_environment
+from policy_sched.client.kube.transport import connector_of, proxy_argument, read_within
 
 EARLY: Final = 10 * SECOND
 """How long before its end an id-token counts as ended (client-go: expiryDelta)."""
@@ -169,7 +169,9 @@ class Oidc:
     async def _ask(self) -> _Tokens:
         timeout = aiohttp.ClientTimeout(total=TIMEOUT)
         jar = aiohttp.DummyCookieJar()
-        async with aiohttp.ClientSession(timeout=timeout, cookie_jar=jar) as session:
+        connector = connector_of(proxy_of_environment(self._client.issuer))
+        options: dict[str, Any] = {"timeout": timeout, "cookie_jar": jar, "connector": connector}
+        async with aiohttp.ClientSession(**options) as session:
             known = self._client.issuer.rstrip("/") + "/.well-known/openid-configuration"
             status, body = await self._send(session, "GET", known)
             found = _decoded(body, _Discovery) if status == 200 else None
@@ -211,7 +213,7 @@ class Oidc:
             data=form,
             headers=headers,
             allow_redirects=form is None,
-            proxy=proxy_of_environment(url) or None,
+            proxy=proxy_argument(proxy_of_environment(url)),
             ssl=tls_context(self._client.trust, None) if secure else True,
         ) as response:
             return response.status, await read_within(response, LONGEST) or b""

@@ -14,6 +14,8 @@ import aiohttp
 from policy_sched.client.kube.access import AccessError
 from policy_sched.client.kube.answers import Malformed, Unreachable
 from policy_sched.client.kube.lines import Lines, LineTooLong
+from policy_sched.client.kube.proxies import SOCKS
+from policy_sched.client.kube.socks import SocksConnector, SocksProxy
 
 JSON: Final = "application/json"
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
@@ -45,6 +47,22 @@ def kept_alive(info: tuple[Any, ...]) -> socket.socket:
         if option is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
     return made
+
+
+def connector_of(proxy: str) -> aiohttp.TCPConnector:
+    """Return what opens connections, through a proxy if it is a SOCKS proxy."""
+    if _is_socks(proxy):
+        return SocksConnector(SocksProxy.of(proxy), kept_alive, limit=0)
+    return aiohttp.TCPConnector(limit=0, socket_factory=kept_alive)
+
+
+def proxy_argument(proxy: str) -> str | None:
+    """Return what a request is told of a proxy: nothing of one that connections go through."""
+    return None if _is_socks(proxy) else proxy or None
+
+
+def _is_socks(proxy: str) -> bool:
+    return proxy.startswith(f"{SOCKS}:")
 
 
 @contextmanager

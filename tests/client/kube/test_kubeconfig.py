@@ -287,7 +287,7 @@ clusters:
   cluster:
     server: ftp://k8s
     certificate-authority-data: "%%%"
-    proxy-url: socks5://p:1
+    proxy-url: socks5h://p:1
     insecure-skip-tls-verfy: true
 users:
 - name: me
@@ -299,13 +299,18 @@ users:
 """
 
 
+SOCKS = (
+    "its scheme 'socks5h' is none of http, https and socks5; socks5 leaves names to the proxy, too"
+)
+
+
 def test_all_problems_are_told_with_places_and_without_secrets(tmp_path: Path) -> None:
     """Every mistake of the chosen context at once, each with line and column."""
     assert problems(tmp_path, TEXT) == [
         "7:9 PS708 contexts has two entries named 'prod'",
         "12:13 PS707 the server is not a URL",
         "13:33 PS707 certificate-authority-data is not base64",
-        "14:16 PS707 proxy-url cannot be used: SOCKS proxies are not supported; use an HTTP proxy",
+        f"14:16 PS707 proxy-url cannot be used: {SOCKS}",
         "15:5 PS702 unknown key 'insecure-skip-tls-verfy'",
         "19:5 PS704 the user has a client-key and no client-certificate",
         "19:12 PS703 token must be text",
