@@ -97,7 +97,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
     elif name == api_benchmark.NAME:
         found, lines = _api(nodes, pods, existing)
     else:
-        found, lines = _other(name, nodes, pods)
+        found, lines = _other(name, nodes, pods, policies)
     if output == "json":
         print(json.dumps(found, indent=2))
     else:
@@ -123,10 +123,12 @@ def _api(nodes: int | None, pods: int | None, existing: int | None) -> Told:
     return api_benchmark.document(result), api_benchmark.text_lines(result)
 
 
-def _other(name: str, nodes: int | None, pods: int | None) -> Told:
+def _other(name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...]) -> Told:
     """Run what is no workload of scheduler_perf."""
     if name == DRY_RUN.name:
-        dry_runs = dry_run_benchmark.run_dry_runs(nodes or DRY_RUN.nodes, pods or DRY_RUN.pods)
+        require_files(policies)
+        size = nodes or DRY_RUN.nodes, pods or DRY_RUN.pods
+        dry_runs = dry_run_benchmark.run_dry_runs(*size, policies)
         return dry_run_benchmark.document(dry_runs), dry_run_benchmark.text_lines(dry_runs)
     if name == reload_benchmark.NAME:
         reloads = reload_benchmark.run_reloads(

@@ -10,7 +10,7 @@ is.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,20 +21,20 @@ from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.results import PostFilterResult
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.profiles.load_policies import load_policies
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.simulate.benchmark import Document, loaded, machine, quiet_collector
 from policy_sched.simulate.workloads import DRY_RUN, pod_json
 
+SHARE: Final = "minCandidateNodesPercentage"
 #: kube-scheduler looks at a tenth of the nodes by default; here it is all of them.
-CONFIG: Final = {
+CONFIG: Final[Mapping[str, object]] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
     "profiles": [
         {
             "schedulerName": "default-scheduler",
-            "pluginConfig": [
-                {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 100}}
-            ],
+            "pluginConfig": [{"name": "DefaultPreemption", "args": {SHARE: 100}}],
         }
     ],
 }
@@ -54,9 +54,9 @@ class DryRuns:
     max_ms: float
 
 
-def run_dry_runs(nodes: int, searches: int) -> DryRuns:
-    """Search so many times."""
-    scheduler, pods = loaded(DRY_RUN, nodes, CONFIG)
+def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> DryRuns:
+    """Search so many times; those of ``policies`` with a preemption section replace the default."""
+    scheduler, pods = loaded(DRY_RUN, nodes, _config(policies), policies)
     times: list[int] = []
     victims = 0
     with quiet_collector():
@@ -76,6 +76,28 @@ def run_dry_runs(nodes: int, searches: int) -> DryRuns:
         p99_ms=round(float(p99), 3),
         max_ms=round(float(worst), 3),
     )
+
+
+def _config(policies: Sequence[str]) -> Mapping[str, object]:
+    """Return a configuration in which policies of preemption, if there are any, search alone."""
+    found = [one.model for one in load_policies(policies)[0] if one.model.spec.preemption]
+    if not found:
+        return CONFIG
+    plugins = {
+        "enabled": [{"name": one.metadata.name} for one in found],
+        "disabled": [{"name": "DefaultPreemption"}],
+    }
+    arguments = [
+        {"name": one.metadata.name, "args": {SHARE: 100}}
+        for one in found
+        if SHARE in one.spec.params
+    ]
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"multiPoint": plugins},
+        "pluginConfig": arguments,
+    }
+    return {**CONFIG, "profiles": [profile]}
 
 
 def _touch(scheduler: Scheduler, row: int) -> None:

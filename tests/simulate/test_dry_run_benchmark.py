@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policy_sched.profiles.resources import policies_directory
 from policy_sched.simulate.dry_run_benchmark import document, run_dry_runs, text_lines
 
 
@@ -13,3 +14,11 @@ def test_every_search_finds_the_victims_of_one_node() -> None:
     assert 0 < result.median_ms <= result.p99_ms <= result.max_ms
     assert document(result)["victims"] == result.victims
     assert list(text_lines(result))[1].endswith("8 victims")
+
+
+def test_a_policy_searches_in_place_of_the_default() -> None:
+    """One without a preemption section changes nothing of the search."""
+    gentle = policies_directory() / "gentle-preemption"
+    assert run_dry_runs(10, 2, [str(gentle)]).victims == 8
+    gang = policies_directory() / "gang"
+    assert run_dry_runs(10, 2, [str(gang)]).victims == 8
