@@ -9,6 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
+from policy_sched.apiserver.bodies import media_type
 from policy_sched.apiserver.calls import Options, Sent, Target, target_of
 from policy_sched.apiserver.documents import Document, document
 from policy_sched.apiserver.listing import Listed, Lists, pieces
@@ -26,7 +27,7 @@ from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.subresources import Subresources
 from policy_sched.apiserver.tables import metadata
 from policy_sched.apiserver.watching import Stream, Wakening, asked
-from policy_sched.apiserver.writing import Writing, deleted
+from policy_sched.apiserver.writing import APPLY_PATCH, Writing, deleted
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
@@ -159,6 +160,9 @@ class Answers:
             return self._object(201, target, writing.create(sent), accept)
         if verb == "update":
             status, stored = writing.update(sent)
+            return self._object(status, target, stored, accept)
+        if media_type(sent.content_type) == APPLY_PATCH:
+            status, stored = writing.apply(sent)
             return self._object(status, target, stored, accept)
         return self._object(200, target, writing.patch(sent), accept)
 

@@ -88,6 +88,18 @@ def checked(given: Any, served: Served) -> Plain:
     if not isinstance(given, dict):
         raise bad_request(f"expected an object of kind {served.kind}")
     data: Plain = {**given, "metadata": given.get("metadata") or {}}
+    check_kind(data, served)
+    data = served.form.back(data)
+    if served.kind in _SPECIFIED and data.get("spec") is None:
+        data["spec"] = {}
+    read(served.resource, encoded(data))  # the store takes what has the right types
+    if served.kind == "Event":
+        check_event(data)
+    return data
+
+
+def check_kind(data: Plain, served: Served) -> None:
+    """Raise ApiError if an object is of another kind or version than a resource's."""
     version, kind = data.get("apiVersion"), data.get("kind")
     if version != served.group_version:
         raise bad_request(
@@ -99,10 +111,3 @@ def checked(given: Any, served: Served) -> Plain:
             f'{kind} in version "{version}" cannot be handled as a {served.kind}: converting'
             f" ({version}.{kind}) to ({version}.{served.kind}): unknown conversion"
         )
-    data = served.form.back(data)
-    if served.kind in _SPECIFIED and data.get("spec") is None:
-        data["spec"] = {}
-    read(served.resource, encoded(data))  # the store takes what has the right types
-    if served.kind == "Event":
-        check_event(data)
-    return data

@@ -156,11 +156,13 @@ class Subresources:
             why = f"Invalid value: {wanted}: must be greater than or equal to 0"
             resource, name = target.served.resource, target.name
             raise invalid(resource, name, "spec.replicas", "FieldValueInvalid", why)
-        data = self._store.get(*_parts(target.key)).data
+        stored = self._store.get(*_parts(target.key))
+        data = stored.data
         version = (scale.get("metadata") or {}).get("resourceVersion")
         if version:
             data["metadata"]["resourceVersion"] = version
         data["spec"] = {**(data.get("spec") or {}), "replicas": wanted}
+        self._writing.note(sent, stored, data)
         with self._writing.perhaps(dry=sent.options.dry_run):
             self._store.update(data)
         return self.scale(target)

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from policy_sched.apiserver.bodies import decoded, media_type, object_data
+from policy_sched.apiserver.bodies import decoded, media_type, object_data, yaml_data
 from policy_sched.apiserver.calls import Sent, Target
 from policy_sched.apiserver.listing import selection
-from policy_sched.apiserver.negotiation import checked, object_of
+from policy_sched.apiserver.negotiation import check_kind, checked, object_of
+from policy_sched.apiserver.ownership.managers import APPLY, UPDATE, Entry, applied, updated
+from policy_sched.apiserver.ownership.merging import present
 from policy_sched.apiserver.refusals import (
     LIMIT,
     quoted,
@@ -26,9 +28,10 @@ from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.patches import JSON as JSON_PATCH
 from policy_sched.client.embedded.patches import PATCHES
-from policy_sched.client.embedded.refusals import invalid
+from policy_sched.client.embedded.refusals import conflict, invalid
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
+from policy_sched.client.embedded.times import timestamp
 from policy_sched.model.expansion import Plain
 
 OPERATIONS: Final = 10_000
@@ -44,6 +47,9 @@ _RETURNED: Final = frozenset({
 """Kinds of which a deletion returns the object; of others it says that it is done."""
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
 _DELETE: Final = "DeleteOptions"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_MANAGED: Final = b'"managedFields":['
+_MANAGER_LENGTH: Final = 128
 
 
 class Writing:
@@ -77,8 +83,10 @@ class Writing:
         _place(data, sent.target)
         return self.replace(sent, data)
 
-    def replace(self, sent: Sent, data: Plain) -> tuple[int, Stored]:
-        """Put an object in the place of another."""
+    def replace(
+        self, sent: Sent, data: Plain, *, already_noted: bool = False
+    ) -> tuple[int, Stored]:
+        """Put an object in the place of another. ``already_noted``: who writes which field is."""
         target = sent.target
         key = target.key
         if len(encoded(data)) > LIMIT:
@@ -88,25 +96,61 @@ class Writing:
         with self.perhaps(dry=sent.options.dry_run):
             if old is None:
                 if target.served.kind in _CREATED_BY_UPDATE and not target.subresource:
+                    self._granting.check_create(sent.user, target)
                     return 201, self._store.create(data)
                 self._store.get(key.kind, key.namespace, key.name)
+            elif not already_noted:
+                self.note(sent, old, data)
             return 200, self._store.update(data, target.subresource)
 
     def patch(self, sent: Sent) -> Stored:
         """Patch an object, or its status."""
         key, served = sent.target.key, sent.target.served
+        if sent.options.flag("force"):
+            why = "Forbidden: may not be specified for non-apply patch"
+            raise sent.options.refused("force", "FieldValueForbidden", why)
         patch = patch_of(sent.body, sent.content_type)
         stored = self._store.get(key.kind, key.namespace, key.name)
         if isinstance(patch, list) and len(patch) * len(stored.raw) > PATCH_WORK:
             raise too_large("the JSON patch has too many operations for an object of this size")
         data = checked(patched(served.form.data(stored), patch, sent.content_type), served)
         _place(data, sent.target)
-        uid = data["metadata"].get("uid")
-        if uid not in (None, "", stored.uid):
-            why = f"Invalid value: {quoted(str(uid))}: field is immutable"
-            resource, name = served.resource, stored.name
-            raise invalid(resource, name, "metadata.uid", "FieldValueInvalid", why)
+        _check_uid(stored, data)
         return self.replace(sent, data)[1]
+
+    def apply(self, sent: Sent) -> tuple[int, Stored]:
+        """Apply a file of a manager (server-side apply); return the status code too."""
+        target, served = sent.target, sent.target.served
+        given = applied_data(sent)
+        _place(given, target)
+        key = target.key
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None and target.subresource:
+            self._store.get(key.kind, key.namespace, key.name)
+        live = {} if stored is None else served.form.data(stored)
+        force = sent.options.flag("force")
+        data = checked(applied(live, given, self._entry(sent, APPLY), force=force), served)
+        if stored is not None:
+            _check_uid(stored, data)
+            return self.replace(sent, data, already_noted=True)
+        if uid := data["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing"
+            raise conflict(served.resource, target.name, f"{why} object was found")
+        self._granting.check_create(sent.user, target)
+        self._granting.check(sent.user, target, data, None)
+        with self.perhaps(dry=sent.options.dry_run):
+            return 201, self._store.create(data)
+
+    def note(self, sent: Sent, old: Stored, data: Plain) -> None:
+        """Note in an object, in place, who has changed its fields, if that is noted of it."""
+        if _MANAGED in old.raw:
+            updated(old.data, data, self._entry(sent, UPDATE))
+
+    def _entry(self, sent: Sent, operation: str) -> Entry:
+        """Return who writes, when, and how; without fields."""
+        version, time = sent.target.served.group_version, timestamp(self._store.now())
+        part = sent.target.subresource
+        return Entry(sent.manager, operation, version, time, frozenset(), part)
 
     def delete(self, sent: Sent) -> tuple[int, Stored, bool]:
         """Delete an object. Return status code, its last state, and whether to show it."""
@@ -151,7 +195,7 @@ def deleted(target: Target, last: Stored) -> Plain:
 def patch_of(body: bytes, content_type: str) -> Any:
     """Return the patch that a body holds. Raises ApiError if it is none."""
     if media_type(content_type) not in PATCHES:
-        raise unsupported(tuple(PATCHES))
+        raise unsupported((*PATCHES, APPLY_PATCH))
     patch = decoded(body, "Patch")
     operations = media_type(content_type) == JSON_PATCH
     if not isinstance(patch, list if operations else dict):
@@ -168,6 +212,31 @@ def patched(data: Plain, patch: Any, content_type: str) -> Any:
         return PATCHES[media_type(content_type)](data, patch)
     except (TypeError, AttributeError, ValueError, LookupError) as error:
         raise bad_request(f"error applying patch: {error}") from None
+
+
+def applied_data(sent: Sent) -> Plain:
+    """Return the file of a manager. Raises ApiError if it is none."""
+    served, manager = sent.target.served, sent.options.text("fieldManager")
+    if not manager:
+        why = "Required value: is required for apply patch"
+        raise sent.options.refused("fieldManager", "FieldValueRequired", why)
+    if len(manager) > _MANAGER_LENGTH:
+        why = f"Too long: may not be more than {_MANAGER_LENGTH} bytes"
+        raise sent.options.refused("fieldManager", "FieldValueTooLong", why)
+    data = present(yaml_data(sent.body, served.kind))
+    if not isinstance(data, dict) or not isinstance(data.setdefault("metadata", {}), dict):
+        raise bad_request("error decoding YAML: the patch is no object")
+    if data["metadata"].get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    check_kind(data, served)
+    return data
+
+
+def _check_uid(stored: Stored, data: Plain) -> None:
+    uid = data["metadata"].get("uid")
+    if uid not in (None, "", stored.uid):
+        why = f"Invalid value: {quoted(str(uid))}: field is immutable"
+        raise invalid(stored.resource, stored.name, "metadata.uid", "FieldValueInvalid", why)
 
 
 def _place(data: Plain, target: Target) -> None:

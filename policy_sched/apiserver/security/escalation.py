@@ -11,7 +11,7 @@ from typing import Final
 
 from policy_sched.apiserver.calls import Target
 from policy_sched.apiserver.refusals import quoted
-from policy_sched.apiserver.security.attributes import Attributes
+from policy_sched.apiserver.security.attributes import Attributes, refusal
 from policy_sched.apiserver.security.rbac import Rbac
 from policy_sched.apiserver.security.role_objects import (
     ALL,
@@ -65,6 +65,17 @@ class Granting:
             self._check_role(self._rbac, user, target, data, read)
         else:
             self._check_binding(self._rbac, user, target, data, read.role_ref)
+
+    def check_create(self, user: User, target: Target) -> None:
+        """Raise ApiError if a user may not create what it may patch or update."""
+        if self._rbac is None or user.master:
+            return
+        found = target.served
+        place = {"namespace": target.namespace, "name": target.name}
+        asked = Attributes("create", "", found.group, found.name, **place)
+        decision = self._rbac.decide(user, asked)
+        if not decision.allowed:
+            raise refusal(user, asked, decision.reason)
 
     def _check_role(self, rbac: Rbac, user: User, target: Target, data: Plain, role: Role) -> None:
         found, name = target.served.resource, data["metadata"].get("name") or ""

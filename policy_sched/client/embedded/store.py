@@ -53,7 +53,7 @@ from policy_sched.client.embedded.resources import (
     resource,
 )
 from policy_sched.client.embedded.selection import field_match, label_match
-from policy_sched.client.embedded.stored import Stored, copied, encoded, read, seal
+from policy_sched.client.embedded.stored import Stored, copied, encoded, managed, read, seal
 from policy_sched.client.embedded.times import timestamp
 from policy_sched.model.defaulting import Priorities
 from policy_sched.model.expansion import Plain, suffix
@@ -303,7 +303,7 @@ class ObjectStore:
         if meta.get("resourceVersion") not in (None, "", str(stored.version)):
             raise conflict(found, stored.name, MODIFIED)
         if subresource == STATUS:
-            data = {**old, STATUS: data.get(STATUS) or {}}
+            data = {**old, STATUS: data.get(STATUS) or {}, "metadata": managed(old, meta)}
             return self._changed(stored, data)
         for field in _SERVER_FIELDS:
             meta.pop(field, None)

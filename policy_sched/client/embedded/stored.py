@@ -97,3 +97,10 @@ def read(resource: Resource, raw: bytes) -> ApiObject:
 def copied(data: Any) -> Plain:
     """Return a deep copy of plain data, as JSON has it."""
     return cast("Plain", msgspec.json.decode(encoded(data)))
+
+
+def managed(data: Plain, meta: Plain) -> Plain:
+    """Return the metadata of an object with the managers of fields that other metadata names."""
+    given = meta.get("managedFields")
+    old: Plain = data["metadata"]
+    return {**old, "managedFields": given} if given else old
