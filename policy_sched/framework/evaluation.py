@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -131,6 +132,24 @@ class Evaluation:
             twin.score_anew(pod)
         return twin
 
+    def frozen(self) -> Evaluation:
+        """Return the answer as it is now, whatever is patched later; it cannot be patched."""
+        twin = copy(self)
+        twin.filtering = self.filtering.frozen()
+        twin.scoring = None if self.scoring is None else self.scoring.frozen()
+        return twin
+
+    def within(self, pod: PodInfo, outside: NDArray[np.intp]) -> Evaluation:
+        """Return the answer for a cluster without these live rows.
+
+        It can be patched by itself if there are no rivals: those would be two answers'.
+        """
+        twin = copy(self)
+        twin.state = self.state.clone()
+        twin.filtering = self.filtering.within(outside)
+        twin.score_anew(pod)
+        return twin
+
     def extended(self, pod: PodInfo, extenders: Sequence[Extender]) -> Evaluation:
         """Return the answer after interested extenders have filtered and scored.
 
@@ -200,6 +219,18 @@ class Evaluation:
                 self.broken = error
 
 
+@dataclass(slots=True)
+class Domain:
+    """The nodes that pods are evaluated on for now, and what was found there, by signature.
+
+    ``outside``: the live rows that are not among them, ascending. It is to be given up when a node
+    comes, goes or changes.
+    """
+
+    outside: NDArray[np.intp]
+    kept: dict[Key, Evaluation] = field(default_factory=dict)
+
+
 class Evaluator:
     """Evaluates pods against all nodes for one pipeline.
 
@@ -239,19 +270,17 @@ class Evaluator:
         """Whether there are extenders, of whom no plugin tells what they wait for."""
         return bool(self._extenders)
 
-    def evaluate(self, pod: PodInfo, outside: NDArray[np.intp] | None = None) -> Evaluation:
-        """Filter and score all nodes for `pod`, or all but the live rows ``outside``.
+    def evaluate(self, pod: PodInfo, domain: Domain | None = None) -> Evaluation:
+        """Filter and score all nodes for `pod`, or those of a domain.
 
         Raises PluginError if a plugin breaks.
         """
-        evaluation = self._evaluate(pod)
-        if outside is not None:
-            evaluation = evaluation.limited(pod, evaluation.filtering.without(outside))
+        evaluation = self._evaluate(pod) if domain is None else self._evaluate_in(domain, pod)
         if evaluation.rejection is not None:
             return evaluation
         extenders = interested(self._extenders, pod) if self._extenders else ()
         own = self._nominations.row_of(pod) if self._nominations else None
-        if own is not None and (outside is None or own not in outside):
+        if own is not None and (domain is None or own not in domain.outside):
             rejection = self._own_rejection(evaluation, pod, own)
             if rejection is None and evaluation.filtering.by_plugins[own] == FEASIBLE:
                 taken = self._nominated(evaluation.taken(own), pod, extenders)
@@ -265,6 +294,18 @@ class Evaluator:
         if evaluation.broken is not None:
             raise evaluation.broken
         return evaluation
+
+    def _evaluate_in(self, domain: Domain, pod: PodInfo) -> Evaluation:
+        """Evaluate a pod on a domain's nodes; one like the last is not looked at anew."""
+        if self._key is None or (self._nominations and self._nominations.lowest(pod) is not None):
+            return self._evaluate(pod).within(pod, domain.outside)
+        key = self._key(pod)
+        kept = domain.kept.pop(key, None)
+        if kept is None or not self._refresh(kept, pod):
+            kept = self._evaluate(pod).within(pod, domain.outside)
+        if kept.broken is None:
+            domain.kept[key] = kept
+        return kept
 
     def _own_rejection(
         self, evaluation: Evaluation, pod: PodInfo, row: int

@@ -185,10 +185,43 @@ class Filtering:
         twin = copy(self)
         twin.first, twin.by_plugins = self.first.copy(), self.by_plugins.copy()
         twin.first[rows] = twin.by_plugins[rows] = NOT_ASKED
-        unseen = set(rows.tolist())
-        twin.promised = {row: said for row, said in self.promised.items() if row not in unseen}
+        if self.promised:
+            unseen = set(rows.tolist())
+            twin.promised = {r: said for r, said in self.promised.items() if r not in unseen}
+        else:
+            twin.promised = {}
         twin.explanations = Explanations(self.n)
         return twin
+
+    def within(self, outside: NDArray[np.intp]) -> Filtering:
+        """Return the answer for a cluster without these live rows; it can be patched by itself."""
+        twin = self.frozen()
+        twin.close(outside)
+        return twin
+
+    def close(self, rows: NDArray[np.intp]) -> None:
+        """Leave these live rows out from now on; nobody else may have this answer."""
+        self._fixed = self._fixed.copy()
+        self._fixed[rows] = self.first[rows] = self.by_plugins[rows] = NOT_ASKED
+        if self.promised:
+            for row in rows.tolist():
+                self.promised.pop(row, None)
+
+    def frozen(self) -> Filtering:
+        """Return the answer as it is now; patches of one are none of the other's."""
+        twin = copy(self)
+        twin.take_apart()
+        return twin
+
+    def take_apart(self) -> None:
+        """Share nothing with others that changes."""
+        alike = self.first is self.by_plugins
+        self.by_plugins = self.by_plugins.copy()
+        self.first = self.by_plugins if alike else self.first.copy()
+        self._codes = [None if codes is None else codes.copy() for codes in self._codes]
+        self._describes = list(self._describes)
+        self.promised = dict(self.promised)
+        self.explanations = Explanations(self.n)
 
     def left_to(self, rows: NDArray[np.intp], statuses: Mapping[int, Status]) -> Filtering:
         """Return the answer with only these feasible rows left; it cannot be patched.

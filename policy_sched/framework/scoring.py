@@ -59,6 +59,11 @@ class Lane:
             return self.part
         return self.raw if self.hook.weight == 1 else self.raw * self.hook.weight
 
+    def frozen(self) -> Lane:
+        """Return the answers as they are now; whoever patches first makes a copy."""
+        self.shared = True
+        return copy(self)
+
     def put(self, rows: NDArray[np.intp], fresh: Scores) -> Scores:
         """Write fresh raw scores of `rows`; return by how much they rose."""
         if self.shared:
@@ -125,6 +130,13 @@ class Scoring:
     def ties(self) -> NDArray[np.intp]:
         """Return the rows with the highest total, ascending, shape (k,)."""
         return np.flatnonzero(self.total == self.total.max())
+
+    def frozen(self) -> Scoring:
+        """Return the answer as it is now; it cannot be patched."""
+        twin = copy(self)
+        twin.total = self.total.copy()
+        twin._lanes = [lane.frozen() for lane in self._lanes]  # noqa: SLF001 - one of its own kind
+        return twin
 
     def narrowed(self, row: int) -> Scoring:
         """Return the answer of somebody who looked at one row only; it cannot be patched."""

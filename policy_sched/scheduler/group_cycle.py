@@ -87,7 +87,8 @@ def rehearse_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan 
     found = domains(runner, CycleState(), [one.info for one in members], handle.nodes)
     if found is None:
         return None
-    return plan_group([Attempt(one, profile) for one in members], found, handle, None)
+    attempts = [Attempt(one, profile) for one in members]
+    return plan_group(attempts, found, handle, None, pod.uid)
 
 
 def _comes_along(other: PodInfo, pod: PodInfo, runner: Runner) -> bool:

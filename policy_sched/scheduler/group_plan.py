@@ -10,7 +10,7 @@ tried. Nobody is evicted for a group that is placed so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -23,6 +23,7 @@ from policy_sched.cluster.pod_states import PodStateError
 from policy_sched.errors import PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
+from policy_sched.framework.evaluation import Domain
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.placing import Domains, rating
 from policy_sched.framework.results import Placement, Rehearsal
@@ -96,17 +97,23 @@ class GroupPlan:
 
 
 def plan_group(
-    attempts: Sequence[Attempt], found: Domains, handle: Handle, rng: Random | None
+    attempts: Sequence[Attempt],
+    found: Domains,
+    handle: Handle,
+    rng: Random | None,
+    watched: str = "",
 ) -> GroupPlan:
     """Return where the pods of a group go; nothing is changed.
 
     ``attempts``: its pods, of one profile, in the order in which they are decided. ``rng`` breaks
-    ties, among nodes and among domains; without it the first is taken.
+    ties, among nodes and among domains; without it the first is taken. ``watched``: the UID of a
+    pod of which also is told why it was not for other nodes.
     """
+    choose = partial(_decided, handle=handle, rng=rng, watched=watched)
     tried: list[Tried] = []
     plan = partial(GroupPlan, tuple(attempts), frozenset(found.plugins))
     for name, rows in found.rows.items():
-        one = _tried(name, rows, attempts, handle, rng)
+        one = _tried(name, rows, attempts, handle, choose)
         tried.append(one)
         if one.status.code is Code.ERROR:
             return plan(tuple(tried), None, one.status)
@@ -148,13 +155,13 @@ def _tried(
     rows: NDArray[np.intp],
     attempts: Sequence[Attempt],
     handle: Handle,
-    rng: Random | None,
+    choose: Callable[[Attempt, Domain, int], Bind | Reject],
 ) -> Tried:
     """Put the group into a domain, see how it does there, and take it out again."""
     table = handle.nodes
     others = table.live.values[: table.n].copy()
     others[rows] = False
-    outside = np.flatnonzero(others)
+    domain = Domain(np.flatnonzero(others))
     held: list[tuple[Attempt, str]] = []
     members: list[Member] = []
     status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,))
@@ -162,7 +169,7 @@ def _tried(
     unrated = ""
     try:
         for attempt in attempts:
-            decision = _decided(attempt, outside, rows.size, handle, rng)
+            decision = choose(attempt, domain, rows.size)
             member = _held(attempt, decision, handle, held)
             members.append(member)
             if isinstance(member.decision, Reject):
@@ -191,7 +198,13 @@ def _rated(attempts: Sequence[Attempt], placement: Placement) -> dict[str, int]:
 
 
 def _decided(
-    attempt: Attempt, outside: NDArray[np.intp], nodes: int, handle: Handle, rng: Random | None
+    attempt: Attempt,
+    domain: Domain,
+    nodes: int,
+    *,
+    handle: Handle,
+    rng: Random | None,
+    watched: str,
 ) -> Bind | Reject:
     """Return to which node of the domain a pod goes, or why to none of them."""
     pod, profile, table = attempt.queued.info, attempt.profile, handle.nodes
@@ -199,7 +212,7 @@ def _decided(
     if refusal:
         return _broken(refusal)
     try:
-        evaluation = profile.evaluator.evaluate(pod, outside)
+        evaluation = profile.evaluator.evaluate(pod, domain)
     except PluginError as error:
         return _broken(str(error))
     rejection = evaluation.rejection
@@ -208,6 +221,10 @@ def _decided(
     best = evaluation.best()
     if best.size:
         row = best.item(0) if rng is None else select_host(best, rng)
+        # Those of the group that are alike share an answer, which moves on with each of them.
+        evaluation = evaluation.frozen()
+        if watched == pod.uid:
+            evaluation.filtering.statuses()  # who asks for them later finds another cluster
         return Bind(table.names[row], row, evaluation)
     diagnosis = Diagnosis(
         node_count=nodes,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.answers import Answers
-from policy_sched.framework.evaluation import Evaluation, Evaluator
+from policy_sched.framework.evaluation import Domain, Evaluation, Evaluator
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
 from policy_sched.framework.points import CONFIGURED
@@ -104,6 +104,46 @@ def test_shared_evaluation_equals_a_fresh_one(
             pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
             fresh = Evaluation(runner, pod, Answers(runner, cache.nodes, kept=False))
             assert_equal(evaluator.evaluate(pod), fresh)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=STEPS,
+    kinds=st.sampled_from([(Cpu, Tier), (Cpu, Tier, Crowd), (Tier,), (Cpu, Shy), (Cpu, Ordinal)]),
+    inside=st.sets(st.integers(0, 3)),
+)
+def test_what_is_kept_of_a_domain_equals_a_fresh_look(
+    steps: list[tuple[str, int, str]], kinds: tuple[type, ...], inside: set[int]
+) -> None:
+    """Only its nodes count, and an answer that was frozen before does not move."""
+    cache = Cache()
+    for node in NODES:
+        cache.add_node(node)
+    runner = runner_of(cache, *kinds)
+    evaluator, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    outside = np.array(sorted(set(range(4)) - inside), np.intp)
+    domain = Domain(outside)
+    assumed: list[PodInfo] = []
+    kept: list[tuple[Evaluation, list[int], list[int]]] = []
+    for number, (kind, index, text) in enumerate(steps):
+        if kind == "assume":
+            pod = PodInfo.of(make_pod(f"running-{number}", cpu=text))
+            cache.assume(pod, f"n{index}")
+            assumed.append(pod)
+        elif kind == "forget" and assumed:
+            cache.forget(assumed.pop(index % len(assumed)).uid)
+        elif kind == "evaluate":
+            labels = {"tier": "x"} if index else {}
+            pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
+            found = evaluator.evaluate(pod, domain)
+            assert_equal(found, plain.evaluate(pod, Domain(outside)))
+            rows = found.filtering.feasible_rows().tolist()
+            assert set(rows) <= inside
+            total = [] if found.scoring is None else found.scoring.total.tolist()
+            kept.append((found.frozen(), rows, total))
+    for frozen, rows, total in kept:
+        assert frozen.filtering.feasible_rows().tolist() == rows
+        assert ([] if frozen.scoring is None else frozen.scoring.total.tolist()) == total
 
 
 def test_equal_pods_share_one_evaluation() -> None:
