@@ -1,0 +1,74 @@
+"""The limit of what all rules of a profile cost together (PS503)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from policy_sched.language.codes import MAX_PROFILE_COST
+from policy_sched.profiles.check import check_files
+
+HEAD = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: NAME, annotations: {NOTE}}
+spec:
+  filter:
+"""
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: cheap
+- schedulerName: dear
+  plugins: {multiPoint: {enabled: [{name: One}, {name: Other}]}}
+"""
+TERMS = 60
+"""Remainders in one rule: few enough for its own limit."""
+
+
+def rules(count: int, first: int) -> str:
+    """Return so many rules, each within its own limit, no two alike."""
+    lines = []
+    for rule in range(first, first + count):
+        numbers = range(rule * TERMS + 1, (rule + 1) * TERMS + 1)
+        terms = " + ".join(f"node.podCount % (pod.priority + {number})" for number in numbers)
+        lines.append(f"  - {{expression: {terms} >= 0, message: m, onError: Allow}}\n")
+    return "".join(lines)
+
+
+def found(folder: Path, count: int, note: str = "") -> list[str]:
+    """Check a profile of two policies with so many rules each; return what is said of costs."""
+    for name, first in (("One", 0), ("Other", count)):
+        head = HEAD.replace("NAME", name).replace("NOTE", note)
+        (folder / f"{name}.yaml").write_text(head + rules(count, first), encoding="utf-8")
+    config = folder / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    return [one.render() for one in check_files([str(folder)]) if one.code == "PS503"]
+
+
+def test_a_profile_whose_rules_cost_too_much_together(tmp_path: Path) -> None:
+    """No rule is over its own limit; the profile is told what it costs, and who has most of it."""
+    (said,) = found(tmp_path, 10)
+    costs = re.findall(r"about (\d+) ns", said)
+    assert int(costs[0]) > MAX_PROFILE_COST
+    assert re.sub(r"\d{4} ns|has \d{4}", "N", said) == (
+        f"{tmp_path}/config.yaml:5:3: error PS503: profiles[1]: the rules cost about N for each "
+        "node; the limit is 5000, and One N of it\n"
+        "    5 | - schedulerName: dear\n"
+        "      |   ^~~~~~~~~~~~~~~~~~~"
+    )
+
+
+def test_half_of_the_rules_are_accepted(tmp_path: Path) -> None:
+    """The near miss."""
+    assert found(tmp_path, 4) == []
+
+
+@pytest.mark.parametrize(("limit", "accepted"), [(501, False), (2000, True)])
+def test_a_policy_may_ask_for_more(tmp_path: Path, limit: int, accepted: bool) -> None:
+    """What policies are annotated with beyond the usual is added to the profile's limit."""
+    note = f"policysched.dev/cost-limit: '{limit}'"
+    assert (found(tmp_path, 10, note) == []) is accepted
