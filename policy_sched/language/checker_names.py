@@ -23,7 +23,7 @@ from policy_sched.language.types import (
     optional_of,
     quantity_of,
 )
-from policy_sched.language.unify import join, resource_dimension
+from policy_sched.language.unify import is_known, join, resource_dimension
 
 #: Levels of an API object that records leave out.
 _API_LEVELS = frozenset({"spec", "status", "metadata"})
@@ -131,7 +131,7 @@ def select_from(operand: Core, node: Select, scope: Scope) -> Core:
         return silent(node.span)
     key = Const(value=node.name, type=STRING, span=node.name_span)
     if kind == UNKNOWN:
-        return Field(operand=operand, name=node.name, type=UNKNOWN, span=node.span)
+        return _field_of_unknown(operand, node, scope)
     if isinstance(kind, OptionalType):
         return _through_optional(operand, kind.element, node, scope)
     if kind == RESOURCES or isinstance(kind, MapType):
@@ -152,6 +152,15 @@ def select_from(operand: Core, node: Select, scope: Scope) -> Core:
             return scope.wrong(*unstable_key(full, node.span, "the key reads"))
     tree = Field(operand=operand, name=node.name, type=field_type, span=node.span)
     return _present(tree, node) if node.optional else tree
+
+
+def _field_of_unknown(operand: Core, node: Select, scope: Scope) -> Core:
+    """Check a field of an element of ``[]`` or of `optional.none()`: of what, only params tell."""
+    if is_known(scope.unit.definitions.params):
+        message = f"the type of the value whose field '{node.name}' this is cannot be inferred"
+        hint = "write an element, or an optional.of(...), that shows the type"
+        return scope.wrong("PS205", node.name_span, message, hint)
+    return Field(operand=operand, name=node.name, type=UNKNOWN, span=node.span)
 
 
 def _present(tree: Core, node: Select) -> Core:

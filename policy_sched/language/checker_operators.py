@@ -36,7 +36,7 @@ from policy_sched.language.types import (
     list_of,
     map_of,
 )
-from policy_sched.language.unify import CLASH_HINT, clash_message, dimensions, join
+from policy_sched.language.unify import CLASH_HINT, clash_message, dimensions, is_known, join
 
 _INT64: Final = range(-(2**63), 2**63)
 _MAX_FOLDED: Final = 2**126  # products of two int64 stay below
@@ -215,6 +215,9 @@ def list_literal(node: ListExpr, scope: Scope) -> Core:
     element = _common(plain, "the elements", scope, node)
     if element is None:
         return silent(node.span)
+    if not is_known(element) and len({e.type for e in plain}) > 1:
+        hint = "write an element that shows it"
+        return scope.wrong("PS205", node.span, "the elements' type cannot be inferred", hint)
     _, joint = dimensions([e.type for e in plain])
     settled = tuple(settle(e, joint) for e in elements)
     return ListLit(elements=settled, optional=node.optional, type=list_of(element), span=node.span)

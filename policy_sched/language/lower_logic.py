@@ -112,7 +112,7 @@ def choose(  # a choice of two, and where it stands
         return then if test.value else otherwise
     if isinstance(result, OptionalType) and (isinstance(then, Opt) or isinstance(otherwise, Opt)):
         return _choose_optional(low, test, low.opt(then), low.opt(otherwise), result, span)
-    if isinstance(then, NodeRecord) and isinstance(otherwise, NodeRecord):
+    if isinstance(then, NodeRecord) and isinstance(otherwise, NodeRecord) and test.err is None:
         return then
     kind = otherwise.type if then.type == UNKNOWN else then.type
     if _in_two_units(then, otherwise):

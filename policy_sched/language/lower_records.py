@@ -277,12 +277,23 @@ def dimension_of(name: str) -> QuantityType:
 def _amount(low: Lowering, one: Val, key: Abstract, result: Type, span: Span) -> Val:
     kind = _dimensioned(low, result, key)
     by = low.plain(key)
-    interval = Interval(-ranges.EXACT if _may_be_negative(one) else 0, ranges.EXACT)
+    interval = Interval(-ranges.EXACT if _may_be_negative(one.op) else 0, ranges.EXACT)
     return low.call(amount, [one, by], kind, span, interval=interval)
 
 
-def _may_be_negative(one: Val) -> bool:
-    return one.op.kind == "attr" and one.op.data == "free"
+#: Attributes that are resources of which none is below zero.
+_NEVER_NEGATIVE: Final = frozenset(
+    {"requests", "limits", "non_zero_requests", "capacity", "allocatable", "requested"}
+)
+
+
+def _may_be_negative(op: Op) -> bool:
+    """Tell whether an amount of resources may be below zero, as what is free may be."""
+    if op.kind == "where":  # nothing, where the owner is an error
+        return any(map(_may_be_negative, op.args[1:]))
+    if op.kind == "const":
+        return bool(op.data)
+    return op.kind not in ("attr", "field_of_pod") or op.data not in _NEVER_NEGATIVE
 
 
 def _list_lookup(low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span) -> Opt:

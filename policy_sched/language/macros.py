@@ -71,6 +71,9 @@ def has(node: CallExpr, scope: Scope) -> Core:
     kind = operand.type
     if kind == ERROR:
         return silent(node.span)
+    if isinstance(kind, OptionalType):
+        hint = f"write `.?{target.name}.hasValue()` instead"
+        return scope.wrong("PS201", target.operand.span, f"has() does not look into {kind}", hint)
     if kind in (RESOURCES, UNKNOWN) or isinstance(kind, MapType):
         key = Const(value=target.name, type=STRING, span=target.name_span)
         return Has(operand=operand, key=key, type=BOOL, span=node.span)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from policy_sched.language.cycle import NOTHING, Cycle
+from policy_sched.language.kernels_semver import version
 from policy_sched.language.node_facts import NO_NODE, ImageFacts
+from policy_sched.language.runtime_domains import NO_DOMAIN
 from policy_sched.language.types import (
     BOOL,
     DOUBLE,
     DURATION,
     INT,
     RESOURCES,
+    SEMVER,
     STRING,
     TIMESTAMP,
     ListType,
@@ -20,8 +24,12 @@ from policy_sched.language.types import (
     RecordType,
     Type,
 )
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.namespace import Namespace
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import NO_GROUP
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.model.records import Condition, Container, HostPort, Taint, Toleration
 
 _SIMPLE: dict[Type, object] = {
@@ -32,6 +40,7 @@ _SIMPLE: dict[Type, object] = {
     DOUBLE: 0.0,
     STRING: "",
     RESOURCES: {},
+    SEMVER: version("0.0.0"),
 }
 _RECORDS: dict[str, object] = {
     "Taint": Taint(),
@@ -42,6 +51,12 @@ _RECORDS: dict[str, object] = {
     "Image": ImageFacts(),
     "Node": NO_NODE,
     "Pod": PodInfo.of(Pod()),
+    "Domain": NO_DOMAIN,
+    "Namespace": Namespace(metadata=ObjectMeta(name="")),
+    "PodGroup": NO_GROUP,
+    "Queue": QueuedPod(PodInfo.of(Pod())),
+    "Cycle": Cycle(),
+    "Event": NOTHING,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -135,3 +136,7 @@ class Domains:
     def at(self, code: int) -> Domain:
         """Return the domain of a value's code; an empty one for code 0."""
         return self._by_code.get(code, self._nowhere)
+
+
+NO_DOMAIN: Final = Domain(NodeTable(), "", np.empty(0, dtype=np.intp))
+"""A domain without any node."""

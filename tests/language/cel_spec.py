@@ -67,17 +67,22 @@ def _case(file: str, section: str, test: Message) -> Case:
     if "check_only" in test:
         expected = Anything
     fails = "eval_error" in test
-    text = _bound(str(test["expr"][0]), _messages(test, "bindings"))
+    bindings, container = _messages(test, "bindings"), "container" in test
+    text = _bound(str(test["expr"][0]), bindings, in_full=container)
     return Case(file, section, str(test["name"][0]), text, expected, fails)
 
 
-def _bound(text: str, bindings: list[Message]) -> str:
-    """Return the text with its variables bound; as it is where a binding cannot be written."""
+def _bound(text: str, bindings: list[Message], *, in_full: bool) -> str:
+    """Return the text with its variables bound; as it is where a binding cannot be written.
+
+    ``in_full``: the case has a container, by which a name stands for a longer one: that one is
+    what is bound, and refused for its dots.
+    """
     found = text
     for binding in bindings:
         name, value = str(binding["key"][0]), _messages(binding, "value")[0]
         literal = _literal(_messages(value, "value")[0]) if "value" in value else None
-        if literal is None or "." in name:
+        if literal is None or ("." in name and not in_full):
             return text
         if name not in ("true", "false", "null"):  # no variable can be called so
             found = f"cel.bind({name}, {literal}, {found})"
@@ -106,9 +111,8 @@ def _literal(message: Message) -> str | None:
             ]
             return "{" + ", ".join(f"{k}: {v}" for k, v in entries) + "}"
         case "object_value", dict():
-            time = _time(value)
-            if time is not Foreign and TIMES[next(iter(value))] == "duration":
-                return f'duration("{time}ns")'
+            name = next(iter(value)).strip("[]")
+            return f"{name.rpartition('/')[2]}{{}}"
     return None
 
 

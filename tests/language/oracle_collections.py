@@ -8,7 +8,7 @@ from typing import Any, Final
 from . import oracle_lists as lists
 from . import oracle_text as text
 from . import oracle_time as time
-from .oracle_values import ABSENT, Optional, OracleError, equal, some
+from .oracle_values import ABSENT, Optional, OracleError, Quantity, equal, some
 
 PARTS: Final = [
     "FullYear",
@@ -50,7 +50,8 @@ def _part(name: str, of: Callable[..., int]) -> Callable[..., int]:
 
 def non_zero(value: object) -> Optional:
     """Return the optional of a value, absent for its type's zero."""
-    return some(value) if value else ABSENT
+    zero = not value.amount if isinstance(value, Quantity) else not value
+    return ABSENT if zero else some(value)
 
 
 def value_of(optional: Optional) -> object:

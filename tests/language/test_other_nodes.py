@@ -11,8 +11,8 @@ from policy_sched.language.reads import Scope
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
-from .harness import checked as checked_text
 from .harness import cache_of, compiled, rows_of
+from .harness import checked as checked_text
 from .oracle_world import World
 from .test_program import attempt, rule
 

@@ -1,0 +1,144 @@
+"""Whatever the tables of functions and records allow is compiled, and means one thing."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Final
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from policy_sched.language.functions import Overload, spellings
+from policy_sched.language.lowering import Refusal
+from policy_sched.language.params import params_type
+from policy_sched.language.program import Expression, compile_expression
+from policy_sched.language.typed import Core
+from policy_sched.language.types import BOOL, DOUBLE, INT, STRING, Type, list_of
+from policy_sched.model.pod_info import PodInfo
+
+from .harness import Evaluation, agree, cache_of, checked
+from .oracle_world import World
+from .strategies import worlds
+from .typed_leaves import PARAMS
+from .typed_rules import Writer, shown, typed
+
+#: Why an expression that is well typed may still be refused, by code. None of it is "not built".
+REASONS: Final = {
+    "PS012": "a literal that is none: of a shape's points",
+    "PS207": "a quantity literal that no 64-bit int holds",
+    "PS208": "a dimension that a parameter's value gives meets another",
+    "PS211": "a resource, a label or a unit whose name is known too late",
+    "PS506": "a pattern that differs from node to node",
+    "PS509": "a predicate over a domain's pods that reads the node",
+}
+#: Refused by the checker: a constant text that is no version; too deep or too many macros.
+UNFIT: Final = {"PS012", "PS502"}
+#: Functions with an argument that must be known before the node is, or when the rule is loaded.
+KNOWN_BEFORE: Final = ("matches", "find", "domain", "domains", "selector")
+RESULTS: Final[dict[str, tuple[Type, ...]]] = {
+    "filter": (BOOL,),
+    "score": (INT, DOUBLE),
+    "filter.messageExpression": (STRING,),
+    "filter.reasons": (list_of(STRING),),
+}
+
+
+def compiled(tree: Core) -> Expression | Refusal:
+    """Compile a tree, or return why it is refused."""
+    try:
+        return compile_expression(tree, PARAMS, params_type(PARAMS))
+    except Refusal as refusal:
+        return refusal
+
+
+def evaluation(text: str, section: str, world: World, pod: PodInfo) -> Evaluation | None:
+    """Make an expression ready; None where it is refused for one of the reasons."""
+    tree, problems = checked(text, section, PARAMS)
+    if tree is None:
+        assert {p.code for p in problems} <= UNFIT, (text, problems)
+        return None
+    expression = compiled(tree)
+    if isinstance(expression, Refusal):
+        assert expression.code in REASONS, (text, expression.message)
+        assert 0 <= expression.span.start < expression.span.end <= len(text)
+        return None
+    bound = expression.bind(cache_of(world).nodes)
+    return Evaluation(tree, expression, bound, world, pod, PARAMS)
+
+
+def check(text: str, found: Evaluation) -> None:
+    """The vector function, the scalar function and the oracle agree; the range is right."""
+    vector = found.vector()
+    interval = found.expression.range
+    for row, expected in enumerate(found.oracle()):
+        assert agree(vector[row], expected), (text, row, vector[row], expected)
+        scalar = found.scalar(row)
+        assert agree(scalar, expected), (text, row, scalar, expected)
+        assert found.expression.can_fail or not expected.error, text
+        if interval is not None and not expected.error and expected.value == expected.value:
+            assert interval.lo <= expected.value <= interval.hi, (text, interval)
+
+
+@pytest.mark.parametrize("section", RESULTS)
+@given(data=st.data(), situation=worlds())
+def test_a_well_typed_rule_is_compiled_and_means_one_thing(
+    section: str, data: st.DataObject, situation: tuple[World, PodInfo]
+) -> None:
+    """It is refused for a reason that stands in the manual, or the three evaluations agree."""
+    text = data.draw(typed(data.draw(st.sampled_from(RESULTS[section]))))
+    found = evaluation(text, section, *situation)
+    if found is not None:
+        check(text, found)
+
+
+WORLDS: Final[list[tuple[World, PodInfo]]] = []
+
+
+@settings(max_examples=25, phases=[Phase.generate])
+@given(worlds())
+def _collect(situation: tuple[World, PodInfo]) -> None:
+    WORLDS.append(situation)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def some_worlds() -> None:
+    """Draw the worlds that the calls below are evaluated in, the same ones every time."""
+    WORLDS.clear()
+    _collect()
+
+
+@pytest.mark.parametrize("overload", spellings(), ids=lambda o: o.signature)
+def test_every_function_is_compiled_for_arguments_of_any_level(overload: Overload) -> None:
+    """A call of it, over constants, pods, nodes and what was made of these, means one thing."""
+    chooser = random.Random(overload.signature)
+    accepted = 0
+    for depth in (1, 1, 1, 2, 2):
+        writer = Writer(chooser.choice)
+        bound: dict[str, Type] = {}
+        call = writer.call_of(overload, depth, bound=bound)
+        tree, _ = checked(call, "any", PARAMS)
+        text = call if tree is None else shown(call, tree.type)
+        found = evaluation(text, "any", *chooser.choice(WORLDS))
+        if found is not None:
+            accepted += 1
+            check(text, found)
+    assert accepted or overload.name in ("matches", "find", "domain", "domains", "selector"), (
+        overload
+    )
+
+
+def test_little_is_refused() -> None:
+    """Of a thousand rules, at most one in twenty is refused, and each for its reason."""
+    chooser = random.Random(4)
+    found: Counter[str] = Counter()
+    for _ in range(1000):
+        tree, _ = checked(Writer(chooser.choice).write(BOOL, 3), "filter", PARAMS)
+        if tree is None:
+            continue
+        expression = compiled(tree)
+        if isinstance(expression, Refusal):
+            found[expression.code] += 1
+    assert found.keys() <= REASONS.keys()
+    assert found.total() <= 50, found
