@@ -17,7 +17,10 @@ from policy_sched.profiles.compile import content_hash, kept_hash, rejecting_has
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.resolve import ProfilePlan
 
-REJECTING: Final = ("preEnqueue", "preFilter", "filter", "reserve", "permit", "preBind", "bind")
+REJECTING: Final = (
+    *("preEnqueue", "preFilter", "filter", "placementGenerate"),
+    *("reserve", "permit", "preBind", "bind"),
+)
 """Points whose plugins can turn a pod away; postFilter is asked about everybody's rejections."""
 
 _NO_ARGS: Final[Mapping[str, object]] = {}

@@ -81,7 +81,11 @@ def rejecting_hash(source: PolicySource) -> str:
     """Return the hash of a source without what only chooses among nodes, or orders the queue."""
     met = _met(source)
     if not met.rejecting:
-        met.rejecting = content_hash(replace(source, score=None, queue_sort=()))
+        placement = source.placement
+        if placement is not None:
+            placement = replace(placement, score=None, on_error=None)
+        part = replace(source, score=None, queue_sort=(), placement=placement)
+        met.rejecting = content_hash(part)
     return met.rejecting
 
 

@@ -19,7 +19,9 @@ spec: {minMember: 3, scheduleTimeoutSeconds: 10}
 apiVersion: scheduling.k8s.io/v1alpha2
 kind: PodGroup
 metadata: {name: star}
-spec: {schedulingPolicy: {gang: {minCount: 4}}}
+spec:
+  schedulingPolicy: {gang: {minCount: 4}}
+  schedulingConstraints: {topology: [{key: example.com/rack}]}
 ---
 apiVersion: scheduling.k8s.io/v1alpha2
 kind: PodGroup
@@ -44,6 +46,9 @@ def test_groups_of_both_kinds_are_read(tmp_path: Path) -> None:
     assert isinstance(star, PodGroup)
     assert isinstance(basic, PodGroup)
     assert (ring.min_count, star.min_count, basic.min_count) == (3, 4, 0)
+    assert [one.topology_key for one in (ring, star, basic)] == ["", "example.com/rack", ""]
+    assert [one.schedule_timeout for one in (ring, star, basic)] == [10_000_000_000, None, None]
+    assert CoschedulingGroup(metadata=ring.metadata).schedule_timeout is None
 
 
 def test_a_pod_names_its_group_in_its_spec_or_in_a_label() -> None:

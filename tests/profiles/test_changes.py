@@ -71,6 +71,23 @@ def test_a_score(tmp_path: Path) -> None:
     assert not found.void
 
 
+@pytest.mark.parametrize(("domain", "score", "hope"), [("row", 1, True), ("rack", 2, False)])
+def test_a_placement(tmp_path: Path, domain: str, score: int, hope: bool) -> None:
+    """Other domains may have room for a group; another score chooses among those that had."""
+    text = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Score}\nspec:\n"
+    text += '  placement: {domain: "node.labels[\'%s\']", score: "%d"}\n'
+    plans = []
+    for values in (("rack", 1), (domain, score)):
+        write(tmp_path / "score.yaml", text % values)
+        write(tmp_path / "config.yaml", config({"one": ["Score"]}))
+        compiled = PolicyFiles(str(tmp_path / "config.yaml"), (str(tmp_path),)).compile()
+        assert not compiled.problems
+        plans.append(compiled.plans)
+    found = changes_between(*plans)
+    assert found.policies == ("Score",)
+    assert found.helps("one", ["Score"]) is hope
+
+
 def test_a_gate(tmp_path: Path) -> None:
     """The profile's pods have to be asked anew."""
     found = changes(tmp_path, gate_yaml=gating("Gate", "true"))

@@ -1,0 +1,100 @@
+"""Gangs in racks, whatever happens around them: whole, in one rack, and with nothing left over."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler import event_handlers
+from tests.scheduler.test_group_cycle import Run, group, member
+
+
+class RackMachine(RuleBasedStateMachine):
+    """Pods of groups and of none come and go, nodes come to racks, time passes."""
+
+    SIZES: ClassVar = {"one": 1, "two": 2, "four": 4}
+    RACKS: ClassVar = ("a", "b", "c")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run = Run(*(group(name, size) for name, size in self.SIZES.items()), a=[2], b=[1, 1])
+        self.pods: dict[str, PodInfo] = {}
+        self.torn: set[str] = set()
+        self.count = 0
+
+    @rule(of=st.sampled_from(["", "one", "two", "four"]), priority=st.integers(0, 1))
+    def pod_comes(self, of: str, priority: int) -> None:
+        self.count += 1
+        pod = member(f"{of}-{self.count}", of, priority=priority, preemption_policy="Never")
+        self.pods[pod.uid] = pod
+        self.run.add(pod)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def pod_goes(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.pods)))
+        pod = self.pods.pop(uid)
+        node = self.run.client.bindings.pop(uid, "")
+        if node:
+            self.torn.add(pod.pod_group)
+        gone = PodInfo.of(pod.pod)
+        gone.node_name = node
+        event_handlers.pod_gone(self.run.scheduler, gone)
+        self.run.scheduler.tick()
+
+    @rule(rack=st.sampled_from(["a", "b", "c", ""]), cpu=st.integers(1, 2))
+    def node_comes(self, rack: str, cpu: int) -> None:
+        self.count += 1
+        self.run.node(f"{rack or 'x'}-{self.count}", cpu, rack)
+
+    @rule()
+    def one_is_scheduled(self) -> None:
+        self.run.scheduler.schedule_one()
+        self.run.scheduler.tick()
+
+    @rule(seconds=st.sampled_from([1, 10, 130]))
+    def time_passes(self, seconds: int) -> None:
+        self.run.clock.advance(seconds)
+        self.run.go()
+
+    @invariant()
+    def a_gang_runs_whole_and_in_one_rack(self) -> None:
+        """No group is bound in part, but for members that were deleted since."""
+        assert self.run.scheduler.cache.check() == []
+        bindings = self.run.client.bindings
+        for name, size in self.SIZES.items():
+            members = [uid for uid, pod in self.pods.items() if pod.pod_group == name]
+            bound = bindings.keys() & members
+            assert not bound or len(bound) >= size or name in self.torn
+            racks = {bindings[uid][0] for uid in bound}
+            assert len(racks) <= 1
+            assert "x" not in racks
+
+    @invariant()
+    def what_is_counted_is_bound_or_waits(self) -> None:
+        """A rehearsal leaves nothing on any node."""
+        scheduler = self.run.scheduler
+        held = len(self.run.client.bindings) + scheduler.in_flight
+        assert scheduler.cache.nodes.pod_total == held
+        assert not scheduler.queue.in_flight()
+
+    def teardown(self) -> None:
+        """With room for everybody in every rack, every complete gang is bound in the end."""
+        for rack in self.RACKS:
+            self.run.node(f"{rack}-last", len(self.pods) + 1, rack)
+        for _ in range(12):
+            self.run.clock.advance(130)
+            self.run.go()
+        for name, size in {"": 0, **self.SIZES}.items():
+            members = [uid for uid, pod in self.pods.items() if pod.pod_group == name]
+            if len(members) >= size:
+                assert set(members) <= self.run.client.bindings.keys()
+
+
+TestRackMachine = pytest.mark.filterwarnings("error")(RackMachine.TestCase)
+TestRackMachine.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
