@@ -1,0 +1,165 @@
+"""What SECURITY.md claims and no other test holds: the numbers, and that no secret is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import ssl
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from policy_sched.apiserver import bodies, refusals, server
+from policy_sched.cli.main import VERBS, run
+from policy_sched.client.kube import api, lines
+from policy_sched.client.kube.access import Trust, tls_context
+from policy_sched.language import codes
+from policy_sched.source import documents
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+SECRET = "t0ken-d0-n0t-show"
+ALIASES = "\n".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]" for i in range(1, 40))
+BOMB = f"""\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {{name: Bomb}}
+a0: &a0 [x, x, x]
+{ALIASES}
+"""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        f"{documents.MAX_POLICY_BYTES >> 20} MiB a file",
+        f"aliases may make a document {documents.MAX_EXPANSION} times as large",
+        f"{documents.MAX_DEPTH} levels",
+        f"at most {codes.MAX_SOURCE_BYTES >> 10} KiB, {codes.MAX_NODES:,} parts",
+        f"{codes.MAX_MACROS} macros {codes.MAX_MACRO_NESTING} deep",
+        f"above {codes.MAX_RULE_COST} units a rule and {codes.MAX_PROFILE_COST:,} a profile",
+        f"patterns of at most {codes.MAX_PATTERN_BYTES} bytes",
+        f"{api.Settings().longest_answer >> 20} MiB an answer",
+        f"{lines.LONGEST >> 20} MiB a line of a watch",
+        f"{api.ERROR_BYTES >> 20} MiB a refusal",
+        f"({api.QPS:.0f}, {api.BURST})",
+        f"bodies of {refusals.LIMIT >> 20} MiB (YAML {bodies.YAML_BYTES >> 10} KiB)",
+        f"headers of {server.HEADER_BYTES >> 10} KiB",
+    ],
+)
+def test_the_page_has_the_numbers_of_the_code(claim: str) -> None:
+    """Bounds that are told are those that hold."""
+    assert claim in PAGE
+
+
+def test_a_bomb_of_aliases_is_refused_before_it_goes_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3^40 values in 2 KiB: told with a place, wherever files are read."""
+    bomb = tmp_path / "bomb.yaml"
+    bomb.write_text(BOMB, encoding="utf-8")
+    for verb in (["check"], ["manifests", "--policies"], ["diff", str(bomb)]):
+        assert run([*verb, str(bomb)]) == 1
+        shown = capsys.readouterr()
+        assert f"{bomb}:" in shown.out + shown.err
+
+
+def test_tags_that_make_objects_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """YAML is data: nothing of it is called."""
+    trap = tmp_path / "trap.yaml"
+    made = tmp_path / "made"
+    trap.write_text(f'!!python/object/apply:os.system ["touch {made}"]\n', encoding="utf-8")
+    assert run(["check", str(trap)]) == 1
+    capsys.readouterr()
+    assert not made.exists()
+
+
+def test_servers_are_verified_by_default() -> None:
+    """Certificate and name, with TLS 1.2 at least; only who says so goes without."""
+    context = tls_context(Trust(), None)
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+    assert tls_context(Trust(insecure=True), None).verify_mode is ssl.CERT_NONE
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_help_shows_nothing_of_the_environment(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No default is taken from variables, the home directory, or the machine's name."""
+    for name in ("KUBECONFIG", "POLICY_SCHED_TOKEN", "KUBERNETES_SERVICE_HOST", "HOME", "USER"):
+        monkeypatch.setenv(name, SECRET)
+    run([verb, "--help"])
+    shown = capsys.readouterr()
+    assert SECRET not in shown.out + shown.err
+    assert not re.search(r"\[default: [^\]]*(token|password|secret)", shown.out, re.IGNORECASE)
+
+
+async def _refusing(answer: bytes, play: Callable[[int], Awaitable[None]]) -> list[bytes]:
+    """Serve a port that answers every request alike; return what was sent to it."""
+    received: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(1 << 16))
+        writer.write(answer)
+        writer.close()
+
+    listening = await asyncio.start_server(talk, "127.0.0.1", 0)
+    async with listening:
+        await play(listening.sockets[0].getsockname()[1])
+    return received
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/x\r\nContent-Length: 0\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ],
+)
+def test_a_token_shows_in_no_log(tmp_path: Path, answer: bytes) -> None:
+    """The server is told, nobody else: neither when it refuses, redirects, nor talks nonsense."""
+    printed: list[bytes] = []
+
+    async def play(port: int) -> None:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+            "users": [{"name": "u", "user": {"token": SECRET}}],
+        }
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(config), encoding="utf-8")
+        words = ["run", "--kubeconfig", str(kubeconfig), "--secure-port", "0"]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "policy_sched",
+            *words,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(20):
+                while b"Trouble" not in b"".join(printed):
+                    printed.append(await process.stdout.readline())
+        finally:
+            process.terminate()
+            printed.append(await process.stdout.read())
+            await process.wait()
+
+    received = asyncio.run(_refusing(answer, play))
+    assert any(SECRET.encode() in one for one in received)
+    assert SECRET.encode() not in b"".join(printed)
