@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
+from aiohttp import web
+
 from policy_sched.apiserver.access import Address
 from policy_sched.apiserver.server import ApiServer
 from policy_sched.client.embedded.cluster import EmbeddedCluster
@@ -32,10 +34,28 @@ PATIENT = ElectionSettings(lease_duration=10.0, renew_deadline=8.0, retry_period
 WATCHING = ReflectorSettings(backoff=Backoff(first=0.01, longest=0.05))
 
 
+class Meddled(ApiServer):
+    """A server that lets a test do something before a request is carried out."""
+
+    before: Callable[[str, str], Awaitable[None]] | None = None
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if self.before is not None:
+            await self.before(request.method, request.path)
+        return await super()._answer(request)
+
+
 class World:
-    """An embedded cluster that is served, and the schedulers that are its clients."""
+    """An embedded cluster that is served, and the schedulers that are its clients.
+
+    ``before`` is told method and path of each request before it is carried out; ``clocks`` are
+    those of schedulers that begin from now on.
+    """
 
     def __init__(self) -> None:
+        self.before: Callable[[str, str], Awaitable[None]] | None = None
+        self.clocks = CLOCKS
+        self.policies = PolicyFiles(None, ())
         self.cluster = EmbeddedCluster.open(None, time.time_ns)
         self.address = Address("127.0.0.1", 0)
         self.records: list[Record] = []
@@ -43,7 +63,8 @@ class World:
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
         """Serve the cluster, at the same address each time."""
-        async with ApiServer(self.cluster.store, self.address) as server:
+        async with Meddled(self.cluster.store, self.address) as server:
+            server.before = self.before
             self.address = server.address
             acting = asyncio.create_task(self._act())
             try:
@@ -67,15 +88,15 @@ class World:
     ) -> AsyncIterator[RemoteInstance]:
         """Run a scheduler; with a name it is a candidate."""
         settings = Settings(qps=0, timeout=2.0)
-        chance = Chance(CLOCKS, Random(name))
+        chance = Chance(self.clocks, Random(name))
         access = Access(f"http://{self.address.text}")
         candidacy = None
         if name:
             once = Api(access, chance, Settings(qps=0, patience=Patience(tries=1)))
-            election = Election(name, CLOCKS, Random(name), times)
+            election = Election(name, self.clocks, Random(name), times)
             candidacy = Candidacy(election, once, "kube-system", "policy-sched")
         instance = RemoteInstance(
-            PolicyStore(PolicyFiles(None, ()), time.time_ns),
+            PolicyStore(self.policies, time.time_ns),
             Api(access, chance, settings),
             candidacy,
             self.records.append,

@@ -133,9 +133,13 @@ class Decoding(Generic[T]):
     def _read(self, raw: msgspec.Raw) -> T | Unread:
         """Return an object, or what is known of it. Raises Malformed if it has no name."""
         try:
-            return self.object(raw)
+            found = self.object(raw)
         except Malformed as error:
             why = str(error)
+        else:
+            if found.metadata.name:
+                return found
+            raise Malformed(f"a {self._kind[1]} without a name")
         try:
             meta = self._metadata.decode(raw).metadata
         except msgspec.DecodeError:

@@ -11,8 +11,9 @@ each bookmark brings a newer one. When a stream ends
 * at a line that cannot be read, or that says that the server failed: the next one goes on from the
   last version, and if that happens again, everything is asked for again.
 
-What is asked for again is compared with the mirror, so those who are told of changes see neither
-a gap nor anything twice (`mirror`). Between tries that brought nothing there are pauses.
+What is asked for again is compared with the mirror, so that those who are told of changes see
+neither a gap nor anything twice (`mirror`). Between tries that brought nothing there are pauses,
+but for the first list after a version that was too old: nobody is in the way then.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ Trouble = Callable[[Selection, str], None]
 
 LASTING: Final = SECOND
 """A stream that ends sooner is a failure, whatever it brought (client-go: a very short watch)."""
+RELISTS: Final = 10 * SECOND
+"""A version that is too old leads to a list at once, but not more often than that."""
 _NO_STREAMING_LIST: Final = frozenset({400, 404, 405, 415, 422})
 """Answers of servers that do not know streaming lists."""
 
@@ -114,6 +117,8 @@ class Reflector(Generic[T]):
         self._version = ""
         self._bad_version: str | None = None
         self._progress = False
+        self._expired = False
+        self._listed: int | None = None
 
     @property
     def version(self) -> str:
@@ -125,7 +130,7 @@ class Reflector(Generic[T]):
         chance = self._api.chance
         pauses = Pauses(self._settings.backoff, chance.clocks.monotonic, chance.random)
         while True:
-            self._progress = False
+            self._progress = self._expired = False
             began = chance.clocks.monotonic()
             asked: float | None = None
             try:
@@ -140,19 +145,27 @@ class Reflector(Generic[T]):
             if asked is not None:
                 await self._api.pause(asked, asked=True)
                 continue
-            lasted = chance.clocks.monotonic() - began
-            if self._progress and lasted >= LASTING:
+            now = chance.clocks.monotonic()
+            if self._progress and now - began >= LASTING:
                 pauses.succeeded()
-            else:
+            elif self._version or not self._lists_at_once(now):
                 await self._api.pause(pauses.next())
+
+    def _lists_at_once(self, now: int) -> bool:
+        """Tell whether a version that was too old may be followed by a list without a pause."""
+        if not self._expired or (self._listed is not None and now - self._listed < RELISTS):
+            return False
+        self._listed = now
+        return True
 
     def _learn(self, error: ClusterError) -> None:
         """Decide where the next try begins."""
+        self._expired = isinstance(error, ApiError) and expired(error)
         if isinstance(error, Malformed):
             if self._bad_version == self._version:
                 self._version = ""
             self._bad_version = self._version
-        elif isinstance(error, ApiError) and expired(error):
+        elif self._expired:
             self._version = ""
 
     async def _follow(self) -> None:

@@ -79,6 +79,8 @@ def translated(sending: Sending) -> Iterator[None]:
         raise AccessError(f"{sending}: the server's URL cannot be used") from None
     except TimeoutError:
         raise Unreachable(f"{sending}: no answer in time", sent=True) from None
+    except aiohttp.ClientPayloadError:
+        raise Unreachable(f"{sending}: the answer broke off", sent=True) from None
     except (aiohttp.ClientError, OSError) as error:
         raise Unreachable(f"{sending}: {_text(error)}", sent=True) from None
 
