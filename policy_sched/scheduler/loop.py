@@ -119,7 +119,7 @@ class Scheduler:
             if self.queue.get(pod.uid) is not None:
                 self.queue.update(pod)
             return
-        self.queue.update(pod)
+        self.queue.add(pod)
         nominator = self.handle.nominator
         node = pod.nominated_node_name or nominator.node_of(pod.uid)
         if node:

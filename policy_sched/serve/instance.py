@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from policy_sched.client.embedded.client import EmbeddedClient
 from policy_sched.client.embedded.cluster import EmbeddedCluster
-from policy_sched.client.embedded.resources import POD
+from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.model.pod import Pod
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
+from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
-from policy_sched.serve.feed import Feed
+from policy_sched.serve.feed import ENDED, Feed
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.scheduling import Scheduling
 
@@ -75,6 +76,11 @@ class Instance(Scheduling):
     def pods(self) -> Iterable[Pod]:
         """Return all pods of the cluster."""
         return [s.typed for s in self.cluster.store.select(POD) if isinstance(s.typed, Pod)]
+
+    async def look(self) -> Seen:
+        """Read the store."""
+        nodes = [stored.name for stored in self.cluster.store.select(NODE)]
+        return Seen(nodes, [pod for pod in self.pods() if pod.status.phase not in ENDED])
 
     def close(self) -> None:
         """Let go of the data."""

@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.client.embedded.resources import POD
-from policy_sched.client.kube.api import Api
+from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.client import KubeClient
+from policy_sched.client.kube.decoding import Decoding
 from policy_sched.client.kube.election import Election
-from policy_sched.client.kube.informers import Informers
+from policy_sched.client.kube.informers import READ, Informers
 from policy_sched.client.kube.leases import Elector, Lease
+from policy_sched.client.kube.listing import list_all
 from policy_sched.client.kube.mirror import Change
 from policy_sched.client.kube.paths import Selection
 from policy_sched.client.kube.reflector import ReflectorSettings
@@ -45,6 +47,7 @@ from policy_sched.scheduler.event_handlers import (
     pod_seen,
 )
 from policy_sched.scheduler.loop import Scheduler
+from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
 from policy_sched.serve.health import HANDLED, LEADER_ELECTION, SYNCED, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
@@ -55,6 +58,8 @@ CHANGES_PER_STEP: Final = 500
 """Changes that one step takes in, after which its owner gets a turn."""
 
 
+LOOKING: Final = Settings(qps=20, burst=20)
+"""For the comparison of the cache with the cluster, which is in no hurry."""
 ELECTION: Final = "LeaderElection"
 """Reason of the events that say who leads (client-go's)."""
 TOLERATED: Final = 20.0
@@ -178,6 +183,13 @@ class RemoteInstance(Scheduling):
     def pods(self) -> Iterable[Pod]:
         """Return all pods of the cluster that have not ended, as the watch has them."""
         return list(self.informers.objects(POD))
+
+    async def look(self) -> Seen:
+        """List nodes and pods, beside the requests of scheduling and its limits."""
+        async with Api(self.api.access, self.api.chance, LOOKING) as api:
+            nodes = await list_all(api, READ[0], Decoding(READ[0].kind, Node))
+            pods = await list_all(api, READ[-1], Decoding(READ[-1].kind, Pod))
+        return Seen([node.metadata.name for node in nodes.items], pods.items)
 
     def _lease_checks(self) -> tuple[Check, ...]:
         """A leader that has not renewed for long is sick, as upstream's watchdog has it."""

@@ -52,7 +52,7 @@ class Running:
             signal.SIGTERM: self._end.set,
             signal.SIGINT: self._end.set,
             signal.SIGHUP: lambda: self._begin(self._again("SIGHUP")),
-            signal.SIGUSR2: self.instance.dump,
+            signal.SIGUSR2: lambda: self._begin(self.instance.debug()),
         }
         for number, act in signals.items():
             loop.add_signal_handler(number, act)

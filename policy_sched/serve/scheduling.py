@@ -23,6 +23,7 @@ from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.scheduler.loop import Outcome
 from policy_sched.scheduler.reload import Reloader
 from policy_sched.scheduler.wiring import assemble_with_assembly
+from policy_sched.serve.debugging import Comparer, Seen, dump
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog
 from policy_sched.serve.health import PING, POLICIES, SHUTDOWN, Check, nothing_wrong
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
@@ -205,6 +206,16 @@ class Scheduling(ABC):
     def stopped(self) -> bool:
         """Whether nothing is half done."""
         return self.stopping and not self.scheduler.in_flight
+
+    @abstractmethod
+    async def look(self) -> Seen:
+        """Read the cluster's nodes and pods, not from what is known already."""
+
+    async def debug(self) -> None:
+        """Write the state, the cache and the queue, and compare them with the cluster."""
+        self.dump()
+        await dump(self.scheduler, self.log)
+        await Comparer(self.scheduler, self.log).run(self.look)
 
     def dump(self) -> None:
         """Write a record of the state and all metrics."""

@@ -101,12 +101,13 @@ def scheduler_of(
     client: Client | None = None,
     now: Callable[[], int] | None = None,
     timing: Timing | None = None,
+    runner_of: Callable[[Pipeline], Runner] = Runner,
 ) -> Scheduler:
     """Return a scheduler over nodes n0, n1, ... whose profile has the plugins, as x0, x1, ..."""
     plain = assemble(PLANS, client=client, now=now or FakeClock(EPOCH))
     handle, profile = plain.handle, plain.profiles[SCHEDULER]
     named = {f"x{index}": plugin for index, plugin in enumerate(plugins)}
-    runner = Runner(with_plugins(profile.pipeline, named))
+    runner = runner_of(with_plugins(profile.pipeline, named))
     nominations = Nominations(handle.cache, handle.nominator)
     evaluator = Evaluator(runner, handle.nodes, nominations=nominations)
     profiles = {
