@@ -21,7 +21,7 @@ from policy_sched.apiserver.negotiation import (
     accepted,
     object_of,
 )
-from policy_sched.apiserver.refusals import JSON, not_allowed
+from policy_sched.apiserver.refusals import JSON, not_allowed, too_slow
 from policy_sched.apiserver.security.reviews import Reviews
 from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.subresources import Subresources
@@ -33,8 +33,8 @@ from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.model.expansion import Plain
 
-SLOW_SECONDS: Final = 60
-"""How much longer than it lasts the reader of a watch may take for what was written."""
+BODY_SECONDS: Final = 60.0
+"""How long a client may take to send a body (the API server's limit of most requests)."""
 _LOG: Final = logging.getLogger("policy_sched.apiserver")
 
 
@@ -63,7 +63,7 @@ class Answers:
         self._lists = Lists(store)
         self._parts = parts
 
-    async def answer(self, request: web.Request, user: User) -> web.StreamResponse:
+    async def answer(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
         """Answer a request. Raises ApiError, or NoSuchPage."""
         accept = ", ".join(request.headers.getall("Accept", []))
         path = request.rel_url.raw_path
@@ -80,7 +80,7 @@ class Answers:
         options = Options(request.query, _OPTIONS.get(verb, "DeleteOptions"))
         headers = request.headers
         content_type, agent = headers.get("Content-Type", ""), headers.get("User-Agent", "")
-        sent = Sent(target, options, await request.read(), content_type, user, agent)
+        sent = Sent(target, options, await _body(request), content_type, user, agent)
         if verb in ("delete", "deletecollection"):
             return self._delete(sent, accept)
         if target.served.review:
@@ -92,7 +92,7 @@ class Answers:
     # Reading.
 
     async def _read(
-        self, request: web.Request, target: Target, accept: str, verb: str
+        self, request: web.BaseRequest, target: Target, accept: str, verb: str
     ) -> web.StreamResponse:
         options = Options(request.query, "ListOptions")
         if verb == "list":
@@ -111,7 +111,7 @@ class Answers:
 
     async def _list(
         self,
-        request: web.Request,
+        request: web.BaseRequest,
         target: Target,
         listed: Listed,
         form: Accepted,
@@ -130,18 +130,17 @@ class Answers:
         return response
 
     async def _watch(
-        self, request: web.Request, target: Target, options: Options, form: Accepted
+        self, request: web.BaseRequest, target: Target, options: Options, form: Accepted
     ) -> web.StreamResponse:
         wanted = asked(target, options, form)
         stream = Stream(wanted, self._store, self._lists, self._wakening)
         response = web.StreamResponse(headers=headers_of(JSON))
         await response.prepare(request)
         try:
-            async with asyncio.timeout(wanted.seconds + SLOW_SECONDS):
-                async for lines in stream.lines():
-                    await response.write(lines)
-                await response.write_eof()
-        except (TimeoutError, ConnectionError):
+            async for lines in stream.lines():
+                await response.write(lines)
+            await response.write_eof()
+        except ConnectionError:
             _LOG.debug("The reader of a watch has gone")
         return response
 
@@ -204,6 +203,15 @@ class Answers:
             return _json(status, metadata(stored.data))
         raw = served.form.raw(stored) + b"\n"
         return web.Response(status=status, body=raw, headers=headers_of(JSON))
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """Return the body of a request. Raises ApiError if its client takes too long to send it."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise too_slow() from None
 
 
 def headers_of(content_type: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ one list belong together whatever happens between them, until the history has fo
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ from policy_sched.model.kinds import Kind
 
 PIECE: Final = 500
 """Objects that are written at once; other requests have their turn in between."""
+PIECE_BYTES: Final = 1024 * 1024
+"""And bytes, unless one object has more: what a slow reader keeps waiting in memory."""
 _LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
 _PAGE_EXPIRED: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can"
@@ -213,11 +215,24 @@ def pieces(
     if form.shown_as == TABLE:
         head["columnDefinitions"] = definitions(served.kind)
     yield encoded(head)[:-1] + b',"' + field.encode() + b'":['
-    for start in range(0, len(listed.items), PIECE):
-        part = listed.items[start : start + PIECE]
-        lead = b"," if start else b""
-        yield lead + b",".join(_item(served, one, form, now, included) for one in part)
+    items = (_item(served, one, form, now, included) for one in listed.items)
+    for number, part in enumerate(bounded(items, b",")):
+        yield b"," + part if number else part
     yield b"]}\n"
+
+
+def bounded(parts: Iterable[bytes], between: bytes = b"") -> Iterator[bytes]:
+    """Yield parts, several at once, but not too many and not too long."""
+    held: list[bytes] = []
+    size = 0
+    for part in parts:
+        held.append(part)
+        size += len(part)
+        if len(held) >= PIECE or size >= PIECE_BYTES:
+            yield between.join(held)
+            held, size = [], 0
+    if held:
+        yield between.join(held)
 
 
 def _item(served: Served, stored: Stored, form: Accepted, now: int, included: str) -> bytes:

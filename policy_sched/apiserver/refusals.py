@@ -68,6 +68,12 @@ def too_large(message: str = f"limit is {LIMIT}") -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", text)
 
 
+def too_slow() -> ApiError:
+    """Return the refusal of a body that does not arrive."""
+    message = "Timeout: request did not complete within the allotted timeout"
+    return ApiError(504, "Timeout", message)
+
+
 def unreadable(kind: str, why: str, body: bytes) -> ApiError:
     """Return the refusal of a body that is no object."""
     what = f"the object provided is unrecognized (must be of type {kind})"

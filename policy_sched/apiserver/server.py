@@ -7,7 +7,9 @@ between. Only answers are written bit by bit: lists in pieces, watches as long a
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from types import TracebackType
 from typing import Final, Self
 
@@ -16,8 +18,11 @@ from aiohttp import web
 
 from policy_sched.apiserver.access import RBAC, Access, Address
 from policy_sched.apiserver.answering import Answers, Parts, headers_of, refused
+from policy_sched.apiserver.calls import is_set
+from policy_sched.apiserver.connections import Connections
 from policy_sched.apiserver.documents import TEXT
-from policy_sched.apiserver.refusals import LIMIT, NoSuchPage, broken, too_large
+from policy_sched.apiserver.fairness import Fairness
+from policy_sched.apiserver.refusals import NoSuchPage, broken, too_large
 from policy_sched.apiserver.security.account_tokens import AccountTokens
 from policy_sched.apiserver.security.authentication import Authenticator, Tokens
 from policy_sched.apiserver.security.escalation import Granting
@@ -25,6 +30,7 @@ from policy_sched.apiserver.security.first_roles import install
 from policy_sched.apiserver.security.gate import Gate
 from policy_sched.apiserver.security.rbac import Rbac
 from policy_sched.apiserver.security.reviews import Reviews
+from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.subresources import Subresources
 from policy_sched.apiserver.watching import Wakening
 from policy_sched.apiserver.writing import Writing
@@ -32,8 +38,8 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
 
-HEADER_BYTES: Final = 64 * 1024
-"""Bytes that a header or the first line of a request may have."""
+BUSY: Final = b"Too many requests, please try again later.\n"
+_LATER: Final = {**headers_of(TEXT), "Retry-After": "1"}
 _LOG: Final = logging.getLogger("policy_sched.apiserver")
 _MISTAKES: Final = (
     LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
@@ -62,24 +68,22 @@ class ApiServer:
         subresources = Subresources(store, writing, accounts)
         parts = Parts(writing, subresources, Reviews(authenticator, rbac))
         self._answers = Answers(store, self._wakening, parts)
-        self._runner: web.AppRunner | None = None
+        self._fairness = Fairness()
+        self._runner: web.ServerRunner | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         """Begin to listen; ``address`` has the port then. Raises ClusterError if that fails."""
-        app = web.Application(client_max_size=LIMIT)
-        app.router.add_route("*", "/{path:.*}", self._answer)
         if self._access.mode == RBAC:
             install(self._store)
         self._wakening.begin()
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            handler_cancellation=True,
-            shutdown_timeout=1.0,
-            max_line_size=HEADER_BYTES,
-            max_field_size=HEADER_BYTES,
-        )
+        connections = Connections(self._answer)
+        self._runner = web.ServerRunner(connections, shutdown_timeout=1.0)
         await self._runner.setup()
+        self._tasks = [
+            asyncio.create_task(connections.sweeping()),
+            asyncio.create_task(self._fairness.ticking()),
+        ]
         host, port = self._asked.host, self._asked.port
         try:
             await web.TCPSite(self._runner, host, port, ssl_context=self._context).start()
@@ -101,6 +105,9 @@ class ApiServer:
     async def _close(self) -> None:
         assert self._runner is not None
         self._wakening.end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._runner.cleanup()
 
     @property
@@ -108,11 +115,11 @@ class ApiServer:
         """Where the server is."""
         return f"{'https' if self._context else 'http'}://{self.address.text}"
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         try:
             user = self._gate.admit(request)
-            return await self._answers.answer(request, user)
+            return await self._timed(request, user)
         except NoSuchPage:
             text = b"404 page not found\n"
             return web.Response(status=404, body=text, headers=headers_of(TEXT))
@@ -123,3 +130,14 @@ class ApiServer:
         except _MISTAKES as error:
             _LOG.exception("Failed to answer %s %s", request.method, request.path)
             return refused(broken(type(error).__name__))
+
+    async def _timed(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
+        """Answer a request, and take note of how long that takes, unless it is a watch."""
+        if self._fairness.refuses(user):
+            return web.Response(status=429, body=BUSY, headers=_LATER)
+        began = time.perf_counter()
+        try:
+            return await self._answers.answer(request, user)
+        finally:
+            if not is_set(request.query, "watch"):
+                self._fairness.note(user, time.perf_counter() - began)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.apiserver.calls import Options, Target
-from policy_sched.apiserver.listing import PIECE, Lists, number_of, selection
+from policy_sched.apiserver.listing import PIECE, Lists, bounded, number_of, selection
 from policy_sched.apiserver.negotiation import METADATA, TABLE, Accepted
 from policy_sched.apiserver.tables import definitions, metadata, row
 from policy_sched.client.embedded.api_error import ApiError
@@ -141,8 +141,7 @@ class Stream:
         self._begin(version)
         found = self._lists.all(asked.target.served.resource.key)
         chosen = [one for one in found if asked.wanted.covers(one) and asked.wanted.selects(one)]
-        for start in range(0, len(chosen), PIECE):
-            yield b"".join(self._shown("ADDED", one) for one in chosen[start : start + PIECE])
+        yield from bounded(self._shown("ADDED", one) for one in chosen)
         if asked.marked:
             yield self._bookmark(version, initial=True)
 
@@ -155,8 +154,7 @@ class Stream:
         watch, clock = self._watch, asyncio.get_running_loop().time
         end, said, told = clock() + self._asked.seconds, clock(), self._store.version
         while not self._wakening.ending:
-            lines = b"".join(self._seen(watch.drain(PIECE)))
-            if lines:
+            for lines in bounded(self._seen(watch.drain(PIECE))):
                 yield lines
             if watch.behind and watch.version < self._store.version:
                 await asyncio.sleep(0)

@@ -41,7 +41,7 @@ class Gate:
         self._authenticator = authenticator
         self._rbac = rbac
 
-    def admit(self, request: web.Request) -> User:
+    def admit(self, request: web.BaseRequest) -> User:
         """Return whose request it is. Raises ApiError if it may not be sent."""
         headers = request.headers
         if self._open and not from_here(request.host, headers.get("Origin")):
@@ -65,7 +65,7 @@ class Gate:
         if not decision.allowed:
             raise refusal(user, asked, decision.reason)
 
-    def _impersonated(self, user: User, request: web.Request) -> User:
+    def _impersonated(self, user: User, request: web.BaseRequest) -> User:
         """Return who a request is sent as. Raises ApiError if its sender may not."""
         headers = request.headers
         name = headers.get(_AS_USER, "")

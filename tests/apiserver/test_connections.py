@@ -1,0 +1,213 @@
+"""Connections: how many, how long they may say nothing, and how long they may read nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from policy_sched.apiserver.connections import (
+    HEADER_BYTES,
+    SILENT_SECONDS,
+    Connections,
+)
+from policy_sched.apiserver.fairness import LATE_SECONDS, Fairness
+from policy_sched.apiserver.listing import PIECE, PIECE_BYTES, bounded
+from policy_sched.apiserver.security.users import UNSECURED, User
+from tests.apiserver.world import serving
+
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _answer(request: web.BaseRequest) -> web.StreamResponse:
+    """Write until the reader has gone, or say how long the body is."""
+    if request.path != "/stream":
+        return web.Response(text=str(len(await request.read())))
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b"x" * 100_000)
+
+
+@asynccontextmanager
+async def listening(most: int = 3) -> AsyncIterator[tuple[Connections, int]]:
+    """Listen on loopback."""
+    connections = Connections(_answer, most)
+    runner = web.ServerRunner(connections, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield connections, runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    """Read to the end, whichever way it ends."""
+    try:
+        while await reader.read(2**20):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+async def ask(pair: Pair, path: str = "/", *headers: str, body: bytes = b"") -> bytes:
+    """Send a request and return the first line of the answer."""
+    reader, writer = pair
+    head = "\r\n".join((f"POST {path} HTTP/1.1", "Host: localhost", *headers))
+    writer.write(head.encode() + b"\r\n\r\n" + body)
+    return await reader.readline()
+
+
+def test_there_are_only_so_many_connections() -> None:
+    """The next one is hung up on, until another has gone."""
+
+    async def run() -> None:
+        async with listening(most=2) as (_, port):
+            pairs = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            for pair in pairs:
+                assert b"200" in await ask(pair)
+            third = await asyncio.open_connection("127.0.0.1", port)
+            assert await ended(third[0])
+            pairs[0][1].close()
+            await pairs[0][1].wait_closed()
+            while True:
+                again = await asyncio.open_connection("127.0.0.1", port)
+                try:
+                    line = await ask(again)
+                except ConnectionError:
+                    line = b""
+                if line:
+                    break
+                again[1].close()
+            for _, writer in (pairs[1], third, again):
+                writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_says_nothing_is_cut() -> None:
+    """One whose first request is not complete, too; not one that has asked something."""
+
+    async def run() -> None:
+        async with listening() as (connections, port):
+            silent = await asyncio.open_connection("127.0.0.1", port)
+            slow = await asyncio.open_connection("127.0.0.1", port)
+            slow[1].write(b"GET / HTTP/1.1\r\nHost: ")
+            good = await asyncio.open_connection("127.0.0.1", port)
+            assert b"200" in await ask(good)
+            now = asyncio.get_running_loop().time()
+            assert connections.sweep(now) == 0
+            assert connections.sweep(now + SILENT_SECONDS) == 2
+            assert await ended(silent[0])
+            assert await ended(slow[0])
+            assert connections.sweep(now + SILENT_SECONDS) == 0
+            for _, writer in (silent, slow, good):
+                writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_reads_nothing_is_cut() -> None:
+    """After some looks; one that reads goes on."""
+
+    async def run() -> None:
+        async with listening() as (connections, port):
+            stuck = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            reading = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            for pair in (stuck, reading):
+                assert b"200" in await ask(pair, "/stream")
+            cut = 0
+            for _ in range(50):
+                await reading[0].readexactly(1_000_000)
+                cut += connections.sweep(0.0)
+                if cut:
+                    break
+            assert cut == 1
+            await reading[0].readexactly(1_000_000)
+            for _, writer in (stuck, reading):
+                writer.close()
+
+    asyncio.run(run())
+
+
+def test_clients_may_wait_for_leave_to_send_a_body() -> None:
+    """As curl does with long ones."""
+
+    async def run() -> None:
+        async with listening() as (_, port):
+            pair = await asyncio.open_connection("127.0.0.1", port)
+            line = await ask(pair, "/", "Expect: 100-continue", "Content-Length: 3")
+            assert line == b"HTTP/1.1 100 Continue\r\n"
+            pair[1].write(b"abc")
+            await pair[0].readline()
+            assert b"200" in await pair[0].readline()
+            pair[1].close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("path", ["/" + "x" * HEADER_BYTES, "/"])
+def test_long_lines_and_headers_are_refused(path: str) -> None:
+    """Before anything is done with them."""
+
+    async def run() -> None:
+        async with serving() as world:
+            pair = await asyncio.open_connection("127.0.0.1", world.server.address.port)
+            assert b"400" in await ask(pair, path, f"X: {'y' * 2 * HEADER_BYTES}")
+            pair[1].close()
+
+    asyncio.run(run())
+
+
+def test_pieces_are_bounded_in_number_and_in_bytes() -> None:
+    """And nothing is lost."""
+    parts = [b"x"] * (PIECE + 1)
+    assert [len(piece) for piece in bounded(parts)] == [PIECE, 1]
+    long = [b"y" * (PIECE_BYTES // 2)] * 5
+    assert [len(piece) // (PIECE_BYTES // 2) for piece in bounded(long)] == [2, 2, 1]
+    assert list(bounded([], b",")) == []
+
+
+def test_who_asks_for_most_waits_when_there_is_too_much_to_do() -> None:
+    """Neither others, nor masters, nor anybody while the server keeps up, or is asked by one."""
+    fairness, greedy, modest = Fairness(), User("greedy"), User("modest")
+    fairness.note(greedy, 0.9)
+    fairness.tick(LATE_SECONDS)
+    assert not fairness.refuses(greedy)
+    fairness.note(modest, 0.1)
+    fairness.note(UNSECURED, 0.1)
+    assert fairness.refuses(greedy)
+    assert not fairness.refuses(modest)
+    assert not fairness.refuses(UNSECURED)
+    fairness.tick(0.0)
+    assert not fairness.refuses(greedy)
+
+
+def test_what_users_had_is_forgotten() -> None:
+    """Half of it every second."""
+    fairness, greedy = Fairness(), User("greedy")
+    fairness.note(greedy, 100.0)
+    for _ in range(120):
+        fairness.tick(0.0)
+    fairness.note(User("modest"), 0.1)
+    fairness.tick(1.0)
+    assert not fairness.refuses(greedy)
+
+
+def test_a_busy_server_says_when_to_come_back() -> None:
+    """With the API server's words and header; the ticks run while it serves."""
+
+    async def run() -> None:
+        async with serving() as world:
+            fairness = world.server._fairness
+            fairness.refuses = lambda user: True  # type: ignore[method-assign]
+            async with world.session.get(world.url + "/api") as answer:
+                assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+                assert (await answer.text()).startswith("Too many requests")
+
+    asyncio.run(run())
