@@ -9,7 +9,6 @@ When pods came and were bound is what the store says, at the moment in which it 
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 import time
 from collections import Counter
@@ -26,7 +25,7 @@ from policy_sched.client.embedded.resources import POD
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.model.expansion import Plain
 from policy_sched.model.pod import Pod
-from policy_sched.serve.running import GC_THRESHOLDS
+from policy_sched.serve.collecting import collecting_briefly, settle
 
 TOUCHED: Final = "policysched.dev/touched"
 """An annotation of a pod that is changed so that every watch of pods has something to miss."""
@@ -115,8 +114,7 @@ async def serve(directory: str) -> None:
         async for line in commands:
             match msgspec.json.decode(line):
                 case "begin":
-                    gc.collect()
-                    gc.freeze()
+                    settle()
                     bindings.begin()
                     server.requests.clear()
                     _say({"ready": True})
@@ -134,5 +132,5 @@ def _say(fact: Plain) -> None:
 
 
 if __name__ == "__main__":
-    gc.set_threshold(*GC_THRESHOLDS)
-    asyncio.run(serve(sys.argv[1]))
+    with collecting_briefly():
+        asyncio.run(serve(sys.argv[1]))

@@ -22,6 +22,7 @@ from policy_sched.cli.serving import ApiServerFlags, Serving
 from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.serve.collecting import collecting_briefly
 from policy_sched.serve.decision_log import Write
 from policy_sched.serve.instance import Instance, Sources
 from policy_sched.serve.remote import LeaseLost, RemoteInstance
@@ -154,7 +155,7 @@ async def _serve(instance: Instance | RemoteInstance, running: Running, wanted: 
 def _run(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) -> None:
     store = instance.reloader.store
     try:
-        with CompilerProcess(store.files) as compiler:
+        with CompilerProcess(store.files) as compiler, collecting_briefly():
             store.compiler = compiler.compile
             with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:
                 runner.run(_serve(instance, running, wanted))

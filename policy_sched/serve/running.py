@@ -9,7 +9,6 @@ SIGINT end the instance: its steps go on until nothing is half done.
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 
 from policy_sched.profiles.store import Reload
 from policy_sched.profiles.watch import Watched, changes, frozen_mounts
+from policy_sched.serve.collecting import settle
 from policy_sched.serve.decision_log import INFO
 from policy_sched.serve.manifest_files import manifests_below
 from policy_sched.serve.scheduling import Scheduling
@@ -27,8 +27,6 @@ LOOK: Final = 0.05
 """Seconds between two looks at what is half done when the instance ends."""
 LONGEST_SLEEP: Final = 3600.0
 """Seconds after which an idle instance looks around, in case the clock was set."""
-GC_THRESHOLDS: Final = (50_000, 50, 1000)
-"""A pod makes some twenty objects: the youngest generation is collected every 2,500 pods."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
@@ -56,7 +54,6 @@ class Running:
         }
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
-        gc.set_threshold(*GC_THRESHOLDS)
         self.instance.log.say(INFO, "Running")
         self.instance.wakes(self._awake.set)
         for work in self.instance.beside():
@@ -100,8 +97,7 @@ class Running:
     def _settle(self) -> None:
         """The cluster has been read: it lives on, so the collector need not look at it again."""
         self._settled = True
-        gc.collect()
-        gc.freeze()
+        settle()
         self.instance.turns.begin()
 
     async def _finish(self) -> None:

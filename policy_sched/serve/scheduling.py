@@ -32,7 +32,7 @@ from policy_sched.serve.turns import Turns
 
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which its owner gets a turn."""
-SLICE: Final = 0.01
+SLICE: Final = 0.005
 """Seconds after which a step takes up nothing new: connections, leases and probes wait for it."""
 CLOSING = "the scheduler is shutting down"
 

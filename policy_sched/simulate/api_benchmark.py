@@ -131,7 +131,8 @@ def _options(directory: Path, kubeconfig: Path) -> list[str]:
     (policies / "crowd.yaml").write_text(_POLICY, encoding="utf-8")
     _configure(directory, [])
     config = str(directory / "config.yaml")
-    return ["--kubeconfig", str(kubeconfig), "--config", config, "--policies", str(policies)]
+    files = ["--kubeconfig", str(kubeconfig), "--config", config, "--policies", str(policies)]
+    return [*files, "--secure-port", "0"]  # another scheduler may have the port
 
 
 def _configure(directory: Path, enabled: list[str]) -> None:
