@@ -6,6 +6,7 @@ characters. pygls converts.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,8 @@ from pygls.workspace.position_codec import ServerTextPosition, ServerTextRange
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.reference import Entry
+from policy_sched.lsp.definitions import definition
+from policy_sched.lsp.fixes import Fix, fixes
 from policy_sched.lsp.suggestions import Kind, meaning, suggestions
 from policy_sched.profiles.check import check_open
 from policy_sched.profiles.formatting import format_file
@@ -40,6 +43,14 @@ _KINDS: Final[dict[Kind, lsp.CompletionItemKind]] = {
 def make_server() -> LanguageServer:
     """Return a server that knows its features; `start_io` serves one client over stdio."""
     server = LanguageServer("policy-sched", __version__)
+    _tells_problems(server)
+    _answers(server)
+    _edits(server)
+    return server
+
+
+def _tells_problems(server: LanguageServer) -> None:
+    """Problems are published whenever a document opens or changes."""
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     def opened(params: lsp.DidOpenTextDocumentParams) -> None:
@@ -53,6 +64,10 @@ def make_server() -> LanguageServer:
     def closed(params: lsp.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
+
+
+def _answers(server: LanguageServer) -> None:
+    """What can stand at the cursor, what stands there, and where that comes from."""
 
     @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["."]))
     def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
@@ -77,6 +92,32 @@ def make_server() -> LanguageServer:
         entry = meaning(_name(document), document.source, at.line, at.character)
         return None if entry is None else lsp.Hover(_markdown(entry))
 
+    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+    def defined(params: lsp.DefinitionParams) -> lsp.Location | None:
+        document = server.workspace.get_text_document(params.text_document.uri)
+        at = document.position_from_client_units(params.position)
+        found = definition(_name(document), document.source, at.line, at.character)
+        if found is None:
+            return None
+        start, end = ServerTextPosition(*found[:2]), ServerTextPosition(*found[2:])
+        place = document.range_to_client_units(ServerTextRange(start, end))
+        return lsp.Location(params.text_document.uri, place)
+
+
+def _edits(server: LanguageServer) -> None:
+    """Fixes of problems, and the one form of a file."""
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_CODE_ACTION,
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
+    )
+    def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        document = server.workspace.get_text_document(params.text_document.uri)
+        lines = params.range.start.line, params.range.end.line
+        check = partial(check_open, _name(document), beside=_beside(document))
+        found = fixes(document.source, *lines, check)
+        return [_action(document, fix) for fix in found]
+
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatted(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
         document = server.workspace.get_text_document(params.text_document.uri)
@@ -86,19 +127,33 @@ def make_server() -> LanguageServer:
         end = lsp.Position(len(document.lines), 0)
         return [lsp.TextEdit(lsp.Range(lsp.Position(0, 0), end), text)]
 
-    return server
-
 
 def _publish(server: LanguageServer, uri: str) -> None:
     """Tell the client all problems of a document, as its text is now."""
     document = server.workspace.get_text_document(uri)
     name = _name(document)
-    folder = Path(name).parent
-    beside = [str(folder)] if folder.is_dir() else []
-    text = document.source
-    found = [_diagnostic(document, one) for one in check_open(name, text, beside)]
+    problems = check_open(name, document.source, _beside(document))
+    found = [_diagnostic(document, one) for one in problems]
     server.text_document_publish_diagnostics(
         lsp.PublishDiagnosticsParams(uri, found, document.version)
+    )
+
+
+def _beside(document: TextDocument) -> list[str]:
+    """Return the directory in which a document's file is, if there is one."""
+    folder = Path(_name(document)).parent
+    return [str(folder)] if folder.is_dir() else []
+
+
+def _action(document: TextDocument, fix: Fix) -> lsp.CodeAction:
+    problem = _diagnostic(document, fix.problem)
+    edit = lsp.TextEdit(problem.range, fix.new_text)
+    return lsp.CodeAction(
+        title=fix.title,
+        kind=lsp.CodeActionKind.QuickFix,
+        diagnostics=[problem],
+        edit=lsp.WorkspaceEdit(changes={document.uri: [edit]}),
+        is_preferred=True,
     )
 
 

@@ -132,6 +132,41 @@ def test_completion_hover_and_formatting(tmp_path: Path) -> None:
     with_editor(tmp_path, use)
 
 
+def test_definitions_and_quick_fixes(tmp_path: Path) -> None:
+    """From a parameter to where it stands, and a slip mended where it is underlined."""
+    text = TEXT.replace("spec:\n", "spec:\n  params: {most: 9}\n")
+    text = text.replace("node.unschedulable'", "node.podCount > params.most'")
+
+    async def use(editor: Editor) -> None:
+        await editor.open(text)
+        document = lsp.TextDocumentIdentifier(editor.uri)
+        line = text.splitlines()[6]
+        on_most = lsp.Position(6, line.index("most") + 2)  # the emoji is two units
+        place = await editor.client.text_document_definition_async(
+            lsp.DefinitionParams(document, on_most)
+        )
+        assert isinstance(place, lsp.Location)
+        assert (place.uri, place.range.start) == (editor.uri, lsp.Position(4, 11))
+        assert place.range.end.character == 15
+        here = lsp.Range(lsp.Position(6, 0), lsp.Position(6, 0))
+        actions = await editor.client.text_document_code_action_async(
+            lsp.CodeActionParams(document, here, lsp.CodeActionContext([]))
+        )
+        assert actions is not None
+        (fix,) = actions
+        assert isinstance(fix, lsp.CodeAction)
+        assert (fix.title, fix.kind) == ("Write name", lsp.CodeActionKind.QuickFix)
+        assert fix.edit is not None
+        assert fix.edit.changes is not None
+        (edit,) = fix.edit.changes[editor.uri]
+        start, end = edit.range.start.character, edit.range.end.character
+        assert await editor.type(6, start, end, edit.new_text) == []
+        nowhere = lsp.DefinitionParams(document, lsp.Position(0, 3))
+        assert await editor.client.text_document_definition_async(nowhere) is None
+
+    with_editor(tmp_path, use)
+
+
 def test_a_configuration_knows_the_policies_beside_it(tmp_path: Path) -> None:
     """What a profile enables is looked for in the files of its folder."""
     (tmp_path / "p.yaml").write_text(TEXT.replace("nmae", "name"), encoding="utf-8")
