@@ -75,6 +75,9 @@ class Shadow:
         # Both in the order of time.
         self._deadlines: dict[str, int] = {}
         self._kept: dict[str, Waiting] = {}
+        # The rows of nodes by name, and of which version of the table they are.
+        self._rows: dict[str, int] = {}
+        self._rows_of = -1
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -204,7 +207,8 @@ class Shadow:
             return
         one.told = told
         difference = {}
-        if ours.node and theirs.node and ours.score is not None and theirs.score is not None:
+        scored = ours.score is not None and theirs.score is not None
+        if ours.node and theirs.node and ours.node != theirs.node and scored:
             difference = choice.difference(ours.node, theirs.node, table)
         pipeline, pod = choice.profile.pipeline, one.info
         self._report(
@@ -242,7 +246,10 @@ class Shadow:
     def _keep(self, one: Waiting) -> None:
         if len(self._kept) >= MOST_KEPT:
             self._kept.pop(next(iter(self._kept))).choice = None
-        one.choice = self._choose(one, nominated="").keep(self._scheduler.handle.nodes)
+        table = self._scheduler.handle.nodes
+        if self._rows_of != table.journal.static_version:
+            self._rows_of, self._rows = table.journal.static_version, dict(table.row_of)
+        one.choice = self._choose(one, nominated="").keep(self._rows)
         self._kept[one.info.uid] = one
 
 

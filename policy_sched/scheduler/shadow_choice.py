@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
@@ -33,7 +34,7 @@ class Choice:
     """Our decision for one pod: where, or why nowhere; and the answer that it was made from.
 
     ``broken``: it is no decision, something failed. ``kept`` replaces the evaluation once the
-    table may have changed: totals by name of the feasible nodes, and why others are not.
+    table may have changed.
     """
 
     profile: Profile
@@ -44,15 +45,13 @@ class Choice:
     evaluation: Evaluation | None = None
     kept: Kept | None = None
 
-    def keep(self, table: NodeTable) -> Choice:
-        """Return the choice as something that lasts."""
+    def keep(self, row_of: Mapping[str, int]) -> Choice:
+        """Return the choice as something that lasts; ``row_of`` are the rows as they are now."""
         if self.evaluation is None:
             return self
-        kept = Kept(
-            {name: _total(self.evaluation, row) for name, row in table.row_of.items()},
-            dict(table.row_of),
-            self.evaluation.filtering.statuses(),
-        )
+        filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
+        totals = None if scoring is None else scoring.total.copy()
+        kept = Kept(row_of, filtering.first.copy(), totals, filtering.statuses())
         return Choice(
             self.profile, self.side, self.nodes, self.feasible, broken=self.broken, kept=kept
         )
@@ -64,8 +63,9 @@ class Choice:
         row = table.row_of.get(name)
         if row is None or self.evaluation is None:
             return Side(name)
-        total = _total(self.evaluation, row)
-        status = None if total is not None else self.evaluation.filtering.statuses().get(row)
+        filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
+        total = _total(filtering.first, None if scoring is None else scoring.total, row)
+        status = None if total is not None else filtering.statuses().get(row)
         return _side(name, total, status)
 
     def difference(self, mine: str, other: str, table: NodeTable) -> dict[str, int]:
@@ -80,17 +80,20 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an evaluation said, by name of the node."""
+    """What an evaluation said of each row; ``row_of`` were the rows by name then."""
 
-    totals: Mapping[str, int | None]
     row_of: Mapping[str, int] = field(repr=False)
+    first: NDArray[np.int16] = field(repr=False)
+    totals: NDArray[np.int64] | None = field(repr=False)
     statuses: Mapping[int, Status] = field(repr=False)
 
     def of_node(self, name: str) -> Side:
         """Return what was thought of a node then."""
-        total, row = self.totals.get(name), self.row_of.get(name)
-        status = None if total is not None or row is None else self.statuses.get(row)
-        return _side(name, total, status)
+        row = self.row_of.get(name)
+        if row is None:
+            return Side(name)
+        total = _total(self.first, self.totals, row)
+        return _side(name, total, None if total is not None else self.statuses.get(row))
 
 
 def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choice:
@@ -111,7 +114,9 @@ def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choic
     if isinstance(decision, Bind):
         evaluation = decision.evaluation
         feasible = int(evaluation.filtering.feasible_rows().size)
-        side = Side(decision.node, score=_total(evaluation, decision.row))
+        scoring = evaluation.scoring
+        assert scoring is not None, "a node was chosen"
+        side = Side(decision.node, score=scoring.total.item(decision.row))
         return Choice(profile, side, nodes, feasible, evaluation=evaluation)
     side = Side(None, decision.message)
     if isinstance(decision, Preempt):
@@ -140,11 +145,11 @@ def _again(profile: Profile, pod: PodInfo) -> Evaluation | None:
     return None if found.rejection is not None else found
 
 
-def _total(evaluation: Evaluation, row: int) -> int | None:
-    """Return a node's total; None if the pod cannot run there."""
-    if evaluation.scoring is None or row >= evaluation.n or evaluation.filtering.first[row]:
+def _total(first: NDArray[np.int16], totals: NDArray[np.int64] | None, row: int) -> int | None:
+    """Return a node's total; None if the pod cannot run there. ``first``: who rejects it."""
+    if totals is None or row >= totals.size or first[row]:
         return None
-    return evaluation.scoring.total.item(row)
+    return totals.item(row)
 
 
 def _side(name: str, total: int | None, status: Status | None) -> Side:

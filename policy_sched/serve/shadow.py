@@ -89,7 +89,7 @@ class ShadowInstance(RemoteInstance):
 
     def step(self) -> int:
         """Take in what came, and compare; return 0, for no pod is decided for good."""
-        self.informers.drain(self._tell, CHANGES_PER_STEP)
+        self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._begin()
         self.shadow.overdue()

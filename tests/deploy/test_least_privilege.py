@@ -251,6 +251,33 @@ def test_only_its_own_lease_can_be_changed(scheduled: Run) -> None:
     assert {one.namespace for one in leases} == {"sched"}
 
 
+@pytest.mark.parametrize("delegated", [True, False])
+def test_callers_of_the_endpoints_can_be_looked_up(tmp_path: Path, *, delegated: bool) -> None:
+    """By the binding of system:auth-delegator, and not without it."""
+
+    async def play() -> None:
+        options = Options()
+        async with guarded(tmp_path) as world:
+            things = manifests(options, Contents({}, {}, None))
+            left_out = None if delegated else "policy-sched:auth-delegator"
+            await _apply(world, [one for one in things if one["metadata"]["name"] != left_out])
+            token = await _token(world, options)
+            for group, kind, spec in (
+                ("authentication", "TokenReview", {"token": "x"}),
+                (
+                    "authorization",
+                    "SubjectAccessReview",
+                    {"user": "x", "nonResourceAttributes": {}},
+                ),
+            ):
+                path = f"/apis/{group}.k8s.io/v1/{kind.lower()}s"
+                body = {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "spec": spec}
+                status, _ = await world.ask("POST", path, body, token=token)
+                assert status == (201 if delegated else 403)
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize("options", [Options(), Options(shadow="default-scheduler")])
 def test_the_printed_rules_grant_the_table_and_nothing_else(options: Options) -> None:
     """The same rights, rule by rule; no wildcard."""
