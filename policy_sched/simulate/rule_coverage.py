@@ -141,6 +141,7 @@ class CoverageWatch:
                         asker.ask(variable, every)
                     once.ask_all(policy.narrowing, ALL)
                     passed = asker.ask_all(policy.filter, every)
+                    asker.ask_all(policy.domains, every)
                     if once.ask_all(policy.score_match, ALL).all():
                         asker.ask_all(policy.score, passed)
                         self._ask_normalizer(policy, pod, asker, rows[passed], passed)
@@ -252,4 +253,6 @@ def _file(source: PolicySource) -> str:
     texts += [step.expression for step in steps if step]
     texts += [before.node_names] if before and before.node_names else []
     texts += [preemption.eligible, preemption.victim] if preemption else []
+    placement = source.placement
+    texts += [one for one in (placement.domain, placement.score) if one] if placement else []
     return next((text.file for text in texts if text.locate is not None), "")

@@ -83,6 +83,7 @@ class PolicyProbes:
     score_match: tuple[Probe, ...]
     score: tuple[Probe, ...]
     normalize: tuple[Probe, ...]
+    domains: tuple[Probe, ...]
     steps: tuple[Probe, ...]
     timeouts: tuple[Probe, ...]
     eligible: tuple[Probe, ...]
@@ -92,7 +93,7 @@ class PolicyProbes:
         """Yield all probes, those within others too."""
         sections = (
             self.match, self.variables, self.gates, self.order, self.narrowing, self.filter,
-            self.score_match, self.score, self.normalize, self.steps, self.timeouts,
+            self.score_match, self.score, self.normalize, self.domains, self.steps, self.timeouts,
             self.eligible, self.victims,
         )  # fmt: skip
         stack = [probe for section in sections for probe in section]
@@ -200,7 +201,8 @@ class _Prober:
 def probes_of(policy: CheckedPolicy) -> PolicyProbes:
     """Return the probes of a policy.
 
-    Node orders have none, nor has what a scenario has no occasion for: requeue hints.
+    Node orders and scores of placements have none, nor has what a scenario has no occasion for:
+    requeue hints.
     """
     prober = _Prober(policy)
 
@@ -209,7 +211,7 @@ def probes_of(policy: CheckedPolicy) -> PolicyProbes:
 
     before, score, preemption = policy.pre_filter, policy.score, policy.preemption
     normalizer = score.normalize if score else None
-    permit = policy.permit
+    permit, placement = policy.permit, policy.placement
     vetoes: list[CheckedStep | None] = [
         policy.reserve, policy.permit, policy.pre_bind, policy.bind,
     ]  # fmt: skip
@@ -224,6 +226,7 @@ def probes_of(policy: CheckedPolicy) -> PolicyProbes:
         score_match=rules(score.match_conditions if score else ()),
         score=rules([score.expression] if score else (), "values"),
         normalize=rules([normalizer] if isinstance(normalizer, Checked) else (), "values"),
+        domains=rules([placement.domain] if placement and placement.domain else (), "values"),
         timeouts=rules([permit.timeout] if permit and permit.timeout else (), "values"),
         steps=rules([step.expression for step in vetoes if step])
         + rules([after.expression] if after else (), "once"),

@@ -131,6 +131,16 @@ def test_normalizers_see_raw_scores(tmp_path: Path) -> None:
     assert (empty[normalize], empty["scores.max == 0"]) == (("a second value",), ("false",))
 
 
+def test_domains_of_placements_are_rules(tmp_path: Path) -> None:
+    """Two domains cover the rule; a node without one counts for nothing."""
+    spec = "{placement: {domain: 'node.labels[\"rack\"]'}}"
+    nodes = "objects: [{node: n1, labels: {rack: a}}, {node: n2, labels: {rack: RACK}}, n3]"
+    nodes = nodes.replace("n3", "{node: n3}") + ", pending: [p]"
+    assert conditions(tmp_path, spec, nodes.replace("RACK", "b")) == {'node.labels["rack"]': ()}
+    one = conditions(tmp_path, spec, nodes.replace("RACK", "a"))
+    assert one == {'node.labels["rack"]': ("a second value",)}
+
+
 def test_time_outs_are_rules(tmp_path: Path) -> None:
     """One that reads the pod wants two values, a constant one none beyond itself."""
     timeout = "pod.priority > 5 ? duration('1m') : duration('2m')"
