@@ -75,6 +75,8 @@ class Informers:
         self._wake = wake
         self._waiting: deque[Change[Any]] = deque()
         self._synced = False
+        self._handed = 0
+        self._mark = 0
         self.reflectors: tuple[Reflector[Any], ...] = tuple(
             Reflector(
                 api,
@@ -87,7 +89,7 @@ class Informers:
             for selection in selections
         )
         for reflector in self.reflectors:
-            reflector.on_following = wake
+            reflector.on_following = self._following_again
 
     @property
     def synced(self) -> bool:
@@ -100,8 +102,13 @@ class Informers:
 
     @property
     def following(self) -> bool:
-        """Whether changes of nodes and of pods reach us: decisions need to know what is taken."""
-        return all(one.following for one in self.reflectors if one.selection.kind in DECISIVE)
+        """Whether changes of nodes and of pods reach us: decisions need to know what is taken.
+
+        What came to light when a watch was mended must have been handed on.
+        """
+        return self._handed >= self._mark and all(
+            one.following for one in self.reflectors if one.selection.kind in DECISIVE
+        )
 
     @property
     def behind(self) -> bool:
@@ -124,6 +131,7 @@ class Informers:
         for done in range(count):
             if over():
                 return done
+            self._handed += 1
             tell(waiting.popleft())
         return count
 
@@ -136,6 +144,10 @@ class Informers:
     async def _wake_when_synced(self) -> None:
         for reflector in self.reflectors:
             await reflector.synced.wait()
+        self._wake()
+
+    def _following_again(self) -> None:
+        self._mark = self._handed + len(self._waiting)
         self._wake()
 
     def _changed(self, changes: Sequence[Change[Any]]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from policy_sched.client.kube.informers import Informers
 from policy_sched.client.kube.mirror import Change, ChangeType
+from policy_sched.client.kube.paths import Selection
 from policy_sched.model.meta import ApiObject
 from policy_sched.testing import make_node, make_pod
 from tests.client.kube.stage import Stage
@@ -40,3 +41,31 @@ def test_pods_come_last_at_first() -> None:
     kinds: list[str] = []
     informers.drain(lambda change: kinds.append(change.object.kind), 500)
     assert kinds == ["Node", "Pod"]
+
+
+def test_what_came_to_light_is_handed_on_before_anything_counts_as_followed() -> None:
+    """A watch that was mended brings what was missed; later changes do not hold anything up."""
+    kinds = (("v1", "Node"), ("v1", "Namespace"), ("v1", "Pod"))
+    woken: list[int] = []
+    informers = Informers(
+        Stage("http://127.0.0.1:1").api(),
+        [Selection(kind) for kind in kinds],
+        wake=lambda: woken.append(0),
+    )
+    for reflector in informers.reflectors:
+        reflector.synced.set()
+    nodes, _, pods = informers.reflectors
+    assert not informers.following
+    nodes._follows(None)
+    informers._changed([_added(make_pod(name)) for name in "abc"])
+    pods._follows(None)
+    assert len(woken) == 2
+    assert not informers.following
+    informers._changed([_added(make_pod("d"))])
+    told: list[object] = []
+    assert informers.drain(told.append, 2) == 2
+    assert not informers.following
+    assert informers.drain(told.append, 1) == 1
+    assert (informers.following, informers.behind) == (True, True)
+    nodes.following = False
+    assert not informers.following
