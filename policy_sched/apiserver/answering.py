@@ -26,6 +26,7 @@ from policy_sched.apiserver.security.reviews import Reviews
 from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.subresources import Subresources
 from policy_sched.apiserver.tables import metadata
+from policy_sched.apiserver.unreachable import PATHS, refusal
 from policy_sched.apiserver.watching import Stream, Wakening, asked
 from policy_sched.apiserver.writing import APPLY_PATCH, Writing, deleted
 from policy_sched.client.embedded.api_error import ApiError
@@ -75,6 +76,10 @@ class Answers:
             return _document(found)
         target = target_of(path)
         verb = target.verb(request.method)
+        if target.subresource in PATHS:
+            key = target.key
+            stored = self._store.get(key.kind, key.namespace, key.name)
+            raise refusal(target, stored, request.query)
         if verb in ("get", "list"):
             return await self._read(request, target, accept, verb)
         options = Options(request.query, _OPTIONS.get(verb, "DeleteOptions"))

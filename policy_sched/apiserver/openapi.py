@@ -1,21 +1,37 @@
-"""As much of the API's own description as kubectl needs before it sends anything.
+"""The API's own description: the fields of the kinds whose messages are known, without words.
 
-It looks up whether a resource can be patched with validation of its fields by the server; what
-the fields are is not described, and no field is refused for being unknown.
+kubectl reads it for ``explain``, and before it sends anything: whether a resource can be patched
+with validation of its fields by the server. No field is refused for being unknown.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from policy_sched.apiserver.discovery import VERSION
-from policy_sched.apiserver.served import SERVED, VERSIONS
+from policy_sched.apiserver.protobuf.messages import MESSAGES, Field, message_of
+from policy_sched.apiserver.served import SERVED, VERSIONS, Served
 from policy_sched.model.expansion import Plain
 
 V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Clients ask for it with an @ before the v1, which is no media type that they could read."""
 _TITLE: Final = "Kubernetes"
 _INFO: Final = {"title": _TITLE, "version": VERSION["gitVersion"]}
+_PLACE: Final = "#/components/schemas/"
+_SCALARS: Final[dict[str, Plain]] = {
+    "s": {"type": "string"},
+    "i": {"type": "integer"},
+    "b": {"type": "boolean"},
+    "x": {"type": "string", "format": "byte"},
+    "Time": {"type": "string", "format": "date-time"},
+    "MicroTime": {"type": "string", "format": "date-time"},
+    "Quantity": {"type": "string"},
+    "IntOrString": {"type": "string", "format": "int-or-string"},
+    "FieldsV1": {"type": "object"},
+    "ExtraValue": {"type": "array", "items": {"type": "string"}},
+}
+_META: Final = "ObjectMeta"
 
 
 def v2() -> Plain:
@@ -44,11 +60,13 @@ def v3_index() -> Plain:
     return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}}
 
 
+@cache
 def v3(path: str) -> Plain | None:
-    """Return a group's description (``apis/apps/v1``): that its resources can be patched."""
+    """Return a group's description (``apis/apps/v1``), None if there is no such group."""
     if path not in v3_index()["paths"]:
         return None
     paths: dict[str, Plain] = {}
+    schemas: dict[str, Plain] = {}
     for one in SERVED:
         if path != (f"apis/{one.group_version}" if one.group else f"api/{one.version}"):
             continue
@@ -63,4 +81,54 @@ def v3(path: str) -> Plain | None:
                 "x-kubernetes-group-version-kind": kind,
             }
         }
-    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": {}}}
+        _add_kind(one, kind, schemas)
+    components = {"schemas": schemas}
+    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": components}
+
+
+def _add_kind(one: Served, kind: Plain, schemas: dict[str, Plain]) -> None:
+    """Add the schema of a kind, and those that it refers to."""
+    message = message_of(one.group_version, one.kind)
+    name = message or f"{one.group_version}/{one.kind}"
+    if message:
+        _add(message, schemas)
+        properties = schemas[_name(name)]["properties"]
+    else:
+        _add(_META, schemas)
+        properties = {"metadata": _reference(_META)}
+    head = {"apiVersion": _SCALARS["s"], "kind": _SCALARS["s"]}
+    schemas[_name(name)] = {
+        "type": "object",
+        "properties": {**head, **properties},
+        "x-kubernetes-group-version-kind": [kind],
+    }
+
+
+def _name(message: str) -> str:
+    return f"io.k8s.{message.replace('/', '.')}"
+
+
+def _reference(message: str) -> Plain:
+    return {"allOf": [{"$ref": _PLACE + _name(message)}]}
+
+
+def _add(message: str, schemas: dict[str, Plain]) -> None:
+    """Add the schema of a message, and those that it refers to."""
+    if _name(message) in schemas:
+        return
+    properties: dict[str, Plain] = {}
+    schemas[_name(message)] = {"type": "object", "properties": properties}
+    for field in MESSAGES[message].values():
+        if field.type not in _SCALARS:
+            _add(field.type, schemas)
+        if field.name == "-":
+            properties |= schemas[_name(field.type)]["properties"]
+        else:
+            properties[field.name] = _schema(field)
+
+
+def _schema(field: Field) -> Plain:
+    item = _SCALARS.get(field.type) or _reference(field.type)
+    if field.mapped:
+        return {"type": "object", "additionalProperties": item}
+    return {"type": "array", "items": item} if field.repeated else item

@@ -61,6 +61,15 @@ _REVIEWS: Final = {
 }  # fmt: skip
 
 
+_STREAMS: Final = {
+    "attach": ("PodAttachOptions", ("create", "get")),
+    "exec": ("PodExecOptions", ("create", "get")),
+    "log": ("Pod", ("get",)),
+    "portforward": ("PodPortForwardOptions", ("create", "get")),
+}
+"""What a kubelet would do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subresource:
     """A part of an object that is served apart; ``of``: group, version and kind if not its own."""
@@ -124,6 +133,7 @@ class Served:
 def _subresources(found: Resource) -> tuple[Subresource, ...]:
     result = []
     if found.kind == "Pod":
+        result += [Subresource(name, kind, verbs) for name, (kind, verbs) in _STREAMS.items()]
         result.append(Subresource("binding", "Binding", ("create",)))
         result.append(Subresource("eviction", "Eviction", ("create",), ("policy", "v1")))
     if found.kind == "ServiceAccount":

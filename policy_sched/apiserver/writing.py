@@ -28,7 +28,8 @@ from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.patches import JSON as JSON_PATCH
 from policy_sched.client.embedded.patches import PATCHES
-from policy_sched.client.embedded.refusals import conflict, invalid
+from policy_sched.client.embedded.refusals import conflict, forbidden, invalid
+from policy_sched.client.embedded.resources import NAMESPACE
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.client.embedded.times import timestamp
@@ -45,6 +46,8 @@ _RETURNED: Final = frozenset({
     "ServiceAccount", "CSINode", "CSIDriver", "StorageClass", "VolumeAttachment",
 })  # fmt: skip
 """Kinds of which a deletion returns the object; of others it says that it is done."""
+_IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
+"""Namespaces that stay."""
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
 _DELETE: Final = "DeleteOptions"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -155,6 +158,9 @@ class Writing:
     def delete(self, sent: Sent) -> tuple[int, Stored, bool]:
         """Delete an object. Return status code, its last state, and whether to show it."""
         target, given = sent.target, _Deletion(sent)
+        if target.served.resource.key == NAMESPACE and target.name in _IMMORTAL:
+            why = "this namespace may not be deleted"
+            raise forbidden(target.served.resource, target.name, why)
         with self.perhaps(dry=given.dry):
             last = self._store.delete(target.key, given.options)
         return 200, last, self._shown(target, last, given)

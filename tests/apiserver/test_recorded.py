@@ -30,8 +30,7 @@ NOT_SERVED = {
     "mutatingadmissionpolicybindings",
 }  # fmt: skip
 PARTS_NOT_SERVED = {
-    "approval", "attach", "ephemeralcontainers", "exec", "finalize", "log", "portforward", "proxy",
-    "resize",
+    "approval", "ephemeralcontainers", "finalize", "proxy", "resize",
 }  # fmt: skip
 
 

@@ -276,7 +276,7 @@ OF_POD = "the object provided is unrecognized (must be of type Pod): "
         (PODS, b"x" * (LIMIT + 1), 413, f"Request entity too large: limit is {LIMIT}"),
         (f"{PODS}/a/binding", {"target": 5}, 400, "the object provided is unrecognized"),
         (f"{PODS}/a/binding", {"target": {}}, 422, 'Pod "a" is invalid: target.name'),
-        (f"{PODS}/a/log", {}, 404, "the server could not find the requested resource"),
+        (f"{PODS}/a/nope", {}, 404, "the server could not find the requested resource"),
         ("/api/v1/namespaces/default/foos", {}, 404, "the server could not find the requested"),
     ],
 )
@@ -292,6 +292,18 @@ def test_malformed_requests_are_refused_in_words(
     code, answer = asyncio.run(run())
     assert (code, answer["code"], answer["status"]) == (status, status, "Failure"), answer
     assert answer["message"].startswith(message)
+
+
+def test_namespaces_of_the_cluster_stay() -> None:
+    """In the API server's words."""
+
+    async def run() -> None:
+        async with serving() as world:
+            status, body = await world.ask("DELETE", "/api/v1/namespaces/default")
+            why = 'namespaces "default" is forbidden: this namespace may not be deleted'
+            assert (status, body["message"]) == (403, why)
+
+    asyncio.run(run())
 
 
 def test_a_patch_that_was_meant_for_another_object_is_invalid() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from policy_sched.apiserver.protobuf.cluster_kinds import CLUSTER
 from policy_sched.apiserver.protobuf.small_kinds import SMALL
 from policy_sched.apiserver.protobuf.workload_kinds import WORKLOADS
 
@@ -44,7 +45,7 @@ def _field(text: str) -> tuple[int, Field]:
 
 def _messages() -> dict[str, dict[int, Field]]:
     found = {}
-    for line in (SMALL + WORKLOADS).splitlines():
+    for line in (SMALL + CLUSTER + WORKLOADS).splitlines():
         name, colon, fields = line.partition(": ")
         if colon:
             found[name] = dict(_field(part) for part in fields.split(", "))

@@ -1,6 +1,6 @@
 """Pods and what makes them; a table of messages.
 
-Probes, lifecycle hooks, security contexts of containers and rare kinds of volumes are not in it.
+Ephemeral containers and rare kinds of volumes are not in it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,33 @@ VolumeMount: 1 name s, 2 readOnly b, 3 mountPath s, 4 subPath s, 5 mountPropagat
   6 subPathExpr s, 7 recursiveReadOnly ?s
 VolumeDevice: 1 name s, 2 devicePath s
 ContainerResizePolicy: 1 resourceName s, 2 restartPolicy s
+ExecAction: 1 command *s
+HTTPHeader: 1 name s, 2 value s
+HTTPGetAction: 1 path s, 2 port IntOrString, 3 host s, 4 scheme s, 5 httpHeaders *HTTPHeader
+TCPSocketAction: 1 port IntOrString, 2 host s
+GRPCAction: 1 port i, 2 service ?s
+ProbeHandler: 1 exec ?ExecAction, 2 httpGet ?HTTPGetAction, 3 tcpSocket ?TCPSocketAction, \
+  4 grpc ?GRPCAction
+Probe: 1 - ProbeHandler, 2 initialDelaySeconds i, 3 timeoutSeconds i, 4 periodSeconds i, \
+  5 successThreshold i, 6 failureThreshold i, 7 terminationGracePeriodSeconds ?i
+SleepAction: 1 seconds i
+LifecycleHandler: 1 exec ?ExecAction, 2 httpGet ?HTTPGetAction, 3 tcpSocket ?TCPSocketAction, \
+  4 sleep ?SleepAction
+Lifecycle: 1 postStart ?LifecycleHandler, 2 preStop ?LifecycleHandler, 3 stopSignal ?s
+Capabilities: 1 add *s, 2 drop *s
+SELinuxOptions: 1 user s, 2 role s, 3 type s, 4 level s
+SecurityProfile: 1 type s, 2 localhostProfile ?s
+SecurityContext: 1 capabilities ?Capabilities, 2 privileged ?b, 3 seLinuxOptions ?SELinuxOptions, \
+  4 runAsUser ?i, 5 runAsNonRoot ?b, 6 readOnlyRootFilesystem ?b, 7 allowPrivilegeEscalation ?b, \
+  8 runAsGroup ?i, 9 procMount ?s, 11 seccompProfile ?SecurityProfile, \
+  12 appArmorProfile ?SecurityProfile
 Container: 1 name s, 2 image s, 3 command *s, 4 args *s, 5 workingDir s, 6 ports *ContainerPort, \
   7 env *EnvVar, 8 resources ResourceRequirements, 9 volumeMounts *VolumeMount, \
-  13 terminationMessagePath s, 14 imagePullPolicy s, 16 stdin b, 17 stdinOnce b, 18 tty b, \
+  10 livenessProbe ?Probe, 11 readinessProbe ?Probe, 12 lifecycle ?Lifecycle, \
+  13 terminationMessagePath s, 14 imagePullPolicy s, \
+  15 securityContext ?SecurityContext, 16 stdin b, 17 stdinOnce b, 18 tty b, \
   19 envFrom *EnvFromSource, 20 terminationMessagePolicy s, 21 volumeDevices *VolumeDevice, \
-  23 resizePolicy *ContainerResizePolicy, 24 restartPolicy ?s
+  22 startupProbe ?Probe, 23 resizePolicy *ContainerResizePolicy, 24 restartPolicy ?s
 
 Toleration: 1 key s, 2 operator s, 3 value s, 4 effect s, 5 tolerationSeconds ?i
 PreferredSchedulingTerm: 1 weight i, 2 preference NodeSelectorTerm
@@ -47,8 +69,13 @@ PodReadinessGate: 1 conditionType s
 HostAlias: 1 ip s, 2 hostnames *s
 PodOs: 1 name s
 PodResourceClaim: 1 name s, 3 resourceClaimName ?s, 4 resourceClaimTemplateName ?s
-PodSecurityContext: 2 runAsUser ?i, 3 runAsNonRoot ?b, 4 supplementalGroups *i, 5 fsGroup ?i, \
-  6 runAsGroup ?i, 9 fsGroupChangePolicy ?s
+Sysctl: 1 name s, 2 value s
+PodSecurityContext: 1 seLinuxOptions ?SELinuxOptions, 2 runAsUser ?i, 3 runAsNonRoot ?b, \
+  4 supplementalGroups *i, 5 fsGroup ?i, 6 runAsGroup ?i, 7 sysctls *Sysctl, \
+  9 fsGroupChangePolicy ?s, 10 seccompProfile ?SecurityProfile, \
+  11 appArmorProfile ?SecurityProfile, 12 supplementalGroupsPolicy ?s, 13 seLinuxChangePolicy ?s
+DnsOption: 1 name s, 2 value ?s
+DnsConfig: 1 nameservers *s, 2 searches *s, 3 options *DnsOption
 
 EmptyDir: 1 medium s, 2 sizeLimit ?Quantity
 KeyToPath: 1 key s, 2 path s, 3 mode ?i
@@ -66,11 +93,12 @@ PodSpec: 1 volumes *Volume, 2 containers *Container, 3 restartPolicy s, \
   15 imagePullSecrets *LocalObjectReference, 16 hostname s, 17 subdomain s, 18 affinity ?Affinity, \
   19 schedulerName s, 20 initContainers *Container, 21 automountServiceAccountToken ?b, \
   22 tolerations *Toleration, 23 hostAliases *HostAlias, 24 priorityClassName s, 25 priority ?i, \
-  27 shareProcessNamespace ?b, 28 readinessGates *PodReadinessGate, 29 runtimeClassName ?s, \
-  30 enableServiceLinks ?b, 31 preemptionPolicy ?s, 32 overhead map:Quantity, \
-  33 topologySpreadConstraints *TopologySpreadConstraint, 35 setHostnameAsFQDN ?b, 36 os ?PodOs, \
-  37 hostUsers ?b, 38 schedulingGates *PodSchedulingGate, 39 resourceClaims *PodResourceClaim, \
-  40 resources ?ResourceRequirements
+  26 dnsConfig ?DnsConfig, 27 shareProcessNamespace ?b, 28 readinessGates *PodReadinessGate, \
+  29 runtimeClassName ?s, 30 enableServiceLinks ?b, 31 preemptionPolicy ?s, \
+  32 overhead map:Quantity, 33 topologySpreadConstraints *TopologySpreadConstraint, 35 setHostnameAsFQDN ?b, \
+  36 os ?PodOs, 37 hostUsers ?b, 38 schedulingGates *PodSchedulingGate, \
+  39 resourceClaims *PodResourceClaim, \
+  40 resources ?ResourceRequirements, 41 hostnameOverride ?s
 PodStatus: 1 phase s, 2 conditions *Condition, 3 message s, 4 reason s, 5 hostIP s, 6 podIP s, \
   7 startTime Time, 9 qosClass s, 11 nominatedNodeName s, 14 resize s, 17 observedGeneration i
 v1/Pod: 1 metadata ObjectMeta, 2 spec PodSpec, 3 status PodStatus
@@ -87,6 +115,35 @@ DeploymentStatus: 1 observedGeneration i, 2 replicas i, 3 updatedReplicas i, \
   4 availableReplicas i, 5 unavailableReplicas i, 6 conditions *DeploymentCondition, \
   7 readyReplicas i, 8 collisionCount ?i, 9 terminatingReplicas ?i
 apps/v1/Deployment: 1 metadata ObjectMeta, 2 spec DeploymentSpec, 3 status DeploymentStatus
+SetCondition: 1 type s, 2 status s, 3 lastTransitionTime Time, 4 reason s, 5 message s
+ReplicaSetSpec: 1 replicas ?i, 2 selector ?LabelSelector, 3 template PodTemplateSpec, \
+  4 minReadySeconds i
+ReplicaSetStatus: 1 replicas i, 2 fullyLabeledReplicas i, 3 observedGeneration i, \
+  4 readyReplicas i, 5 availableReplicas i, 6 conditions *SetCondition, 7 terminatingReplicas ?i
+apps/v1/ReplicaSet: 1 metadata ObjectMeta, 2 spec ReplicaSetSpec, 3 status ReplicaSetStatus
+StatefulRollingUpdate: 1 partition ?i, 2 maxUnavailable ?IntOrString
+StatefulUpdateStrategy: 1 type s, 2 rollingUpdate ?StatefulRollingUpdate
+ClaimRetentionPolicy: 1 whenDeleted s, 2 whenScaled s
+StatefulOrdinals: 1 start i
+StatefulSetSpec: 1 replicas ?i, 2 selector ?LabelSelector, 3 template PodTemplateSpec, \
+  4 volumeClaimTemplates *v1/PersistentVolumeClaim, 5 serviceName s, 6 podManagementPolicy s, \
+  7 updateStrategy StatefulUpdateStrategy, 8 revisionHistoryLimit ?i, 9 minReadySeconds i, \
+  10 persistentVolumeClaimRetentionPolicy ?ClaimRetentionPolicy, 11 ordinals ?StatefulOrdinals
+StatefulSetStatus: 1 observedGeneration i, 2 replicas i, 3 readyReplicas i, 4 currentReplicas i, \
+  5 updatedReplicas i, 6 currentRevision s, 7 updateRevision s, 9 collisionCount ?i, \
+  10 conditions *SetCondition, 11 availableReplicas i
+apps/v1/StatefulSet: 1 metadata ObjectMeta, 2 spec StatefulSetSpec, 3 status StatefulSetStatus
+DaemonUpdateStrategy: 1 type s, 2 rollingUpdate ?RollingUpdate
+DaemonSetSpec: 1 selector ?LabelSelector, 2 template PodTemplateSpec, \
+  3 updateStrategy DaemonUpdateStrategy, 4 minReadySeconds i, 6 revisionHistoryLimit ?i
+DaemonSetStatus: 1 currentNumberScheduled i, 2 numberMisscheduled i, 3 desiredNumberScheduled i, \
+  4 numberReady i, 5 observedGeneration i, 6 updatedNumberScheduled i, 7 numberAvailable i, \
+  8 numberUnavailable i, 9 collisionCount ?i, 10 conditions *SetCondition
+apps/v1/DaemonSet: 1 metadata ObjectMeta, 2 spec DaemonSetSpec, 3 status DaemonSetStatus
+ControllerSpec: 1 replicas ?i, 2 selector map:s, 3 template ?PodTemplateSpec, 4 minReadySeconds i
+ControllerStatus: 1 replicas i, 2 fullyLabeledReplicas i, 3 observedGeneration i, \
+  4 readyReplicas i, 5 availableReplicas i, 6 conditions *SetCondition
+v1/ReplicationController: 1 metadata ObjectMeta, 2 spec ControllerSpec, 3 status ControllerStatus
 JobSpec: 1 parallelism ?i, 2 completions ?i, 3 activeDeadlineSeconds ?i, \
   4 selector ?LabelSelector, 5 manualSelector ?b, 6 template PodTemplateSpec, 7 backoffLimit ?i, \
   8 ttlSecondsAfterFinished ?i, 9 completionMode ?s, 10 suspend ?b, 12 backoffLimitPerIndex ?i, \

@@ -119,7 +119,7 @@ def test_what_is_no_object_is_refused(body: bytes, words: str) -> None:
 def test_kinds_that_are_not_in_the_tables_are_not_guessed() -> None:
     """Nor what is encoded a second time."""
     for body in (
-        envelope("apps/v1", "DaemonSet", b""),
+        envelope("batch/v2", "Job", b""),
         envelope("v2", "Binding", b""),
         b"k8s\0" + message((1, message((1, "v1"), (2, "Binding"))), (4, "application/json")),
     ):
@@ -181,8 +181,8 @@ def test_other_kinds_and_broken_bodies_are_refused_in_the_api_servers_words() ->
 
     async def run() -> None:
         async with serving() as world:
-            body = envelope("apps/v1", "DaemonSet", b"")
-            path = "/apis/apps/v1/namespaces/default/daemonsets"
+            body = envelope("networking.k8s.io/v1", "NetworkPolicy", b"")
+            path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
             status, answer = await _send(world, "POST", path, body)
             assert (status, answer["reason"]) == (415, "UnsupportedMediaType")
             assert answer["message"].endswith(
