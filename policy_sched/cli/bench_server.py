@@ -25,7 +25,7 @@ from policy_sched.client.embedded.resources import POD
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.model.expansion import Plain
 from policy_sched.model.pod import Pod
-from policy_sched.serve.collecting import collecting_briefly, settle
+from policy_sched.serve.collecting import Collector, collecting_briefly, settle
 
 TOUCHED: Final = "policysched.dev/touched"
 """An annotation of a pod that is changed so that every watch of pods has something to miss."""
@@ -74,12 +74,12 @@ class CountingServer(ApiServer):
         super().__init__(store, address, access)
         self.requests: Counter[str] = Counter()
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests[_kind_of(request)] += 1
         return await super()._answer(request)
 
 
-def _kind_of(request: web.Request) -> str:
+def _kind_of(request: web.BaseRequest) -> str:
     """Return method and resource, as far as a count needs them."""
     parts = request.path.split("/")
     named = [part for part in parts[3 if parts[1] == "api" else 4 :] if part != "namespaces"]
@@ -110,6 +110,8 @@ async def serve(directory: str) -> None:
         commands = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(commands)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+        collector = Collector(time.monotonic)
+        store.on_commit.append(collector.look)
         _say({"ready": True})
         async for line in commands:
             match msgspec.json.decode(line):

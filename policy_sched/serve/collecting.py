@@ -1,35 +1,58 @@
 """The cycle collector in a process that holds a whole cluster: never a long pause.
 
 Theory of operation. Pods and nodes live long and are no cycles, so to walk through all of them, as
-a full collection does, takes long and finds nothing: 0.1 s with 30,000 pods. What is collected
-instead is young: every so many new objects, a few milliseconds each time; and what has survived
-that a few times is frozen, so that it is not looked at again. It still goes when nobody refers to
-it any more. Cycles that live longer than that stay; they are few (a reload leaves some 50 KB).
+a full collection does, takes long and finds nothing: 0.1 s with 30,000 pods. Python collects the
+young objects when there are so many more than there were; where as many old ones go as new ones
+come, that is long after they have become many. So they are collected by the time, while there is
+something to do; and what has survived that a few times is frozen and not looked at again. It goes
+when nobody refers to it any more. Cycles that live longer than that stay; they are few (a reload
+leaves some 50 KB).
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-YOUNG: Final = 10_000
-"""New objects after which the youngest are collected: a pod makes some twenty."""
-ROUNDS: Final = 20
+EVERY: Final = 0.05
+"""Seconds between two collections: at 1,000 pods a second they take a few milliseconds each."""
+ROUNDS: Final = 2
 """Collections after which what they have left is collected once more, and frozen."""
+MANY: Final = 100_000
+"""New objects after which Python collects by itself, if nobody was asked to look before."""
+
+
+class Collector:
+    """Collects when it is asked to look and it is time; ``now`` is monotonic, in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._due = now() + EVERY
+        self._rounds = 0
+
+    def look(self) -> None:
+        """Collect what is young, if that was not done a moment ago."""
+        if self._now() < self._due:
+            return
+        self._rounds += 1
+        if self._rounds % ROUNDS:
+            gc.collect(0)
+        else:
+            gc.collect(1)
+            gc.freeze()
+        self._due = self._now() + EVERY
 
 
 @contextmanager
 def collecting_briefly() -> Iterator[None]:
-    """Collect so while the context lasts."""
+    """Leave it to a Collector when to collect, while the context lasts."""
     thresholds = gc.get_threshold()
-    gc.set_threshold(YOUNG, ROUNDS, 1_000_000)
-    gc.callbacks.append(_freeze)
+    gc.set_threshold(MANY, 1_000_000, 1_000_000)
     try:
         yield
     finally:
-        gc.callbacks.remove(_freeze)
         gc.set_threshold(*thresholds)
 
 
@@ -37,8 +60,3 @@ def settle() -> None:
     """Freeze all that there is: what was loaded lives on."""
     gc.collect()
     gc.freeze()
-
-
-def _freeze(phase: str, facts: dict[str, int]) -> None:
-    if phase == "stop" and facts["generation"] == 1:
-        gc.freeze()

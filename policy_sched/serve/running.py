@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
 from policy_sched.profiles.store import Reload
 from policy_sched.profiles.watch import Watched, changes, frozen_mounts
-from policy_sched.serve.collecting import settle
+from policy_sched.serve.collecting import Collector, settle
 from policy_sched.serve.decision_log import INFO
 from policy_sched.serve.manifest_files import manifests_below
 from policy_sched.serve.scheduling import Scheduling
@@ -42,6 +43,7 @@ class Running:
         self._reload_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled = False
+        self._collector = Collector(time.monotonic)
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT."""
@@ -82,6 +84,7 @@ class Running:
         self._show()
         if instance.ready and not self._settled:
             self._settle()
+        self._collector.look()
         wakeup = instance.next_wakeup()
         pause = min(self._show_every, longest)
         if wakeup is not None:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
 
-from policy_sched.serve.collecting import ROUNDS, YOUNG, collecting_briefly, settle
+import pytest
+
+from policy_sched.serve.collecting import (
+    EVERY,
+    MANY,
+    ROUNDS,
+    Collector,
+    collecting_briefly,
+    settle,
+)
 
 
 class Thing:
@@ -15,47 +25,61 @@ class Thing:
         self.itself = self
 
 
-def test_what_has_survived_is_frozen_and_goes_without_the_collector() -> None:
-    """After so many objects nothing is left for a full collection to walk through."""
-    before = gc.get_freeze_count()
-    try:
-        with collecting_briefly():
-            kept = [[number] for number in range(YOUNG * (ROUNDS + 3))]
-            assert gc.get_freeze_count() - before > YOUNG * ROUNDS // 2
-            assert gc.get_count()[2] == 0
-            assert len(kept) > 0
-        frozen = gc.get_freeze_count()
-        del kept
-        assert gc.get_freeze_count() < frozen - YOUNG * ROUNDS // 2
-    finally:
-        gc.unfreeze()
+class Time:
+    """Seconds, moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
 
 
-def test_cycles_that_die_young_are_collected() -> None:
-    """Freezing keeps nobody alive who went before."""
-    try:
-        with collecting_briefly():
-            last = weakref.ref(Thing())
-            made = [[number] for number in range(2 * YOUNG)]
-            assert last() is None
-            assert made
-    finally:
-        gc.unfreeze()
-
-
-def test_everything_is_as_it_was_afterwards() -> None:
-    """The thresholds and callbacks of the process are its own again."""
-    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
+@pytest.fixture(autouse=True)
+def _thawed() -> Iterator[None]:
+    """Other tests find a collector that looks at everything."""
     with collecting_briefly():
-        assert gc.get_threshold() == (YOUNG, ROUNDS, 1_000_000)
-    assert gc.get_threshold() == thresholds
-    assert gc.callbacks == callbacks
+        yield
+    gc.unfreeze()
+
+
+def test_young_cycles_are_collected_when_it_is_time() -> None:
+    """Not at each look, but after a while."""
+    time = Time()
+    collector = Collector(time)
+    last = weakref.ref(Thing())
+    collector.look()
+    assert last() is not None
+    time.seconds += EVERY
+    collector.look()
+    assert last() is None
+
+
+def test_what_has_survived_is_frozen_and_goes_without_the_collector() -> None:
+    """A few collections later it is not looked at again, and leaves when nobody needs it."""
+    time = Time()
+    collector = Collector(time)
+    before = gc.get_freeze_count()
+    kept = [[number] for number in range(5000)]
+    for _ in range(ROUNDS):
+        time.seconds += EVERY
+        collector.look()
+    frozen = gc.get_freeze_count()
+    assert frozen - before > 4000
+    del kept
+    assert frozen - gc.get_freeze_count() > 4000
+
+
+def test_python_collects_by_itself_only_when_there_are_very_many() -> None:
+    """And as ever when the context is left."""
+    assert gc.get_threshold() == (MANY, 1_000_000, 1_000_000)
+    with collecting_briefly():
+        pass
+    assert gc.get_threshold() == (MANY, 1_000_000, 1_000_000)
 
 
 def test_what_was_loaded_is_frozen() -> None:
     """After the first reading of a cluster the collector begins with nothing."""
-    try:
-        settle()
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()
+    settle()
+    assert gc.get_freeze_count() > 0
+    assert gc.get_count()[1:] == (0, 0)
