@@ -8,6 +8,7 @@ from typing import NamedTuple
 from policy_sched.client.protocol import Done
 from policy_sched.client.volume_controllers import ObjectStore, complete_binding, provision
 from policy_sched.errors import ClusterError
+from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -27,14 +28,16 @@ class MemoryClient:
     """Keeps what it was told, by UID of the pod, and the events.
 
     ``conditions`` are reason and message of PodScheduled=False, ``disruptions`` the message of
-    DisruptionTarget. Pods that were deleted keep running: no kubelet is here to stop them.
-    Volumes and claims go to ``objects``, where they are bound at once; without it nobody does it.
+    DisruptionTarget, ``group_conditions`` reason and message of PodGroupScheduled, by the group.
+    Pods that were deleted keep running: no kubelet is here to stop them. Volumes and claims go to
+    ``objects``, where they are bound at once; without it nobody does it.
     """
 
     bindings: dict[str, str] = field(default_factory=dict)
     conditions: dict[str, tuple[str, str]] = field(default_factory=dict)
     nominations: dict[str, str] = field(default_factory=dict)
     disruptions: dict[str, str] = field(default_factory=dict)
+    group_conditions: dict[str, tuple[str, str]] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     objects: ObjectStore | None = None
@@ -69,6 +72,14 @@ class MemoryClient:
     def clear_nomination(self, pod: PodInfo) -> None:
         """Forget the nomination."""
         self.nominations.pop(pod.uid, None)
+
+    def set_group_scheduled(
+        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
+    ) -> None:
+        """Keep the condition; the latest one stands."""
+        del scheduled  # the reason tells
+        meta = group.metadata
+        self.group_conditions[f"{meta.namespace or 'default'}/{meta.name}"] = (reason, message)
 
     def set_disruption_target(self, pod: PodInfo, message: str) -> None:
         """Keep the condition."""

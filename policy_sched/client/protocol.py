@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from policy_sched.errors import ClusterError
+from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -39,6 +40,12 @@ class Client(Protocol):
 
     def clear_nomination(self, pod: PodInfo) -> None:
         """Empty status.nominatedNodeName."""
+
+    def set_group_scheduled(
+        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
+    ) -> None:
+        """Set condition PodGroupScheduled; reason is ``Scheduled``, or else ``Unschedulable`` or
+        ``SchedulerError``."""
 
     def set_disruption_target(self, pod: PodInfo, message: str) -> None:
         """Set condition DisruptionTarget=True with reason PreemptionByScheduler.

@@ -13,9 +13,13 @@ from typing import Final, TypeAlias
 from msgspec import field
 
 from policy_sched.model.meta import ApiObject, ApiStruct, Int32
+from policy_sched.model.records import Condition
 
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
 """The label by which a pod names its group for the coscheduling plugin."""
+
+SCHEDULED: Final = "PodGroupScheduled"
+"""The condition of a PodGroup that says whether its pods have nodes."""
 
 GroupKey: TypeAlias = tuple[str, str]
 """Namespace and name of a group."""
@@ -52,10 +56,17 @@ class PodGroupSpec(ApiStruct):
     scheduling_constraints: SchedulingConstraints | None = None
 
 
+class PodGroupStatus(ApiStruct):
+    """What became of a group so far."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
 class PodGroup(ApiObject):
     """A pod group of scheduling.k8s.io."""
 
     spec: PodGroupSpec = field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = field(default_factory=PodGroupStatus)
 
     @property
     def min_count(self) -> int:

@@ -195,7 +195,12 @@ def _is_the_pods_own(pod: PodInfo, _old: object, new: object) -> QueueingHint:
 
 
 def _is_of_its_group(pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """Queue for the pod's own group: another pod of it, or the object that describes it."""
+    """Queue for the pod's own group: another pod of it, or the object that describes it.
+
+    What is only said of a group, in its status, is no news.
+    """
+    if isinstance(old, PodGroup) and isinstance(new, PodGroup) and old.spec == new.spec:
+        return QueueingHint.SKIP
     key = (pod.namespace, pod.pod_group)
     for one in (old, new):
         if isinstance(one, PodInfo) and one.uid != pod.uid:

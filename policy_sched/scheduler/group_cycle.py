@@ -6,16 +6,19 @@ whatever for, but for those that are gated; who is left out is tried when its ow
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Final
 
-from policy_sched.errors import PluginError
+from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.placing import domains
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Code, Status
+from policy_sched.model.pod_group import SCHEDULED, PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, QueuedPod
 from policy_sched.queue.scheduling_queue import TAKEN_ALONG, SchedulingQueue
@@ -29,6 +32,8 @@ from policy_sched.scheduler.group_plan import (
 )
 from policy_sched.scheduler.queueing import first_objection
 
+LOG: Final = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -39,9 +44,17 @@ class Verdict:
     who: Who = (NOBODY, NOBODY)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupTurn:
+    """What becomes of a group's pods, and of the group as a whole."""
+
+    verdicts: tuple[Verdict, ...]
+    status: Status
+
+
 def schedule_group(
     first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-) -> list[Verdict] | None:
+) -> GroupTurn | None:
     """Decide all pods of a popped pod's group; they are in flight then, too.
 
     None if the pod is to be decided by itself: it is of no group, or nobody minds where that goes.
@@ -64,7 +77,28 @@ def schedule_group(
             f'got: "{names[0]}" and "{names[1]}"'
         )
         return _all_broken(attempts, text)
-    return list(verdicts(plan_group(attempts, found, handle, rng)))
+    plan = plan_group(attempts, found, handle, rng)
+    return GroupTurn(tuple(verdicts(plan)), plan.status)
+
+
+def tell_group(pod: PodInfo, status: Status, handle: Handle) -> None:
+    """Write what became of a pod's group into the condition of its PodGroup, if it has one.
+
+    As upstream has it, a group that was scheduled once stays so, whatever becomes of later pods.
+    """
+    group = handle.objects.named(PodGroup, pod.namespace, pod.pod_group)
+    if group is None:
+        return
+    reason = "Scheduled" if status.ok else "Unschedulable" if status.rejected else "SchedulerError"
+    before = next((one for one in group.status.conditions if one.type == SCHEDULED), None)
+    if before is not None:
+        known = (before.status, before.reason, before.message)
+        if before.status == "True" or known == (str(status.ok), reason, status.message()):
+            return
+    try:
+        handle.client.set_group_scheduled(group, reason, status.message(), scheduled=status.ok)
+    except ClusterError as error:
+        LOG.warning("cannot write the condition of pod group %s: %s", pod.pod_group, error)
 
 
 def rehearse_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan | None:
@@ -123,9 +157,10 @@ def _taken(members: Sequence[QueuedPod], first: Attempt, queue: SchedulingQueue)
     return attempts
 
 
-def _all_broken(attempts: Sequence[Attempt], message: str) -> list[Verdict]:
+def _all_broken(attempts: Sequence[Attempt], message: str) -> GroupTurn:
     status = Status(Code.ERROR, (message,))
-    return [Verdict(attempt, Reject(status, message)) for attempt in attempts]
+    found = (Verdict(attempt, Reject(status, message)) for attempt in attempts)
+    return GroupTurn(tuple(found), status)
 
 
 def verdicts(plan: GroupPlan) -> Iterator[Verdict]:

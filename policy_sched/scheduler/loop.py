@@ -31,7 +31,7 @@ from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_perm
 from policy_sched.scheduler.bindings import Binding, Bindings
 from policy_sched.scheduler.eviction import make_room
 from policy_sched.scheduler.failure import announce_no_profile, record_failure, rejectors
-from policy_sched.scheduler.group_cycle import Verdict, schedule_group
+from policy_sched.scheduler.group_cycle import Verdict, schedule_group, tell_group
 from policy_sched.scheduler.queueing import NO_PROFILE, objection
 from policy_sched.scheduler.scheduling_cycle import decide
 
@@ -172,7 +172,8 @@ class Scheduler:
         if group is None:
             outcome = self.enact(attempt, self.decide(attempt, self.handle.nodes, self._rng))
         else:
-            self._told.extend(self._enact_member(verdict) for verdict in group)
+            self._told.extend(self._enact_member(verdict) for verdict in group.verdicts)
+            tell_group(queued.info, group.status, self.handle)
             outcome = self._told.popleft()
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()

@@ -31,7 +31,9 @@ from policy_sched.model.pod_info import PodInfo
 
 #: What the expression is called where a file would be.
 FILE: Final = "<expression>"
-_OF_A_DECISION: Final = frozenset({"score", "scores", "victim", "victims", "pdbViolations"})
+_OF_A_DECISION: Final = frozenset(
+    {"score", "scores", "victim", "victims", "pdbViolations", "placement"}
+)
 _INDENT: Final = "  "
 _TIMES: Final = (DURATION, TIMESTAMP)
 

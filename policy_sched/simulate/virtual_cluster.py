@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Done
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import Condition
 
@@ -57,6 +58,11 @@ class VirtualClient(MemoryClient):
     def clear_nomination(self, pod: PodInfo) -> None:
         """Take the nomination back."""
         self.promised.append((pod, ""))
+
+    def set_group_scheduled(
+        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
+    ) -> None:
+        """Nobody reads the condition."""
 
     def set_disruption_target(self, pod: PodInfo, message: str) -> None:
         """Nobody reads the message; who was told to leave has the condition."""

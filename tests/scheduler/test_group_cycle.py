@@ -13,23 +13,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
+from policy_sched.errors import ClusterError
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PASSES, PermitResult, Placement, Placements
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_group import (
     LABEL,
+    SCHEDULED,
     CoschedulingGroup,
     CoschedulingSpec,
     GangPolicy,
     GroupPolicy,
     PodGroup,
     PodGroupSpec,
+    PodGroupStatus,
     SchedulingConstraints,
     TopologyConstraint,
 )
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import Place
+from policy_sched.model.records import Condition
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.group_cycle import rehearse_group
 from policy_sched.scheduler.loop import Outcome, Scheduler
@@ -57,9 +61,14 @@ def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
 class Run:
     """A scheduler with the RackGang policy; nodes ``a0``, ``a1``, ... are in rack ``a``."""
 
-    def __init__(self, *groups: CoschedulingGroup | PodGroup, **racks: Sequence[int]) -> None:
+    def __init__(
+        self,
+        *groups: CoschedulingGroup | PodGroup,
+        client: MemoryClient | None = None,
+        **racks: Sequence[int],
+    ) -> None:
         self.clock = FakeClock()
-        self.scheduler: Scheduler = assemble(PLANS, now=self.clock, objects=groups)
+        self.scheduler: Scheduler = assemble(PLANS, now=self.clock, objects=groups, client=client)
         for rack, cpus in racks.items():
             for i, cpu in enumerate(cpus):
                 self.node(f"{rack}{i}", cpu, rack)
@@ -248,6 +257,79 @@ class TestNoRackForAll:
         run.assert_nothing_held()
 
 
+def workload(name: str, count: int, *conditions: Condition) -> PodGroup:
+    """Return a pod group of the workload API."""
+    spec = PodGroupSpec(scheduling_policy=GroupPolicy(gang=GangPolicy(min_count=count)))
+    status = PodGroupStatus(conditions=conditions)
+    meta = ObjectMeta(name=name, namespace="default", uid=f"uid-of-{name}")
+    return PodGroup(metadata=meta, spec=spec, status=status)
+
+
+class TestTheGroupsCondition:
+    """A PodGroup of the workload API is told what became of its pods."""
+
+    @staticmethod
+    def told(run: Run) -> dict[str, tuple[str, str]]:
+        """Let two pods be tried; return what was said of groups."""
+        run.add(member("x"), member("y"))
+        run.go()
+        return run.client.group_conditions
+
+    def test_scheduled(self) -> None:
+        """When its pods have nodes, bound or not yet."""
+        assert self.told(Run(workload("ring", 2), a=[2])) == {"default/ring": ("Scheduled", "")}
+
+    def test_unschedulable(self) -> None:
+        """With the words for the group as a whole."""
+        found = self.told(Run(workload("ring", 2), a=[1]))
+        assert found == {"default/ring": ("Unschedulable", NOWHERE.format(1))}
+
+    def test_broken(self) -> None:
+        """An error of one pod is the group's."""
+        scheduler = placing(
+            Racks(reserve=Status(Code.ERROR, ("no disk",))), group=workload("ring", 1)
+        )
+        scheduler.schedule_one()
+        reason, message = client_of(scheduler).group_conditions["default/ring"]
+        assert reason == "SchedulerError"
+        assert message.startswith("failed to schedule other pod from a pod group: ")
+
+    def test_what_stands_there_is_not_written_again(self) -> None:
+        """Nor is a group that was scheduled once unscheduled by what becomes of later pods."""
+        no = Condition(
+            type=SCHEDULED, status="False", reason="Unschedulable", message=NOWHERE.format(1)
+        )
+        assert self.told(Run(workload("ring", 2, no), a=[1])) == {}
+        assert self.told(Run(workload("ring", 2, no), a=[2])) != {}
+        yes = Condition(type=SCHEDULED, status="True", reason="Scheduled")
+        assert self.told(Run(workload("ring", 2, yes), a=[1])) == {}
+
+    def test_the_coscheduling_plugins_group_has_no_such_condition(self) -> None:
+        """Its status is another one."""
+        assert self.told(Run(group("ring", 2), a=[2])) == {}
+
+    def test_a_cluster_that_refuses(self) -> None:
+        """The pods are bound all the same."""
+
+        class Refusing(MemoryClient):
+            def set_group_scheduled(self, *_: object, **__: object) -> None:
+                raise ClusterError("no such resource")
+
+        run = Run(workload("ring", 2), a=[2], client=Refusing())
+        self.told(run)
+        assert set(run.bound) == {"x", "y"}
+
+    def test_its_status_wakes_nobody(self) -> None:
+        """A group whose condition was written is not tried again for that."""
+        run = Run(workload("ring", 2), a=[1])
+        self.told(run)
+        no = Condition(type=SCHEDULED, status="False")
+        event_handlers.object_seen(run.scheduler, workload("ring", 2), workload("ring", 2, no))
+        assert {run.place(name) for name in "xy"} == {Place.UNSCHEDULABLE}
+        event_handlers.object_seen(run.scheduler, workload("ring", 2), workload("ring", 1))
+        assert Place.UNSCHEDULABLE not in {run.place(name) for name in "xy"}
+
+
 class TestErrors:
     """What breaks for one ends the attempt of all, and all back off."""
 
@@ -361,9 +443,11 @@ class Racks:
         return self._answer("score", 10 * int(placement.rows[0]))
 
 
-def placing(*plugins: object, nodes: int = 2) -> Scheduler:
+def placing(*plugins: object, nodes: int = 2, group: PodGroup | None = None) -> Scheduler:
     """Return a scheduler with two pods of a group in its queue."""
     scheduler = scheduler_of(*plugins, nodes=nodes)
+    if group is not None:
+        scheduler.handle.objects.put(group)
     for name in ("p", "q"):
         scheduler.add_pod(member(name))
     scheduler.tick()
@@ -434,7 +518,10 @@ class TestThirdParties:
 )
 def test_all_or_nothing_in_one_rack(racks: list[list[int]], pods: list[int], needed: int) -> None:
     """As many as needed are bound, all in one rack, or nobody is; and nothing is left over."""
-    run = Run(group("ring", needed), **{f"r{i}": cpus for i, cpus in enumerate(racks)})
+    run = Run(group("ring", needed))
+    for i, cpus in enumerate(racks):
+        for j, cpu in enumerate(cpus):
+            run.node(f"r{i}{j}", cpu, f"r{i}")
     run.add(*(member(f"p{i}", cpu=str(cpu)) for i, cpu in enumerate(pods)))
     run.go()
     bound = run.bound

@@ -10,12 +10,14 @@ from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.events import NOTE_LIMIT, Occurrence
 from policy_sched.client.embedded.pod_changes import set_condition
 from policy_sched.client.embedded.refusals import not_found
-from policy_sched.client.embedded.resources import CLAIM, POD, VOLUME, resource
+from policy_sched.client.embedded.resources import CLAIM, GROUP, POD, VOLUME, resource
 from policy_sched.client.embedded.store import Key
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.client.protocol import Done
 from policy_sched.errors import ClusterError
 from policy_sched.model.expansion import Plain
+from policy_sched.model.pod_group import SCHEDULED as GROUP_SCHEDULED
+from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -88,6 +90,24 @@ class EmbeddedClient:
         """Empty status.nominatedNodeName."""
         self._ask("clear_nomination", pod.key)
         self._set_status(self._pod(pod), None, "")
+
+    def set_group_scheduled(
+        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
+    ) -> None:
+        """Set condition PodGroupScheduled; a group that has gone is no error."""
+        namespace, name = group.metadata.namespace or "default", group.metadata.name
+        self._ask("set_group_scheduled", f"{namespace}/{name}")
+        stored = self._store.find(GROUP, namespace, name)
+        if stored is None or stored.uid != group.metadata.uid:
+            return
+        condition = {"type": GROUP_SCHEDULED, "status": str(scheduled)}
+        condition |= {"reason": reason, "message": message}
+        data = stored.data
+        status = data["status"] = data.get("status") or {}
+        set_condition(status, condition, self._store.now())
+        for one in status["conditions"]:
+            one.pop("lastProbeTime", None)  # a pod's condition has it, no other does
+        self._store.revise(stored, data)
 
     def set_disruption_target(self, pod: PodInfo, message: str) -> None:
         """Set condition DisruptionTarget=True; a pod that has gone is no error."""

@@ -16,6 +16,7 @@ NAMESPACE: Final[Kind] = ("v1", "Namespace")
 CLAIM: Final[Kind] = ("v1", "PersistentVolumeClaim")
 VOLUME: Final[Kind] = ("v1", "PersistentVolume")
 PRIORITY_CLASS: Final[Kind] = ("scheduling.k8s.io/v1", "PriorityClass")
+GROUP: Final[Kind] = ("scheduling.k8s.io/v1alpha2", "PodGroup")
 EVENT: Final[Kind] = ("events.k8s.io/v1", "Event")
 STORAGE_CLASS: Final[Kind] = ("storage.k8s.io/v1", "StorageClass")
 BUDGET: Final[Kind] = ("policy/v1", "PodDisruptionBudget")
@@ -41,7 +42,7 @@ _CLUSTER_SCOPED: Final = CLUSTER_SCOPED | _words(
 _WITH_STATUS: Final = _words(
     "APIService CertificateSigningRequest CronJob CustomResourceDefinition DaemonSet Deployment"
     " FlowSchema HorizontalPodAutoscaler Ingress Job Namespace Node PersistentVolume"
-    " PersistentVolumeClaim Pod PodDisruptionBudget PriorityLevelConfiguration ReplicaSet"
+    " PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PriorityLevelConfiguration ReplicaSet"
     " ReplicationController ResourceClaim ResourceQuota Service ServiceCIDR StatefulSet"
     " ValidatingAdmissionPolicy VolumeAttachment"
 )

@@ -9,12 +9,12 @@ because others were faster is sent again; it says nothing of what it does not ch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from policy_sched.client.embedded.api_error import ApiError
-from policy_sched.client.embedded.resources import CLAIM, POD, VOLUME
+from policy_sched.client.embedded.resources import CLAIM, GROUP, POD, VOLUME
 from policy_sched.client.embedded.times import timestamp
 from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND, is_another
 from policy_sched.client.kube.api import MERGE_PATCH, STRATEGIC_PATCH, Api
@@ -27,7 +27,10 @@ from policy_sched.client.kube.transport import JSON
 from policy_sched.client.protocol import Done
 from policy_sched.errors import ClusterError
 from policy_sched.model.kinds import Kind
+from policy_sched.model.pod_group import SCHEDULED as GROUP_SCHEDULED
+from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.records import Condition
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 
 Plain = dict[str, Any]
@@ -100,6 +103,19 @@ class KubeClient:
         """Empty status.nominatedNodeName."""
         self._status("clear_nomination", pod, {"nominatedNodeName": None})
 
+    def set_group_scheduled(
+        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
+    ) -> None:
+        """Set condition PodGroupScheduled; a group that has gone is no error."""
+        meta, state = group.metadata, str(scheduled)
+        condition = self._changed(group.status.conditions, GROUP_SCHEDULED, state, reason, message)
+        path = object_path(GROUP, meta.namespace, meta.name, "status")
+        patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        request = ("PATCH", path, patch, STRATEGIC_PATCH)
+        key = f"{meta.namespace}/{meta.name}"
+        work = partial(self._attempt, "set_group_scheduled", key, request, gone_is_fine=True)
+        self.lanes.add(meta.uid or key, work)
+
     def set_disruption_target(self, pod: PodInfo, message: str) -> None:
         """Set condition DisruptionTarget=True; a pod that has gone is no error."""
         reason = "PreemptionByScheduler"
@@ -147,12 +163,18 @@ class KubeClient:
             raise NotLeading("this scheduler does not lead (any more)")
 
     def _condition(self, pod: PodInfo, kind: str, state: str, reason: str, message: str) -> Plain:
+        """Return the change of a pod's condition."""
+        before = pod.pod.status.conditions
+        return {"conditions": [self._changed(before, kind, state, reason, message)]}
+
+    def _changed(
+        self, before: Sequence[Condition], kind: str, state: str, reason: str, message: str
+    ) -> Plain:
         """Return the change of a condition; its time changes only if its state does."""
         condition: Plain = {"type": kind, "status": state, "reason": reason, "message": message}
-        before = [c.status for c in pod.pod.status.conditions if c.type == kind]
-        if before != [state]:
+        if [c.status for c in before if c.type == kind] != [state]:
             condition["lastTransitionTime"] = timestamp(self._api.chance.clocks.wall())
-        return {"conditions": [condition]}
+        return condition
 
     def _status(self, call: str, pod: PodInfo, changed: Plain) -> None:
         path = object_path(POD, pod.namespace, pod.name, "status")

@@ -8,9 +8,11 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.applying import LAST_APPLIED
 from policy_sched.client.embedded.client import EmbeddedClient
 from policy_sched.client.embedded.cluster import EmbeddedCluster
-from policy_sched.client.embedded.resources import EVENT, NAMESPACE, NODE, POD
+from policy_sched.client.embedded.resources import EVENT, GROUP, NAMESPACE, NODE, POD
 from policy_sched.client.embedded.store import Key
 from policy_sched.errors import ClusterError
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.pod_group import PodGroup
 from policy_sched.testing import SECOND, FakeClock
 from tests.client.embedded.world import START, World, node, pod, workload
 
@@ -168,6 +170,27 @@ def test_conditions_and_nominations_are_written_into_the_status() -> None:
     assert world.bind("p", "n0") is None
     bound = world.pod("p")
     assert (bound.status.nominated_node_name, bound.status.conditions[0].status) == ("", "True")
+
+
+def test_the_condition_of_a_pod_group() -> None:
+    """It is written into the status of the group that is meant; one that has gone is no error."""
+    world = World()
+    plain = {"apiVersion": GROUP[0], "kind": GROUP[1], "metadata": {"name": "g"}}
+    world.cluster.apply({**plain, "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}})
+    stored = world.store.get(GROUP, "default", "g")
+    group = PodGroup(metadata=ObjectMeta(name="g", namespace="default", uid=stored.uid))
+    other = PodGroup(metadata=ObjectMeta(name="g", namespace="default", uid="another"))
+    world.client.set_group_scheduled(group, "Unschedulable", "no room", scheduled=False)
+    world.client.set_group_scheduled(group, "Scheduled", "", scheduled=True)
+    world.client.set_group_scheduled(other, "Unschedulable", "no", scheduled=False)
+    (condition,) = world.store.get(GROUP, "default", "g").data["status"]["conditions"]
+    assert condition == {
+        "type": "PodGroupScheduled",
+        "status": "True",
+        "reason": "Scheduled",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
 
 
 def test_calls_about_a_pod_that_has_gone_do_no_harm() -> None:

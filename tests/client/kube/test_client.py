@@ -13,6 +13,7 @@ from policy_sched.client.kube.client import KubeClient, NotLeading
 from policy_sched.client.kube.retries import Patience
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.pod_group import PodGroup, PodGroupStatus
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import Condition
 from policy_sched.model.storage import (
@@ -243,6 +244,35 @@ def test_the_time_of_a_condition_changes_only_with_its_status() -> None:
     info = PodInfo.of(before)
     here, _ = written(yes, lambda client, _: client.set_unschedulable(info, "Unschedulable", "x"))
     assert "lastTransitionTime" not in here.asked[0].json["status"]["conditions"][0]
+
+
+def test_the_condition_of_a_pod_group() -> None:
+    """Patched in the group's status, with its UID; a group that has gone is no error."""
+    meta = ObjectMeta(name="g", namespace="d", uid="gu")
+    group = PodGroup(
+        metadata=meta, status=PodGroupStatus(conditions=(_false("PodGroupScheduled"),))
+    )
+
+    def act(client: KubeClient, told: Told) -> None:
+        client.set_group_scheduled(group, "Unschedulable", "no room", scheduled=False)
+        client.set_group_scheduled(group, "Scheduled", "", scheduled=True)
+
+    for script in (yes, refusing(404)):
+        here, told = written(script, act)
+        path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/d/podgroups/g/status"
+        assert {asked.path for asked in here.asked} == {path}
+        assert told.failures == []
+        first, second = (asked.json["status"]["conditions"] for asked in here.asked)
+        assert here.asked[0].json["metadata"] == {"uid": "gu"}
+        assert first == [
+            {
+                "type": "PodGroupScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "no room",
+            }
+        ]
+        assert (second[0]["status"], "lastTransitionTime" in second[0]) == ("True", True)
 
 
 def _false(kind: str) -> Any:
