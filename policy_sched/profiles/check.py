@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any, Final, TextIO
 
@@ -32,10 +32,14 @@ from policy_sched.profiles.load_policies import (
 )
 from policy_sched.profiles.load_tests import test_problems
 from policy_sched.profiles.policy_source import policy_source
-from policy_sched.profiles.problems import MISSING_KEY
+from policy_sched.profiles.problems import MISSING_KEY, path_text
 from policy_sched.profiles.resources import default_policies
 from policy_sched.source import Marked, SourceFile, read_text
 
+_NAMES: Final = frozenset(
+    {(), ("spec",), ("spec", "params"), ("spec", "variables"), ("spec", "functions")}
+)
+"""Where a placeholder would have rules blamed for names that are not defined."""
 STDIN: Final = "-"
 _POLICY = (models_policy.API_VERSION, models_policy.KIND)
 _CONFIGURATION = (models.API_VERSION, models.KIND)
@@ -213,13 +217,14 @@ def _policy(
 ) -> list[Diagnostic]:
     """Return what is wrong with a policy's rules, as far as the rest of it lets that be told.
 
-    Types are checked unless placeholders stand for rules; ranges only in a sound document, as a
-    misspelt ``normalize`` would be blamed on the rule; lints only where there is no error.
+    Placeholders that stand for rules are left alone; ranges are checked only in a sound document,
+    as a misspelt ``normalize`` would be blamed on the rule; lints only where there is no error.
     """
-    if policy.mended and not policy.sound:
+    if not _NAMES.isdisjoint(policy.filled):
         return []
     source = policy_source(policy)
     checked, found = check_policy(source)
+    found = [_as_written(one, policy) for one in found if not _about_placeholder(one, policy)]
     if not policy.sound or checked is None or _failed(found):
         return found
     found += problems_of(checked)
@@ -229,6 +234,26 @@ def _policy(
     if further is not None:
         found += further(policy, source, checked, list(_arguments(policy.name, configs)))
     return found
+
+
+def _about_placeholder(one: Diagnostic, policy: LoadedPolicy) -> bool:
+    """Tell whether a problem of a rule is about what stands in its place, not about the rule."""
+    text = one.context.partition("; ")[0].removeprefix(f"policy {policy.name}, ")
+    return any(
+        text == path or text.startswith((f"{path}.", f"{path}["))
+        for path in (path_text(filled[1:]) for filled in policy.filled)
+    )
+
+
+def _as_written(one: Diagnostic, policy: LoadedPolicy) -> Diagnostic:
+    """Return a problem with the name that the policy has in its file, though it be none."""
+    marked = policy.place.marked
+    metadata = None if marked is None else marked.value.get("metadata")
+    written = metadata.get("name") if isinstance(metadata, dict) else None
+    if marked is None or written == policy.name:
+        return one
+    shown = f"policy {written}, " if isinstance(written, str) else ""
+    return replace(one, context=one.context.replace(f"policy {policy.name}, ", shown, 1))
 
 
 def _failed(found: Sequence[Diagnostic]) -> bool:

@@ -68,14 +68,14 @@ _SECTIONS: Final = (
 class LoadedPolicy:
     """One Policy document that could be read, with its place in its file.
 
-    ``sound``: the document has no error. ``mended``: placeholders stand where the file lacks a
-    value, which may be a rule.
+    ``sound``: the document has no error. ``filled``: where placeholders stand for values that the
+    file lacks or that have the wrong type.
     """
 
     model: Policy
     place: Place
     sound: bool = True
-    mended: bool = False
+    filled: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str:
@@ -134,13 +134,13 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
     rules: list[Path] = []
     value = with_rule_texts(without_nulls(marked.value, keep=("params",)), marked, rules)
     model, problems, _ = read_model(value, Policy, POLICY_FILE)
-    mended = any(p.code in (MISSING_KEY, WRONG_TYPE) for p in problems)
+    filled = tuple(p.path for p in problems if p.code in (MISSING_KEY, WRONG_TYPE))
     problems += hiding_comments(marked, rules)
     if model is None:
         return None, place.diagnostics(without_followers(problems))
     problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
     sound = all(problem.warning for problem in problems)
-    return LoadedPolicy(model, place, sound, mended), place.diagnostics(without_followers(problems))
+    return LoadedPolicy(model, place, sound, filled), place.diagnostics(without_followers(problems))
 
 
 def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
