@@ -21,7 +21,7 @@ from policy_sched.apiserver.negotiation import (
     accepted,
     object_of,
 )
-from policy_sched.apiserver.refusals import JSON, not_allowed, too_slow
+from policy_sched.apiserver.refusals import JSON, not_allowed, quoted, too_slow
 from policy_sched.apiserver.security.reviews import Reviews
 from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.subresources import Subresources
@@ -92,7 +92,10 @@ class Answers:
             return self._review(sent)
         if target.subresource in _APART:
             return self._subresource(sent, verb)
-        return self._write(sent, verb, accept)
+        response = self._write(sent, verb, accept)
+        for warning in sent.warnings:
+            response.headers.add("Warning", f"299 - {quoted(warning)}")
+        return response
 
     # Reading.
 

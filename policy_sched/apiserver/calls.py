@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
@@ -154,6 +154,8 @@ class Sent:
     content_type: str
     user: User
     agent: str = ""
+    warnings: list[str] = field(default_factory=list)
+    """What the answer warns of."""
 
     @property
     def manager(self) -> str:

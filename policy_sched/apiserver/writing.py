@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from policy_sched.apiserver.bodies import decoded, media_type, object_data, yaml_data
 from policy_sched.apiserver.calls import Sent, Target
+from policy_sched.apiserver.field_validation import check_fields
 from policy_sched.apiserver.listing import selection
 from policy_sched.apiserver.negotiation import check_kind, checked, object_of
 from policy_sched.apiserver.ownership.managers import APPLY, UPDATE, Entry, applied, updated
@@ -75,6 +76,7 @@ class Writing:
         """Create an object."""
         target = sent.target
         data = object_of(sent.body, sent.content_type, target.served)
+        check_fields(sent, data)
         _place(data, target)
         self._granting.check(sent.user, target, data, None)
         with self.perhaps(dry=sent.options.dry_run):
@@ -83,6 +85,7 @@ class Writing:
     def update(self, sent: Sent) -> tuple[int, Stored]:
         """Replace an object, or its status; return the status code too."""
         data = object_of(sent.body, sent.content_type, sent.target.served)
+        check_fields(sent, data)
         _place(data, sent.target)
         return self.replace(sent, data)
 
@@ -117,6 +120,7 @@ class Writing:
         if isinstance(patch, list) and len(patch) * len(stored.raw) > PATCH_WORK:
             raise too_large("the JSON patch has too many operations for an object of this size")
         data = checked(patched(served.form.data(stored), patch, sent.content_type), served)
+        check_fields(sent, data)
         _place(data, sent.target)
         _check_uid(stored, data)
         return self.replace(sent, data)[1]
@@ -125,6 +129,7 @@ class Writing:
         """Apply a file of a manager (server-side apply); return the status code too."""
         target, served = sent.target, sent.target.served
         given = applied_data(sent)
+        check_fields(sent, given)
         _place(given, target)
         key = target.key
         stored = self._store.find(key.kind, key.namespace, key.name)

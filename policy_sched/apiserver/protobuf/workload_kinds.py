@@ -95,8 +95,8 @@ PodSpec: 1 volumes *Volume, 2 containers *Container, 3 restartPolicy s, \
   22 tolerations *Toleration, 23 hostAliases *HostAlias, 24 priorityClassName s, 25 priority ?i, \
   26 dnsConfig ?DnsConfig, 27 shareProcessNamespace ?b, 28 readinessGates *PodReadinessGate, \
   29 runtimeClassName ?s, 30 enableServiceLinks ?b, 31 preemptionPolicy ?s, \
-  32 overhead map:Quantity, 33 topologySpreadConstraints *TopologySpreadConstraint, 35 setHostnameAsFQDN ?b, \
-  36 os ?PodOs, 37 hostUsers ?b, 38 schedulingGates *PodSchedulingGate, \
+  32 overhead map:Quantity, 33 topologySpreadConstraints *TopologySpreadConstraint, \
+  35 setHostnameAsFQDN ?b, 36 os ?PodOs, 37 hostUsers ?b, 38 schedulingGates *PodSchedulingGate, \
   39 resourceClaims *PodResourceClaim, \
   40 resources ?ResourceRequirements, 41 hostnameOverride ?s
 PodStatus: 1 phase s, 2 conditions *Condition, 3 message s, 4 reason s, 5 hostIP s, 6 podIP s, \
