@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.apiserver import bodies, refusals, server
+from policy_sched.apiserver import bodies, connections, refusals
 from policy_sched.cli.main import VERBS, run
 from policy_sched.client.kube import api, lines
 from policy_sched.client.kube.access import Trust, tls_context
@@ -48,7 +48,7 @@ a0: &a0 [x, x, x]
         f"{api.ERROR_BYTES >> 20} MiB a refusal",
         f"({api.QPS:.0f}, {api.BURST})",
         f"bodies of {refusals.LIMIT >> 20} MiB (YAML {bodies.YAML_BYTES >> 10} KiB)",
-        f"headers of {server.HEADER_BYTES >> 10} KiB",
+        f"headers of {connections.HEADER_BYTES >> 10} KiB",
     ],
 )
 def test_the_page_has_the_numbers_of_the_code(claim: str) -> None:
