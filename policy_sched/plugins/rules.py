@@ -40,7 +40,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.plugins.default_preemption import Preemption
-from policy_sched.plugins.lowest_priority import LowestPriority
+from policy_sched.plugins.preempting import Preempting
 from policy_sched.plugins.rule_events import events_of
 from policy_sched.plugins.rule_life_cycle import life_cycle_hooks
 from policy_sched.plugins.rule_placement import placement_hooks
@@ -115,8 +115,8 @@ class _Rules:
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Derive the events, and whether they help, from what the rules read."""
         if self._events is None:
-            lowest = LowestPriority(self._handle)
-            self._events = events_of(self._policy, self._helps, self._own_hint, lowest)
+            preempting = Preempting(self._handle)
+            self._events = events_of(self._policy, self._helps, self._own_hint, preempting)
         return self._events
 
     @hookimpl

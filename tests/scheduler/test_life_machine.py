@@ -313,3 +313,21 @@ def test_a_day_without_trouble() -> None:
     with pytest.raises(ClusterError):
         life.store.bind("default", "p1", {"metadata": {"name": "p1"}, "target": {"name": "n0"}})
     assert life.scheduler.idle()
+
+
+def test_a_nomination_that_cannot_come_true_keeps_nobody_away() -> None:
+    """Somebody else takes the room that was made by an eviction: the nominee gives up its node."""
+    life = Life()
+    life.pod("victim", 2, high=False, gated=False)
+    life.node("n0")
+    life.go_on()
+    life.pod("nominee", 3, high=True, gated=False)
+    life.go_on()
+    assert life.scheduler.handle.nominator.nominated()
+    container = {"name": "c", "image": "app", "resources": {"requests": {"cpu": "2"}}}
+    spec = {"priorityClassName": "high", "nodeName": "n0", "containers": [container]}
+    head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "default"}}
+    life.store.create({**head, "spec": spec})
+    life.pod("small", 1, high=False, gated=False)
+    life.settle()
+    assert_nobody_is_lost(life)

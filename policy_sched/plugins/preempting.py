@@ -1,4 +1,4 @@
-"""The lowest priority of all pods on nodes: who is not above it cannot evict anybody."""
+"""Whether an attempt may change more than where its pod runs: who is evicted, who is nominated."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from policy_sched.framework.handle import Handle
 from policy_sched.model.pod_info import PodInfo
 
 
-class LowestPriority:
-    """Tells of pods whether there is anybody of lower priority; worked out once per change."""
+class Preempting:
+    """Tells of pods whether they may evict others, or hold a node for which they evicted others.
+
+    A nomination that cannot come true any more keeps others off its node until its pod is tried
+    again. The lowest priority of all pods on nodes is worked out once per change.
+    """
 
     def __init__(self, handle: Handle) -> None:
         self._pods = handle.pods
+        self._nominator = handle.nominator
         self._version = -1
         self._lowest: int | None = None
 
     def __call__(self, pod: PodInfo) -> bool:
-        """Tell whether the pod may evict others, and one with a lower priority is on a node."""
+        """Tell whether the pod is nominated, or may evict one of lower priority on a node."""
+        if self._nominator.node_of(pod.uid):
+            return True
         pods = self._pods
         if self._version != pods.version:
             self._version = pods.version
