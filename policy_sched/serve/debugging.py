@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import ClusterError
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_info import DEFAULT_SCHEDULER, PodInfo
 from policy_sched.model.quantity import units
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.loop import Scheduler
@@ -117,7 +117,7 @@ class Comparer:
         pods = {
             pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
             for pod in seen.pods
-            if pod.spec.node_name or pod.spec.scheduler_name in ours
+            if pod.spec.node_name or (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in ours
         }
         held = {*scheduler.cache.held(), *(queued.info.uid for queued in _waiting(scheduler))}
         nodes, known = set(seen.nodes), set(scheduler.cache.nodes.row_of)

@@ -8,6 +8,7 @@ two steps of the instance; whatever goes over all pods is written in pieces.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -199,8 +200,10 @@ class Endpoints:
             told = self._offered.explaining.of(namespace, name, detailed=detailed)
         except Unknown as unknown:
             return _text(f"{unknown}\n", 404)
+        # Thousands of nodes are a long text: others have their turns while it is put together.
         if JSON in request.headers.get("Accept", ""):
-            return web.Response(body=told.json().encode(), headers=_headers(JSON))
+            text = await asyncio.to_thread(told.json)
+            return web.Response(body=text.encode(), headers=_headers(JSON))
         return _text("".join(f"{line}\n" for line in told.lines()))
 
 

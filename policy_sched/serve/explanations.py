@@ -67,7 +67,7 @@ class _Limited:
         if found.message:
             yield f"  {found.message}"
         for step in found.filters:
-            if step.alone:
+            if step.removed:
                 reasons = ", ".join(f"{count} {why}" for why, count in step.reasons.items())
                 yield f"  {step.name} removes {step.removed}: {reasons}"
 

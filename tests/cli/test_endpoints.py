@@ -1,0 +1,180 @@
+"""The endpoints of ``run``: behind reviews of an API server, or beside the embedded cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+import pytest
+
+from policy_sched.apiserver.access import RBAC, Access, Address
+from policy_sched.apiserver.server import ApiServer
+from policy_sched.cli.endpoints import EndpointFlags, endpoints
+from policy_sched.cli.upstream_flags import Overrides
+from policy_sched.client.embedded.cluster import EmbeddedCluster
+from policy_sched.client.kube import access as kube
+from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.credentials import Fixed, bearer
+from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.errors import ClusterError
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.profiles.store import PolicyStore
+from policy_sched.serve.decision_log import Record
+from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.running import LONGEST_SLEEP, Running
+
+TOKENS = 'admin-token,admin,1,"system:masters"\nviewer-token,viewer,2,"watchers"\n'
+READER: dict[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "metrics"},
+    "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+}
+BINDING: dict[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "metrics"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "metrics"},
+    "subjects": [{"kind": "User", "name": "viewer", "apiGroup": "rbac.authorization.k8s.io"}],
+}
+CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
+Ask = Callable[..., Awaitable[tuple[int, str]]]
+
+
+@asynccontextmanager
+async def asking(records: list[Record]) -> AsyncIterator[Ask]:
+    """Yield what asks the endpoints that the last record names."""
+    url = next(record["url"] for record in reversed(records) if "url" in record)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as client:
+
+        async def ask(path: str, token: str = "") -> tuple[int, str]:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with client.get(url + path, headers=headers) as answer:
+                return answer.status, await answer.text()
+
+        yield ask
+
+
+def test_an_api_server_says_who_may(tmp_path: Path) -> None:
+    """By TokenReview and SubjectAccessReview; before the cluster is read we are not ready."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKENS, encoding="utf-8")
+    records: list[Record] = []
+
+    async def story() -> None:
+        cluster = EmbeddedCluster.open(None, time.time_ns)
+        access = Access(tokens=str(tokens), mode=RBAC)
+        async with ApiServer(cluster.store, Address("127.0.0.1", 0), access) as server:
+            for thing in (READER, BINDING):
+                cluster.apply(thing)
+            grant = kube.Grant(bearer("admin-token"))
+            there = kube.Access(server.url, credentials=Fixed(grant))
+            api = Api(there, Chance(CLOCKS, Random(1)), Settings(qps=0))
+            store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
+            instance = RemoteInstance(store, api, None, records.append)
+            running = Running(instance, lambda: None, LONGEST_SLEEP)
+            flags = EndpointFlags(bind_address="127.0.0.1", secure_port=0)
+            async with endpoints(flags, Access(), running, Overrides()):
+                assert records[-1]["msg"] != "Serving securely"  # port 0 is off
+            async with endpoints(_port(flags), Access(), running, Overrides()):
+                assert records[-1]["msg"] == "Serving securely"
+                async with asking(records) as ask:
+                    assert await ask("/livez") == (200, "ok")
+                    status, text = await ask("/readyz")
+                    assert status == 500
+                    assert "[-]informer-sync failed: reason withheld\n" in text
+                    assert (await ask("/metrics", "admin-token"))[0] == 200
+                    assert (await ask("/metrics", "viewer-token"))[0] == 200
+                    assert (await ask("/configz", "viewer-token"))[0] == 403
+                    status, text = await ask("/metrics")
+                    assert status == 403
+                    assert 'User \\"system:anonymous\\" cannot get path' in text
+                    assert (await ask("/metrics", "nobody"))[0] == 401
+                    assert (await ask("/metrics/resources", "admin-token")) == (200, "")
+                    lease = json.loads((await ask("/configz", "admin-token"))[1])
+                    assert lease["componentconfig"]["leaderElection"]["leaderElect"] is False
+        cluster.close()
+
+    asyncio.run(story())
+
+
+def _port(flags: EndpointFlags) -> EndpointFlags:
+    """Return flags with a port that is free."""
+    import socket  # noqa: PLC0415
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return EndpointFlags(bind_address=flags.bind_address, secure_port=probe.getsockname()[1])
+
+
+def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path) -> None:
+    """Who has one may everything; without a file everybody here may."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKENS, encoding="utf-8")
+    records: list[Record] = []
+    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    flags = _port(EndpointFlags(bind_address="127.0.0.1"))
+
+    async def story() -> None:
+        access = Access(tokens=str(tokens))
+        async with endpoints(flags, access, running, Overrides()), asking(records) as ask:
+            assert (await ask("/policies", "viewer-token"))[0] == 200
+            assert (await ask("/policies", "nobody"))[0] == 401
+            assert (await ask("/policies"))[0] == 401
+            assert await ask("/readyz") == (200, "ok")
+        async with endpoints(flags, Access(), running, Overrides()), asking(records) as ask:
+            assert records[-1]["msg"] == "Serving"
+            assert (await ask("/policies"))[0] == 200
+
+    asyncio.run(story())
+    instance.close()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"secure_port": 70000}, "--secure-port 70000: must be between 0 and 65535"),
+        ({"tls_min_version": "SSLv3"}, "must be VersionTLS12 or VersionTLS13"),
+        (
+            {"authentication_token_webhook_cache_ttl": "soon"},
+            "--authentication-token-webhook-cache-ttl: 'soon' is not a duration",
+        ),
+    ],
+)
+def test_flags_that_cannot_be_are_refused(flags: dict[str, Any], words: str) -> None:
+    """When they are read."""
+    with pytest.raises(ClusterError, match=words):
+        EndpointFlags(**flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "access", "words"),
+    [
+        (EndpointFlags("0.0.0.0", 1), Access(), "that needs tokens"),
+        (EndpointFlags(secure_port=1, client_ca_file="x"), Access(), "needs --tls-cert-file"),
+        (EndpointFlags(secure_port=1), Access("/none", "/none"), "/none: cannot be read"),
+    ],
+)
+def test_what_may_not_be_served_is_refused(
+    flags: EndpointFlags, access: Access, words: str
+) -> None:
+    """Before anything listens."""
+    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, lambda _record: None)
+    running = Running(instance, lambda: None, LONGEST_SLEEP)
+
+    async def story() -> None:
+        async with endpoints(flags, access, running, Overrides()):
+            pass
+
+    with pytest.raises(ClusterError, match=words):
+        asyncio.run(story())
+    instance.close()

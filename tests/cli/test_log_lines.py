@@ -1,0 +1,48 @@
+"""The log of ``run``: lines of JSON, or lines as klog writes them, and how many of them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from policy_sched.cli.log_lines import as_json, as_text, writer
+
+RECORD = {
+    "ts": 1767225600.25,
+    "level": "info",
+    "msg": "Successfully bound pod to node",
+    "pod": "default/p",
+    "evaluatedNodes": 2,
+    "scores": {"ImageLocality": 0},
+    "fits": True,
+}
+
+
+def test_json_is_one_line() -> None:
+    """With every fact."""
+    line = as_json(RECORD)
+    assert line.endswith(b"\n")
+    assert json.loads(line) == RECORD
+
+
+def test_text_is_as_klog_writes_it() -> None:
+    """Level, day and time, process, message in quotes, facts as key=value."""
+    line = as_text({**RECORD, "level": "error"}).decode()
+    assert re.fullmatch(
+        r'E0101 00:00:00\.250000 +[0-9]+ policy_sched\] "Successfully bound pod to node"'
+        r' pod="default/p" evaluatedNodes=2 scores=\{"ImageLocality":0\} fits=true\n',
+        line,
+    )
+
+
+@pytest.mark.parametrize(("verbosity", "written"), [(0, 1), (1, 1), (2, 2), (5, 2)])
+def test_decisions_are_written_from_verbosity_two_on(
+    verbosity: int, written: int, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Loads and problems always are."""
+    write = writer("json", verbosity)
+    write(RECORD)
+    write({"ts": 0, "level": "info", "msg": "Running"})
+    assert len(capsysbinary.readouterr().out.splitlines()) == written

@@ -1,0 +1,387 @@
+"""The scheduler's endpoints over real sockets: who gets what, and who is turned away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from policy_sched.errors import ClusterError
+from policy_sched.serve.certificates import self_signed
+from policy_sched.serve.doorkeeper import ANONYMOUS, Asked, Caller, OpenDoor, Permission
+from policy_sched.serve.endpoints import Endpoints, Offered
+from policy_sched.serve.explanations import Explaining, Shown
+from policy_sched.serve.listening import Listener, server_context
+from policy_sched.simulate.explanation_report import as_json, text_lines
+from tests.serve.test_instance import World, pod
+
+Plain = dict[str, Any]
+SHOWN = Shown(text_lines, as_json)
+
+
+@dataclass
+class Door:
+    """Knows tokens and what their owners may; ``down``: nobody can tell."""
+
+    rights: dict[str, set[str]] = field(default_factory=dict)
+    down: bool = False
+
+    async def caller(self, authorization: str) -> Caller | None:
+        """Return who has the token: its name."""
+        if not authorization:
+            return ANONYMOUS
+        name = authorization.removeprefix("Bearer ")
+        return Caller(name) if name in self.rights else None
+
+    async def may(self, caller: Caller, asked: Asked) -> Permission:
+        """Tell whether it is among the caller's rights."""
+        if self.down:
+            raise ClusterError("subjectaccessreviews.authorization.k8s.io is forbidden")
+        wanted = f"{asked.verb} {asked.resource or asked.path}"
+        allowed = wanted in self.rights.get(caller.name, ())
+        return Permission(allowed, "" if allowed else "no role says so")
+
+
+EVERYTHING = {
+    f"get {path}"
+    for path in (
+        *("/", "/metrics", "/metrics/resources", "/configz", "/policies", "/version", "/nothing"),
+        *("/-/reload", "/explain/default/p", "/explain/default/big", "/explain/default/none"),
+        *("/livez/ping", "/livez/none", "nodes", "pods"),
+    )
+} | {"post /-/reload", "post /metrics", "post /explain/default/p"}
+
+
+class Served:
+    """An embedded instance whose endpoints are served."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder)
+        self.world.files(p=pod("p"), big=pod("big", "64"))
+        self.instance = self.world.start()
+        self.door = Door({"admin": EVERYTHING, "tenant": {"get pods"}})
+
+    async def reload(self) -> Any:
+        """Reload as `Running` does."""
+        return self.instance.reload(self.instance.read_policies(), "http")
+
+    @asynccontextmanager
+    async def session(self, door: Any = None) -> AsyncIterator[Callable[..., Awaitable[Plain]]]:
+        """Serve; yield what sends a request and returns status, body and headers."""
+        offered = Offered(
+            self.instance,
+            self.reload,
+            Explaining(self.instance, SHOWN),
+            self.instance.checks(),
+            lambda: self.instance.reloader.store.current.settings,
+        )
+        endpoints = Endpoints(offered, door or self.door)
+        async with (
+            Listener(endpoints.answer, ("127.0.0.1", 0), None) as listener,
+            aiohttp.ClientSession() as client,
+        ):
+
+            async def ask(path: str, token: str = "", method: str = "GET", **headers: str) -> Plain:
+                if token:
+                    headers["Authorization"] = f"Bearer {token}"
+                url = listener.url + path
+                async with client.request(method, url, headers=headers) as answer:
+                    text = await answer.text()
+                    return {"status": answer.status, "text": text, "headers": answer.headers}
+
+            yield ask
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Served:
+    """Endpoints of an instance that has bound one pod of two."""
+    return Served(tmp_path)
+
+
+def tell(story: Callable[[], Any]) -> None:
+    """Run a story."""
+    asyncio.run(story())
+
+
+def test_health_is_for_everybody_and_its_detail_is_not(served: Served) -> None:
+    """Probes show no token; the checks by name need one."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/healthz")
+            assert (found["status"], found["text"]) == (200, "ok")
+            found = await ask("/readyz?verbose&exclude=ping")
+            assert found["text"] == (
+                "[+]ping excluded: ok\n[+]shutdown ok\n[+]policies ok\nreadyz check passed\n"
+            )
+            assert found["headers"]["Content-Type"] == "text/plain; charset=utf-8"
+            assert (await ask("/livez/ping"))["status"] == 403
+            assert (await ask("/livez/ping", "admin"))["text"] == "ok"
+            assert (await ask("/livez/none", "admin"))["status"] == 404
+            served.instance.stop()
+            found = await ask("/readyz")
+            assert found["status"] == 500
+            assert "[-]shutdown failed: reason withheld\n" in found["text"]
+            assert (await ask("/livez"))["status"] == 200
+        (record,) = served.world.said("readyz check failed")
+        assert record["failed"] == "shutdown: process is shutting down"
+
+    tell(story)
+
+
+def test_who_is_not_known_or_may_not_is_told_in_upstreams_words(served: Served) -> None:
+    """401 for a token of nobody, 403 with name, verb, path and reason."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/metrics", "nobody")
+            assert found["status"] == 401
+            assert json.loads(found["text"]) == {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": "Unauthorized",
+                "reason": "Unauthorized",
+                "code": 401,
+            }
+            found = await ask("/metrics")
+            assert found["status"] == 403
+            body = json.loads(found["text"])
+            assert body["message"] == (
+                'forbidden: User "system:anonymous" cannot get path "/metrics": no role says so'
+            )
+            assert (body["reason"], body["details"]) == ("Forbidden", {})
+            served.door.down = True
+            found = await ask("/metrics", "admin")
+            assert found["status"] == 500
+            assert found["text"].startswith('Internal Server Error: "/metrics": subjectaccess')
+
+    tell(story)
+
+
+@pytest.mark.parametrize("path", ["/configz", "/policies", "/version", "/"])
+def test_pages_are_json(served: Served, path: str) -> None:
+    """Configuration, policies, version and the index."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask(path, "admin")
+            assert found["status"] == 200
+            assert found["headers"]["Content-Type"] == "application/json"
+            assert isinstance(json.loads(found["text"]), dict)
+
+    tell(story)
+
+
+def test_the_index_names_every_page(served: Served) -> None:
+    """And what is not there is not found, in Go's words."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            paths = json.loads((await ask("/", "admin"))["text"])["paths"]
+            assert {"/metrics", "/readyz/shutdown", "/explain/NAMESPACE/POD"} <= set(paths)
+            found = await ask("/nothing", "admin")
+            assert (found["status"], found["text"]) == (404, "404 page not found\n")
+            found = await ask("/metrics", "admin", "POST")
+            assert (found["status"], found["headers"]["Allow"]) == (405, "GET, HEAD")
+
+    tell(story)
+
+
+def test_metrics_are_prometheus_text(served: Served) -> None:
+    """With its content type, and only the head of it for HEAD."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/metrics", "admin")
+            kind = "text/plain; version=0.0.4; charset=utf-8"
+            assert found["headers"]["Content-Type"] == kind
+            assert 'scheduler_pending_pods{queue="unschedulable"} 1\n' in found["text"]
+            found = await ask("/metrics/resources", "admin")
+            assert found["headers"]["Content-Type"] == kind
+            assert (
+                'kube_pod_resource_request{namespace="default",pod="p",node="a",'
+                'scheduler="default-scheduler",priority="0",resource="cpu",unit="cores"} 1\n'
+            ) in found["text"]
+            assert "kube_pod_resource_limit" not in found["text"]
+
+    tell(story)
+
+
+def test_a_reload_says_what_came_of_it(served: Served) -> None:
+    """200 and nothing where it succeeded; the problems, with their places, where it did not."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/-/reload", "admin", "POST")
+            assert (found["status"], found["text"]) == (200, "")
+            served.world.policy("node.nam")
+            found = await ask("/-/reload", "admin", "POST")
+            assert found["status"] == 500
+            assert found["text"].startswith("failed to reload config: ")
+            assert "keep.yaml:6:" in found["text"]
+            found = await ask("/-/reload", "admin")
+            assert (found["status"], found["headers"]["Allow"]) == (405, "POST, PUT")
+            assert (await ask("/-/reload", "tenant", "POST"))["status"] == 403
+
+    tell(story)
+
+
+def test_a_pod_that_waits_is_explained_in_full_to_who_may_read_nodes(served: Served) -> None:
+    """As text, or as JSON; nothing of it counts as scheduling."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            before = served.instance.metrics.text()
+            found = await ask("/explain/default/big", "admin")
+            assert found["text"].startswith("default/big fits on none of 2 nodes\n")
+            found = await ask("/explain/default/big", "admin", Accept="application/json")
+            told = json.loads(found["text"])
+            assert set(told["rejections"]) == {"a", "b"}
+            points = "scheduler_framework_extension_point_duration_seconds_count"
+            assert lines(before, points) == lines(served.instance.metrics.text(), points)
+
+    tell(story)
+
+
+def lines(text: str, name: str) -> list[str]:
+    """Return the lines of a series."""
+    return [line for line in text.splitlines() if line.startswith(name)]
+
+
+def test_who_may_read_the_pod_alone_learns_of_no_node(served: Served) -> None:
+    """How many nodes each filter removes, and no name of any."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/explain/default/big", "tenant")
+            assert found["status"] == 200
+            assert found["text"].startswith("default/big fits on 0 of 2 nodes\n")
+            assert "  NodeResourcesFit removes 2: 2 Insufficient cpu\n" in found["text"]
+            found = await ask("/explain/default/big", "tenant", Accept="application/json")
+            told = json.loads(found["text"])
+            assert told["nodes"] == 2
+            assert not {"rejections", "scores", "best", "alternatives"} & set(told)
+            assert (await ask("/explain/default/big"))["status"] == 403
+            found = await ask("/explain/default/p", "tenant", Accept="application/json")
+            assert json.loads(found["text"])["decided"]["why"] == ""
+
+    tell(story)
+
+
+def test_a_pod_that_has_a_node_is_explained_by_what_was_said_then(served: Served) -> None:
+    """As long as that is remembered; a pod that is not there is not found."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/explain/default/p", "admin")
+            assert found["text"].startswith("default/p has a node: a\n  1 of 2 nodes fit")
+            served.instance.log.last.clear()
+            found = await ask("/explain/default/p", "admin")
+            assert "too long ago" in found["text"]
+            found = await ask("/explain/default/none", "admin")
+            assert (found["status"], found["text"]) == (404, "there is no pod default/none\n")
+            assert (await ask("/explain/default/p", "admin", "POST"))["status"] == 405
+
+    tell(story)
+
+
+def test_another_schedulers_pod_is_not_ours_to_explain(served: Served) -> None:
+    """It says whose it is."""
+    served.world.apply(q=pod("q", scheduler="another"))
+    served.door.rights["admin"].add("get /explain/default/q")
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/explain/default/q", "admin")
+            assert found["status"] == 404
+            assert found["text"].endswith("its schedulerName is another\n")
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 200), ({"Host": "evil.example:80"}, 403), ({"Origin": "https://evil.example"}, 403)],
+)
+def test_an_open_door_is_for_this_machine_only(
+    served: Served, headers: dict[str, str], status: int
+) -> None:
+    """A web page of elsewhere cannot use a browser here to ask."""
+
+    async def story() -> None:
+        async with served.session(OpenDoor()) as ask:
+            assert (await ask("/metrics", **headers))["status"] == status
+
+    tell(story)
+
+
+def client_certificate(name: str, group: str) -> bytes:
+    """Return a certificate that signs itself, and its key, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    named = [(NameOID.ORGANIZATION_NAME, group), (NameOID.COMMON_NAME, name)]
+    subject = x509.Name([x509.NameAttribute(oid, value) for oid, value in named])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM) + private
+
+
+def test_a_client_certificate_says_who_asks(served: Served, tmp_path: Path) -> None:
+    """If the authority that we were told of signed it."""
+    certificate, key = self_signed(["127.0.0.1"], time.time_ns())
+    pem = tmp_path / "client.pem"
+    pem.write_bytes(client_certificate("ann", "ops"))
+    served.door.rights["ann"] = EVERYTHING
+
+    async def story() -> None:
+        context = server_context(certificate, key, str(pem))
+        offered = Offered(
+            served.instance,
+            served.reload,
+            Explaining(served.instance, SHOWN),
+            served.instance.checks(),
+            lambda: served.instance.reloader.store.current.settings,
+        )
+        with_certificate = ssl.create_default_context(cadata=certificate.decode())
+        with_certificate.load_cert_chain(pem)
+        without = ssl.create_default_context(cadata=certificate.decode())
+        async with (
+            Listener(Endpoints(offered, served.door).answer, ("127.0.0.1", 0), context) as listener,
+            aiohttp.ClientSession() as client,
+        ):
+            async with client.get(f"{listener.url}/metrics", ssl=with_certificate) as answer:
+                assert answer.status == 200
+            async with client.get(f"{listener.url}/metrics", ssl=without) as answer:
+                assert answer.status == 403
+
+    tell(story)
