@@ -48,7 +48,8 @@ a0: &a0 [x, x, x]
         f"{api.ERROR_BYTES >> 20} MiB a refusal",
         f"({api.QPS:.0f}, {api.BURST})",
         f"bodies of {refusals.LIMIT >> 20} MiB (YAML {bodies.YAML_BYTES >> 10} KiB)",
-        f"headers of {connections.HEADER_BYTES >> 10} KiB",
+        f"headers of {connections.HEADER_BYTES >> 10} KiB, {connections.CONNECTIONS:,} connections",
+        f"says nothing for {connections.SILENT_SECONDS:.0f} s",
     ],
 )
 def test_the_page_has_the_numbers_of_the_code(claim: str) -> None:
