@@ -33,6 +33,13 @@ from tests.serve.recording import Recording
 Plain = dict[str, Any]
 MASTER = "admin-token"
 SIZES = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+RACKS = str(Path(__file__).parents[2] / "policies" / "rack-gang" / "policy.yaml")
+GROUP: Plain = {
+    "apiVersion": "scheduling.k8s.io/v1alpha2",
+    "kind": "PodGroup",
+    "metadata": {"name": "ring", "namespace": "default"},
+    "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
+}
 CLASS = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -59,7 +66,7 @@ class Run:
 def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A scheduler binds, preempts, gives up, provides volumes and is asked for its answer."""
     options = Options(namespace="sched", scheduler_name="policy-sched")
-    return asyncio.run(_run(tmp_path_factory.mktemp("run"), options, _everything))
+    return asyncio.run(_run(tmp_path_factory.mktemp("run"), options, _everything, (RACKS,)))
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +76,10 @@ def shadowed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return asyncio.run(_run(tmp_path_factory.mktemp("run"), options, _looked_on))
 
 
-async def _run(folder: Path, options: Options, play: Callable[..., Any]) -> Run:
-    files = contents(options, None, ())
+async def _run(
+    folder: Path, options: Options, play: Callable[..., Any], chosen: tuple[str, ...] = ()
+) -> Run:
+    files = contents(options, None, chosen)
     config = folder / "config.yaml"
     config.write_text(files.config["config.yaml"])
     async with asyncio.timeout(20), guarded(folder) as world:
@@ -82,7 +91,7 @@ async def _run(folder: Path, options: Options, play: Callable[..., Any]) -> Run:
             kubeconfig.write_text(_kubeconfig(proxy.port, token))
             records: list[Record] = []
             shadow = None if options.shadow is None else ShadowOptions(options.shadow)
-            policies = PolicyFiles(str(config), ())
+            policies = PolicyFiles(str(config), chosen)
             instance = connected(policies, str(kubeconfig), 0, records.append, shadow)
             for one in instance.informers.reflectors:
                 one._streaming = False  # as before Kubernetes 1.34: a list, and then a watch
@@ -111,6 +120,8 @@ async def _everything(world: World, instance: RemoteInstance, proxy: Recording) 
     await _until(lambda: _asked(proxy, "PATCH", "/persistentvolumes/disk"))
     await _apply(world, [_claim("more"), _pod("db2", "1", claim="more")])
     await _until(lambda: _asked(proxy, "PATCH", "/persistentvolumeclaims/more"))
+    await _apply(world, [GROUP, _pod("member", "1", schedulingGroup={"podGroupName": "ring"})])
+    await _until(lambda: _asked(proxy, "PATCH", "/podgroups/ring/status"))
     # The node that came has helped the huge one no more than the first: the same is told again.
     await _until(lambda: _asked(proxy, "PATCH", "/events/"))
 

@@ -44,6 +44,7 @@ WRITING: Final[tuple[Right, ...]] = (
     Right("", "pods", "get", why="a binding without an answer is looked up"),
     Right("", "pods/status", "patch", why="why a pod waits, and where room is made for it"),
     Right("", "pods", "delete", why="a victim of preemption goes"),
+    Right("scheduling.k8s.io", "podgroups/status", "patch", why="whether a group has its nodes"),
     Right("", "persistentvolumes", "patch", why="a volume is kept for a claim"),
     Right("", "persistentvolumeclaims", "patch", why="a volume is to be made for a node"),
     Right("events.k8s.io", "events", "create", why="what became of a pod is told"),
