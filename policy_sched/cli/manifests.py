@@ -26,9 +26,7 @@ def print_manifests(  # noqa: PLR0913  # the options of the verb
     image: str = IMAGE,
     scheduler_name: str | None = None,
     replicas: int | None = None,
-    shadow: Annotated[
-        tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
-    ] = None,
+    shadow: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")] = None,
     service_monitor: Annotated[bool, Parameter(negative="")] = False,
     dockerfile: Annotated[bool, Parameter(negative="")] = False,
     output: Output = "yaml",
