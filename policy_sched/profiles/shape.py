@@ -39,12 +39,14 @@ _TYPE_NAMES: Final = {
     "integer": "an integer",
     "number": "a number",
     "boolean": "true or false",
+    "null": "nothing",
 }
 _EMPTY: Final[dict[str, object]] = {
     "object": {},
     "array": [],
     "string": "",
     "integer": 0,
+    "null": None,
     "number": 0,
     "boolean": False,
 }

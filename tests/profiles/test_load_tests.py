@@ -22,6 +22,7 @@ HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
         ("pendign: [a]", "PS702", "did you mean 'pending'?"),
         ("expect: [{pod: a, message: {match: x}}]", "PS704", "expect[0].message.matches"),
         ("expect: [{pod: a, scores: {n1: {min: a}}}]", "PS703", "expect[0].scores.n1.min"),
+        ("expect: [{pod: a, chosen: [n1]}]", "PS703", "expected a string or nothing, found a list"),
         ("expect: [{chosen: n1}]", "PS704", "expect[0].pod: Required value"),
     ],
 )
