@@ -13,6 +13,7 @@ import json
 import os
 import ssl
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -118,9 +119,13 @@ class Access:
 
 def from_here(host: str, origin: str | None) -> bool:
     """Tell whether a request to an open server was meant for it, and sent by no web page."""
+    return origin is None and _names_loopback(host)
+
+
+@lru_cache(maxsize=64)
+def _names_loopback(host: str) -> bool:
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    name = name.removeprefix("[").removesuffix("]")
-    return origin is None and Address(name, 0).loopback
+    return Address(name.removeprefix("[").removesuffix("]"), 0).loopback
 
 
 def kubeconfig(address: Address, access: Access, tokens: Tokens | None) -> str:

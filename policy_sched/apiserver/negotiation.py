@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from policy_sched.apiserver.bodies import object_data
@@ -42,6 +43,7 @@ class Accepted:
         return f"{JSON};g={self.group};v={self.version};as={self.shown_as}"
 
 
+@lru_cache(maxsize=64)
 def accepted(header: str, forms: tuple[str, ...]) -> Accepted:
     """Return the first form that a client accepts. Raises ApiError if there is none.
 

@@ -22,6 +22,7 @@ from policy_sched.client.embedded.history import Change, Filter, Watch
 from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.model.expansion import Plain
+from policy_sched.model.kinds import Kind
 
 DEFAULT_SECONDS: Final = 3600
 """How long a watch lasts whose request does not say (the API server's own are 30 to 60 min)."""
@@ -32,38 +33,54 @@ MATCH: Final = "resourceVersionMatch"
 
 
 class Wakening:
-    """Wakes all who wait when the store has changed, or when the server ends."""
+    """Wakes those who wait when objects of their kind have changed, or when the server ends."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.ending = False
         self._store = store
-        self._waiting: set[asyncio.Event] = set()
+        self._waiting: dict[Kind, set[asyncio.Future[int]]] = {}
+        self._seen = store.version
 
     def begin(self) -> None:
         """Take note of changes from now on."""
+        self._seen = self._store.version
         self._store.on_commit.append(self.wake)
 
     def wake(self) -> None:
-        """Wake all."""
-        for event in self._waiting:
-            event.set()
+        """Wake those who wait for what has just changed."""
+        for change in self._store.history.since(self._seen, 2**31):
+            for waiting in self._waiting.get(change.new.resource.key, ()):
+                _done(waiting, self._seen)
+        self._seen = self._store.version
 
     def end(self) -> None:
         """Let all watches end."""
         self.ending = True
         self._store.on_commit.remove(self.wake)
-        self.wake()
+        for everybody in self._waiting.values():
+            for waiting in everybody:
+                _done(waiting, self._seen)
 
-    async def change(self, seconds: float) -> None:
-        """Wait for a change, but not longer than some seconds."""
-        event = asyncio.Event()
-        self._waiting.add(event)
+    async def change(self, kind: Kind, seconds: float) -> int:
+        """Wait for a change of a kind, but not longer than some seconds.
+
+        Return up to which version nothing came of that kind since the wait began.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[int] = loop.create_future()
+        others = self._waiting.setdefault(kind, set())
+        others.add(future)
+        timer = loop.call_later(seconds, lambda: _done(future, self._store.version))
         try:
-            await asyncio.wait_for(event.wait(), seconds)
-        except TimeoutError:
-            return
+            return await future
         finally:
-            self._waiting.remove(event)
+            timer.cancel()
+            others.remove(future)
+
+
+def _done(waiting: asyncio.Future[int], version: int) -> None:
+    if not waiting.done():
+        waiting.set_result(version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +169,7 @@ class Stream:
     async def _following(self) -> AsyncIterator[bytes]:
         assert self._watch is not None
         watch, clock = self._watch, asyncio.get_running_loop().time
+        kind = self._asked.target.served.resource.key
         end, said, told = clock() + self._asked.seconds, clock(), self._store.version
         while not self._wakening.ending:
             for lines in bounded(self._seen(watch.drain(PIECE))):
@@ -168,7 +186,9 @@ class Stream:
                     told = watch.version
                     yield self._bookmark(told)
             rest = max(end - clock(), 0.0)
-            await self._wakening.change(min(rest, BOOKMARK_SECONDS))
+            if self._store.changed_at(kind) <= watch.version:
+                nothing_until = await self._wakening.change(kind, min(rest, BOOKMARK_SECONDS))
+                watch.pass_over(nothing_until)
         if self._asked.bookmarks and watch.version <= self._store.version:
             yield self._bookmark(watch.version)
 

@@ -189,6 +189,23 @@ def test_a_reader_that_falls_behind_the_history_is_told_to_list_again() -> None:
     asyncio.run(run())
 
 
+def test_a_watch_of_something_rare_does_not_fall_behind() -> None:
+    """However much happens to other kinds meanwhile, a version that was passed is not too old."""
+
+    async def run() -> None:
+        async with serving(history=10) as world:
+            since = await version(world)
+            async with world.watch(f"/api/v1/nodes?resourceVersion={since}") as lines:
+                await world.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+                assert told(await take(lines, 1)) == [("ADDED", "n")]
+                for place in range(50):
+                    world.cluster.store.create(pod(f"p{place}"))
+                await world.create("/api/v1/nodes", {"metadata": {"name": "m"}})
+                assert told(await take(lines, 1)) == [("ADDED", "m")]
+
+    asyncio.run(run())
+
+
 def test_a_watch_of_a_table_names_the_columns_once() -> None:
     """As kubectl get -w reads it."""
 

@@ -118,6 +118,10 @@ class Watch:
         """Whether there is something that was not looked at yet."""
         return bool(self._initial) or self.version != self._history.version
 
+    def pass_over(self, version: int) -> None:
+        """Take it from somebody who knows: up to a version nothing came that this is for."""
+        self.version = max(self.version, version)
+
     def drain(self, limit: int = 2**31) -> list[Change]:
         """Return the changes since the last call, at most `limit` of all kinds looked at.
 

@@ -10,7 +10,6 @@ and nothing is called back in the middle of a request: who wants to know of chan
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,6 +54,7 @@ from policy_sched.client.embedded.resources import (
 from policy_sched.client.embedded.selection import field_match, label_match
 from policy_sched.client.embedded.stored import Stored, copied, encoded, managed, read, seal
 from policy_sched.client.embedded.times import timestamp
+from policy_sched.client.embedded.uids import uid_of
 from policy_sched.model.defaulting import Priorities
 from policy_sched.model.expansion import Plain, suffix
 from policy_sched.model.kinds import Kind
@@ -63,7 +63,6 @@ from policy_sched.model.priority import PriorityClass
 HISTORY: Final = 20_000
 """Changes that are remembered for watches, unless another number is asked for."""
 STATUS: Final = "status"
-_UIDS: Final = uuid.UUID("6f1d3a2e-5b1c-5d0e-9a51-0b7d0c9c1d11")
 _SERVER_FIELDS: Final = (
     "uid",
     "creationTimestamp",
@@ -196,7 +195,7 @@ class ObjectStore:
             meta |= {key: kept[key] for key in ("uid", "creationTimestamp") if kept.get(key)}
         elif found.status_reported:
             data.pop("status", None)
-        meta.setdefault("uid", str(uuid.uuid5(_UIDS, f"{self.version + 1}/{name}/{self.now()}")))
+        meta.setdefault("uid", uid_of(f"{self.version + 1}/{name}/{self.now()}"))
         meta.setdefault("creationTimestamp", timestamp(self.now()))
         if found.has_generation:
             meta["generation"] = 1
