@@ -278,7 +278,7 @@ def value_of(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstra
     error = found.err
     if isinstance(found.present, Static):
         if not found.present.value:
-            return low.failing(NO_VALUE, "", span, result)
+            return with_error(low, low.failing(NO_VALUE, "", span, result), error)
     else:
         site = low.build.site(NO_VALUE, "", span)
         missing = low.negation(found.present.op)

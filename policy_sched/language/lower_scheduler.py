@@ -22,7 +22,7 @@ from policy_sched.language.kernels_scheduler import (
     tolerates,
     without,
 )
-from policy_sched.language.lower_logic import with_error
+from policy_sched.language.lower_logic import with_error, without_error
 from policy_sched.language.lower_records import attribute, lookup
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.ranges import BOOLS, INT64
@@ -109,14 +109,18 @@ def _node_matches(low: Lowering, args: list[Abstract], _result: Type, span: Span
     affinity = _given_affinity(low, args[1], span)
     if isinstance(affinity, Static) and (not affinity.value or affinity.value.required is None):
         return with_error(low, Static(True, BOOL), args[0].err)
-    return _matches(low, args[0], low.val(affinity), low.val(Static({}, _LABELS)), span)
+    node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
+    found = _matches(low, node, bare, low.val(Static({}, _LABELS)), span)
+    return with_error(low, found, low.first(args[0].err, affinity.err))
 
 
 def _node_preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
     affinity = _given_affinity(low, args[1], span)
     if isinstance(affinity, Static) and not has_preferred(affinity.value):
         return with_error(low, Static(0, INT), args[0].err)
-    return _preferred(low, args[0], low.val(affinity), span)
+    node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
+    found = _preferred(low, node, bare, span)
+    return with_error(low, found, low.first(args[0].err, affinity.err))
 
 
 def _has_preferred_terms(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
@@ -141,14 +145,15 @@ def _required_names(low: Lowering, args: list[Abstract], result: Type, span: Spa
 
 
 def _fits(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
-    wanted, room = low.val(args[0]), args[1]
-    if any(not (isinstance(a, Static) and not a.value) for a in args[2:]):
-        rest = [low.val(a) for a in args[2:]]
-        wanted = low.call(without, [wanted, *rest], RESOURCES, span)
+    error = low.first(*(arg.err for arg in args))
+    wanted, room, *rest = (without_error(low, arg) for arg in args)
+    amounts = low.val(wanted)
+    if any(not (isinstance(a, Static) and not a.value) for a in rest):
+        amounts = low.call(without, [amounts, *map(low.val, rest)], RESOURCES, span)
     if isinstance(room, NodeMap):
-        op = low.node_op("fits", wanted.op, rep="b", data=room.family)
-        return Val(op, wanted.err, BOOL, BOOLS)
-    return low.call(fits, [wanted, low.val(room)], result, span)
+        op = low.node_op("fits", amounts.op, rep="b", data=room.family)
+        return Val(op, error, BOOL, BOOLS)
+    return with_error(low, low.call(fits, [amounts, low.val(room)], result, span), error)
 
 
 def _domain_key(low: Lowering, key: Abstract, span: Span) -> Op:

@@ -15,6 +15,7 @@ from policy_sched.language.types import (
     DURATION,
     INT,
     RESOURCES,
+    SELECTOR,
     SEMVER,
     STRING,
     TIMESTAMP,
@@ -31,6 +32,7 @@ from policy_sched.model.pod_group import NO_GROUP
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.model.records import Condition, Container, HostPort, Taint, Toleration
+from policy_sched.model.selectors import Selector
 
 _SIMPLE: dict[Type, object] = {
     BOOL: False,
@@ -41,6 +43,7 @@ _SIMPLE: dict[Type, object] = {
     STRING: "",
     RESOURCES: {},
     SEMVER: version("0.0.0"),
+    SELECTOR: Selector(()),
 }
 _RECORDS: dict[str, object] = {
     "Taint": Taint(),
@@ -51,6 +54,7 @@ _RECORDS: dict[str, object] = {
     "Image": ImageFacts(),
     "Node": NO_NODE,
     "Pod": PodInfo.of(Pod()),
+    "Cluster": NO_DOMAIN,
     "Domain": NO_DOMAIN,
     "Namespace": Namespace(metadata=ObjectMeta(name="")),
     "PodGroup": NO_GROUP,

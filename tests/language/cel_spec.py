@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .oracle_time import SECOND
+from .oracle_values import Optional
 from .textproto import Message, read
 
 DIRECTORY: Final = Path(__file__).parents[2].parent / "shared" / "cel-spec"
@@ -161,6 +162,8 @@ def same(got: Any, expected: Any) -> bool:
         )
     if type(got) is not type(expected):
         return False
+    if isinstance(expected, Optional):
+        return got.present == expected.present and same(got.value, expected.value)
     if isinstance(expected, float):
         if math.isnan(expected):
             return math.isnan(got)

@@ -54,6 +54,13 @@ def non_zero(value: object) -> Optional:
     return ABSENT if zero else some(value)
 
 
+def counted(number: int) -> list[int]:
+    """Return 0, 1, ...; a million is the most."""
+    if number > 1_000_000:
+        raise OracleError("index_out_of_range")
+    return list(range(number))
+
+
 def value_of(optional: Optional) -> object:
     """Return an optional's value, or no_value."""
     if not optional.present:
@@ -110,7 +117,7 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "last_list": lists.last,
     "flatten_list": lists.flatten,
     "reverse_list": lambda items: items[::-1],
-    "lists_range_int": lambda n: list(range(n)),
+    "lists_range_int": counted,
     "sets_contains_list_list": lists.sets_contains,
     "sets_intersects_list_list": lambda a, b: any(lists.contains(b, x) for x in a),
     "sets_equivalent_list_list": lambda a, b: (

@@ -33,8 +33,9 @@ REASONS: Final = {
     "PS506": "a pattern that differs from node to node",
     "PS509": "a predicate over a domain's pods that reads the node",
 }
-#: Refused by the checker: a constant text that is no version; too deep or too many macros.
-UNFIT: Final = {"PS012", "PS502"}
+#: Refused by the checker: a constant text that is no version; macros too deep or too many; a
+#: resource's name that happens to be a constant, of the wrong dimension.
+UNFIT: Final = {"PS012", "PS208", "PS502"}
 #: Functions with an argument that must be known before the node is, or when the rule is loaded.
 KNOWN_BEFORE: Final = ("matches", "find", "domain", "domains", "selector")
 RESULTS: Final[dict[str, tuple[Type, ...]]] = {
