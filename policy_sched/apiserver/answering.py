@@ -36,6 +36,8 @@ from policy_sched.model.expansion import Plain
 
 BODY_SECONDS: Final = 60.0
 """How long a client may take to send a body (the API server's limit of most requests)."""
+SMALL: Final = 50
+"""Objects of a list that is written as a whole."""
 _LOG: Final = logging.getLogger("policy_sched.apiserver")
 
 
@@ -128,13 +130,16 @@ class Answers:
         included = options.text("includeObject")
         parts = pieces(target.served, listed, form, self._store.now(), included)
         response = web.StreamResponse(headers=headers_of(form.content_type))
-        if request.version < (1, 1):
+        if request.version < (1, 1) or len(listed.items) <= SMALL:
             return web.Response(body=b"".join(parts), headers=headers_of(form.content_type))
-        await response.prepare(request)
-        for part in parts:
-            await response.write(part)
-            await asyncio.sleep(0)
-        await response.write_eof()
+        try:
+            await response.prepare(request)
+            for part in parts:
+                await response.write(part)
+                await asyncio.sleep(0)
+            await response.write_eof()
+        except ConnectionError:
+            _LOG.debug("The reader of a list has gone")
         return response
 
     async def _watch(
@@ -143,8 +148,8 @@ class Answers:
         wanted = asked(target, options, form)
         stream = Stream(wanted, self._store, self._lists, self._wakening)
         response = web.StreamResponse(headers=headers_of(JSON))
-        await response.prepare(request)
         try:
+            await response.prepare(request)
             async for lines in stream.lines():
                 await response.write(lines)
             await response.write_eof()

@@ -16,6 +16,7 @@ from policy_sched.apiserver.access import (
     write_kubeconfig,
 )
 from policy_sched.apiserver.server import ApiServer
+from policy_sched.cli.self_signed import certified
 from policy_sched.errors import ClusterError
 from policy_sched.serve.decision_log import INFO
 from policy_sched.serve.instance import Instance
@@ -32,7 +33,8 @@ class ApiServerFlags:
         Serve the cluster's API at [HOST:]PORT, for kubectl and other clients; on 127.0.0.1 unless
         a host is named, and beyond loopback only with the next three.
     tls_cert_file
-        The certificate (PEM) of the API server, and of the scheduler's own endpoints.
+        The certificate (PEM) of the API server, and of the scheduler's own endpoints; an API with
+        tokens and without one signs its own.
     tls_private_key_file
         Its private key (PEM).
     token_auth_file
@@ -86,12 +88,14 @@ class Serving:
         if self.address is None:
             yield
             return
-        server = ApiServer(instance.cluster.store, address_of(self.address), self.access)
-        async with server:
-            facts = {"url": server.url}
-            if self.kubeconfig is not None:
-                text = kubeconfig(server.address, self.access, server.tokens)
-                write_kubeconfig(self.kubeconfig, text)
-                facts["kubeconfig"] = self.kubeconfig
-            instance.log.say(INFO, "Serving the API", **facts)
-            yield
+        address = address_of(self.address)
+        with certified(self.access, address, instance.now()) as access:
+            server = ApiServer(instance.cluster.store, address, access)
+            async with server:
+                facts = {"url": server.url}
+                if self.kubeconfig is not None:
+                    text = kubeconfig(server.address, access, server.tokens)
+                    write_kubeconfig(self.kubeconfig, text)
+                    facts["kubeconfig"] = self.kubeconfig
+                instance.log.say(INFO, "Serving the API", **facts)
+                yield

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
+import ssl
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -38,6 +41,35 @@ def test_a_pod_that_is_created_through_the_api_is_bound(tmp_path: Path) -> None:
         assert process.bound("p") == ("b", 1)
         with urllib.request.urlopen(f"{pods}/p") as answer:
             assert json.load(answer)["spec"]["nodeName"] == "b"
+        assert process.end(signal.SIGTERM) == (0, "")
+    finally:
+        process.process.kill()
+        process.process.communicate()
+
+
+def test_an_api_with_tokens_signs_its_own_certificate(tmp_path: Path) -> None:
+    """Which the kubeconfig trusts; a token is let in, and nobody without one."""
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "policies").mkdir()
+    write(tmp_path / "policies" / "keep.yaml", keeping("Keep", 'node.name == "b"'))
+    tokens, config = tmp_path / "tokens.csv", tmp_path / "config"
+    tokens.write_text("s3cret,admin,1,system:masters\n", encoding="utf-8")
+    options = ["--serve", "0", "--write-kubeconfig", str(config), "--token-auth-file", str(tokens)]
+    process = Process(tmp_path, *options, "--authorization-mode", "RBAC")
+    try:
+        url = process.until("Serving the API")["url"]
+        assert url.startswith("https://127.0.0.1:")
+        cluster = json.loads(config.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        trust = ssl.create_default_context(cadata=authority)
+        request = urllib.request.Request(f"{url}/api/v1/nodes")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, context=trust)
+        assert refused.value.code == 403
+        refused.value.close()
+        request.add_header("Authorization", "Bearer s3cret")
+        with urllib.request.urlopen(request, context=trust) as answer:
+            assert answer.status == 200
         assert process.end(signal.SIGTERM) == (0, "")
     finally:
         process.process.kill()
