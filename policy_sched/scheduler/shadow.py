@@ -92,7 +92,11 @@ class Shadow:
     def begin(self) -> None:
         """The whole cluster was read: from now on decisions are compared."""
         self.watching = True
-        for one in list(self._waiting.values()):
+        waiting = list(self._waiting.values())
+        for one in waiting:
+            self._nominate(one.info)
+        for one in waiting:  # its own nomination is part of the answer that is compared
+            self._scheduler.handle.nominator.clear(one.info.uid)
             self._answered(one)
 
     def pod_seen(self, pod: PodInfo) -> bool:
@@ -132,7 +136,7 @@ class Shadow:
                 return
             del self._deadlines[uid]
             one = self._waiting[uid]
-            self._compare(one, None, self._choose(one, nominated=""))
+            self._compare(one, None, self._choose(one))
 
     def next_time(self) -> int | None:
         """Return when a pod is overdue, in nanoseconds since 1970; None: none will be."""
@@ -150,11 +154,10 @@ class Shadow:
         """Compare if the other scheduler has said something new of a pod that has no node."""
         answer = _answer(one.info)
         new = answer is not None and answer != one.answer
-        nominated = one.answer.node if one.answer is not None else None
         if new and answer is not None:
-            # It chose before it nominated the pod.
+            # It chose before it nominated the pod, which we do below.
             choice = one.choice if _promised(answer) else None
-            choice = choice or self._choose(one, nominated=nominated or "")
+            choice = choice or self._choose(one)
             one.answer = answer
             self._deadlines.pop(one.info.uid, None)
             self._compare(one, answer, choice)
@@ -170,21 +173,12 @@ class Shadow:
         if one.answer is not None and _promised(one.answer) and one.answer.node == pod.node_name:
             return True  # told when it was promised
         answer = Side(pod.node_name)
-        choice = one.choice or self._choose(one, nominated=one.info.nominated_node_name)
-        self._compare(one, answer, choice)
+        self._compare(one, answer, one.choice or self._choose(one))
         return True
 
-    def _choose(self, one: Waiting, nominated: str) -> Choice:
-        """Decide a pod as if it were nominated there, or nowhere."""
-        handle = self._scheduler.handle
-        before = handle.nominator.node_of(one.info.uid)
-        if before != nominated:
-            _set_nomination(self._scheduler, one.info, nominated)
-        try:
-            return choose(one.info, self.profile[1], handle, self._rng)
-        finally:
-            if before != nominated:
-                _set_nomination(self._scheduler, one.info, before)
+    def _choose(self, one: Waiting) -> Choice:
+        """Decide a pod with the nominations that the other scheduler has made so far."""
+        return choose(one.info, self.profile[1], self._scheduler.handle, self._rng)
 
     def _compare(self, one: Waiting, answer: Side | None, choice: Choice) -> None:
         """Report, unless the same was reported of the pod before."""
@@ -234,9 +228,14 @@ class Shadow:
     # What has to be remembered.
 
     def _nominate(self, pod: PodInfo) -> None:
-        """Promise the pod the room that the other scheduler promised it."""
-        if self._scheduler.handle.nominator.node_of(pod.uid) != pod.nominated_node_name:
-            _set_nomination(self._scheduler, pod, pod.nominated_node_name)
+        """Promise the pod the room that the other scheduler promised it, and no other."""
+        nominator, node = self._scheduler.handle.nominator, pod.nominated_node_name
+        if nominator.node_of(pod.uid) == node:
+            return
+        if node:
+            nominator.nominate(pod, node)
+        else:
+            nominator.clear(pod.uid)
 
     def _unbound_volumes(self, pod: PodInfo) -> bool:
         named = self._scheduler.handle.objects.named
@@ -249,25 +248,17 @@ class Shadow:
         table = self._scheduler.handle.nodes
         if self._rows_of != table.journal.static_version:
             self._rows_of, self._rows = table.journal.static_version, dict(table.row_of)
-        one.choice = self._choose(one, nominated="").keep(self._rows)
+        one.choice = self._choose(one).keep(self._rows)
         self._kept[one.info.uid] = one
-
-
-def _set_nomination(scheduler: Scheduler, pod: PodInfo, node: str) -> None:
-    if node:
-        scheduler.handle.nominator.nominate(pod, node)
-    else:
-        scheduler.handle.nominator.clear(pod.uid)
 
 
 def _answer(pod: PodInfo) -> Side | None:
     """Return what a pod's status says of its scheduling; None: nothing yet."""
     nominated = pod.nominated_node_name or None
     for condition in pod.pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            if condition.reason == UNSCHEDULABLE:
-                return Side(nominated, condition.message, preempts=nominated is not None)
-            return None
+        refused = condition.type == "PodScheduled" and condition.status == "False"
+        if refused and condition.reason == UNSCHEDULABLE:
+            return Side(nominated, condition.message, preempts=nominated is not None)
     return Side(nominated) if nominated else None
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import Rows, Verdict
+from policy_sched.framework.status import Code, Status
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import CoschedulingGroup, CoschedulingSpec
@@ -15,10 +21,12 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import Condition
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from policy_sched.scheduler.event_handlers import node_seen, object_seen, pod_gone, pod_seen
+from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.shadow import MOST_KEPT, PATIENCE, Shadow
 from policy_sched.scheduler.shadow_records import Comparison, Result
 from policy_sched.scheduler.wiring import EPOCH, build
 from policy_sched.testing import make_node, make_pod
+from tests.scheduler.world import scheduler_of
 
 Told = list[Comparison]
 
@@ -32,9 +40,10 @@ class Stage:
         watching: bool = True,
         of: str = "default-scheduler",
         policies: tuple[str, ...] = (),
+        scheduler: Scheduler | None = None,
     ) -> None:
         self.now = EPOCH
-        self.scheduler = build(policies=policies, now=lambda: self.now)
+        self.scheduler = scheduler or build(policies=policies, now=lambda: self.now)
         self.told: Told = []
         self.shadow = Shadow(self.scheduler, of, self.told.append, Random(0))
         for name in nodes:
@@ -343,6 +352,93 @@ def test_a_pod_whose_group_is_placed_together_is_decided_with_it() -> None:
     assert stage.last.ours.message
 
 
+class Fails:
+    """Rejects every node once, and then breaks, as a service that is not there any more."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+        self.asked += 1
+        if self.asked > 1:
+            raise ValueError("gone")
+        codes = np.ones(1 if rows is None else rows.size, np.int16)
+        return Verdict.of(codes, Status(Code.UNSCHEDULABLE, ("no",)))
+
+
+class Placeless:
+    """Breaks where a group's domains are asked for."""
+
+    @hookimpl
+    def placement_generate(self, state: CycleState, pods: Sequence[PodInfo]) -> object:
+        raise ValueError("no idea")
+
+
+def test_a_plugin_that_breaks_later_leaves_the_decision_alone() -> None:
+    """What it said of their node is not known, that is all."""
+    stage = Stage(scheduler=scheduler_of(Fails()))
+    stage.bind(make_pod("p"), "n0")
+    assert stage.last.result is Result.UNSCHEDULABLE
+    assert stage.last.theirs.rejected_by == ""
+
+
+def test_a_group_whose_place_cannot_be_found_is_an_error() -> None:
+    """And no rejection."""
+    stage = Stage(scheduler=scheduler_of(Placeless()))
+    stage.bind(make_pod("p", labels={"scheduling.x-k8s.io/pod-group": "ring"}), "n0")
+    assert stage.last.result is Result.ERROR
+    assert "no idea" in stage.last.ours.message
+
+
+def test_a_pod_that_our_gate_keeps_out_would_have_no_node(tmp_path: Path) -> None:
+    """The words of the gate are the reason."""
+    policy = tmp_path / "gate.yaml"
+    policy.write_text(
+        "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Gate}\n"
+        "spec: {preEnqueue: [{expression: 'pod.priority > 5', message: not important}]}\n"
+    )
+    stage = Stage("a", policies=(str(policy),))
+    stage.bind(make_pod("p"), "a")
+    assert stage.last.result is Result.UNSCHEDULABLE
+    assert stage.last.ours.message == "not important"
+
+
+def test_what_was_promised_before_we_came_is_respected() -> None:
+    """All promises first; a pod's own is its answer."""
+    stage = Stage("a", watching=False)
+    stage.see(refused(make_pod("late", cpu="3", priority=1)))
+    stage.see(refused(make_pod("big", cpu="3", priority=9), nominated="a"))
+    stage.shadow.begin()
+    assert results(stage) == [("late", "agree"), ("big", "schedulable")]
+
+
+def test_a_promise_that_is_taken_back_counts_no_more() -> None:
+    """The room is free for others again."""
+    stage = Stage("a")
+    pod = make_pod("big", cpu="3", priority=9)
+    stage.see(nominated(pod, "a"))
+    stage.see(refused(make_pod("small", cpu="3")))
+    assert stage.last.result is Result.AGREE
+    stage.see(pod)
+    stage.see(refused(make_pod("other", cpu="3")))
+    assert stage.last.result is Result.SCHEDULABLE
+
+
+def test_conditions_that_are_no_answer_are_none() -> None:
+    """A gate of the other scheduler, an error of it, other conditions."""
+    stage = Stage("a")
+    pod = make_pod("p")
+    for condition in (
+        Condition("PodScheduled", "False", "SchedulerError", "broke"),
+        Condition("PodScheduled", "True"),
+        Condition("Ready", "False", "Unschedulable"),
+    ):
+        status = msgspec.structs.replace(pod.status, conditions=(condition,))
+        stage.see(msgspec.structs.replace(pod, status=status))
+    assert stage.told == []
+
+
 CLAIM = msgspec.convert(
     {
         "metadata": {"name": "data", "namespace": "default"},
@@ -386,6 +482,22 @@ def test_a_pod_whose_volume_is_yet_to_be_made_is_decided_when_it_comes() -> None
     found = stage.last
     assert (found.result, found.ours.node, found.beforehand) == (Result.DIFFER, "b", True)
     assert found.theirs.score is not None
+    assert found.difference == {}
+
+
+def test_of_a_node_that_came_later_nothing_was_thought_before() -> None:
+    """Neither a score nor a reason."""
+    stage = Stage("a")
+    object_seen(stage.scheduler, None, ZONAL)
+    object_seen(stage.scheduler, None, CLAIM)
+    volumes: Any = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+    pod = make_pod("p", volumes=volumes)
+    stage.see(pod)
+    node_seen(stage.scheduler, make_node("new"))
+    stage.see(bound(pod, "new"))
+    found = stage.last
+    assert (found.result, found.beforehand) == (Result.DIFFER, True)
+    assert (found.theirs.score, found.theirs.rejected_by) == (None, "")
 
 
 def test_decisions_made_beforehand_are_bounded() -> None:

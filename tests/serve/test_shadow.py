@@ -183,6 +183,29 @@ def test_pods_that_are_not_compared_are_noted_where_they_go(tmp_path: Path) -> N
     acted(play)
 
 
+def test_a_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """The shadow goes on; pods without a node leave without a trace."""
+
+    async def play(world: World) -> None:
+        async with world.served():
+            beside = Beside(world, tmp_path)
+            beside.file = tmp_path / "logs" / "shadow.jsonl"
+            beside.file.parent.mkdir()
+            world.apply(node("b"))
+            async with beside.running() as instance:
+                beside.file.unlink()
+                beside.file.parent.rmdir()
+                world.apply(pod("waits"), pod("direct", "1", nodeName="b"))
+                lost = "policy_sched_shadow_log_lost_lines 1.0"
+                await until(lambda: lost in instance.metrics.text())
+                world.cluster.delete(Key(POD, "default", "waits"), DeleteOptions(0))
+                await until(lambda: len(instance.shadow) == 0)
+            texts = [str(record["msg"]) for record in beside.records]
+            assert "The shadow's log cannot be written; lines are left out" in texts
+
+    acted(play)
+
+
 def test_every_write_is_refused_by_the_client_itself(tmp_path: Path) -> None:
     """Whatever a bug above asks for: nothing leaves; questions about callers do."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import msgspec
@@ -98,6 +99,25 @@ def test_a_full_disk_does_no_harm() -> None:
     log.write(NodeSeen("a"))
     log.close()
     assert troubles == ["/dev/full: No space left on device"]
+
+
+def test_a_line_of_which_only_a_part_was_written_is_broken_off(tmp_path: Path) -> None:
+    """What comes next begins anew on a line of its own."""
+    log = log_of(tmp_path / "log")
+    log.begin()
+    size = (tmp_path / "log").stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
+    try:
+        log.write(NodeSeen("a"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert log.lost == 1
+    log.write(NodeSeen("b"))
+    log.close()
+    lines = (tmp_path / "log").read_bytes().splitlines()
+    assert [len(line) for line in lines][1] == 10
+    assert [type(DECODER.decode(line)) for line in lines[2:]] == [Start, NodeSeen]
 
 
 def test_a_file_that_cannot_be_opened_is_said_at_once(tmp_path: Path) -> None:

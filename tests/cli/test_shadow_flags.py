@@ -1,0 +1,35 @@
+"""The options --shadow and --shadow-log of run: whose shadow, and what does not go together."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.cli.connecting import ShadowFlags, shadow_options
+from policy_sched.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--shadow"], "--shadow needs a cluster with another scheduler: name a --kubeconfig"),
+        (["--shadow", "a", "b", "--kubeconfig", "k"], "--shadow takes one scheduler's name, not 2"),
+        (["--shadow-log", "x"], "--shadow-log is for --shadow"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    """Exit code 2, before anything is read."""
+    assert run(["run", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_default_scheduler_unless_one_is_named() -> None:
+    """And no shadow at all without the flag."""
+    assert shadow_options("k", ShadowFlags()) is None
+    plain = shadow_options("k", ShadowFlags(()))
+    assert plain is not None
+    assert (plain.of, plain.log) == ("default-scheduler", "")
+    named = shadow_options("k", ShadowFlags(("other",), "file"))
+    assert named is not None
+    assert (named.of, named.log) == ("other", "file")
