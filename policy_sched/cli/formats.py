@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import PurePath
 from typing import Any, Final
+from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.codes import CODES, WARNINGS
+from policy_sched.source.xml_text import xml_text
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -41,16 +43,17 @@ def as_junit(
         bad = failures(found, strict=strict)
         total += 1
         failed += bool(bad)
-        counts = {"tests": "1", "failures": str(int(bool(bad)))}
-        suite = ET.SubElement(root, "testsuite", {"name": file, **counts})
-        case = ET.SubElement(suite, "testcase", {"classname": "policy-sched.check", "name": file})
+        name = xml_text(file)
+        counts = {"tests": "1", "failures": str(int(bool(bad))), "errors": "0", "skipped": "0"}
+        suite = ET.SubElement(root, "testsuite", {"name": name, **counts})
+        case = ET.SubElement(suite, "testcase", {"classname": "policy-sched.check", "name": name})
         if bad:
             failure = ET.SubElement(case, "failure", {"message": _count(len(bad))})
             failure.text = _rendered(bad)
         rest = [one for one in found if one not in bad]
         if rest:
             ET.SubElement(case, "system-out").text = _rendered(rest)
-    root.attrib.update({"tests": str(total), "failures": str(failed)})
+    root.attrib.update({"tests": str(total), "failures": str(failed), "errors": "0"})
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
@@ -61,7 +64,7 @@ def as_tap(files: Sequence[str], diagnostics: Sequence[Diagnostic], *, strict: b
     lines = ["TAP version 14", f"1..{len(groups)}"]
     for number, (file, found) in enumerate(groups, start=1):
         bad = failures(found, strict=strict)
-        shown = file.replace("\\", "\\\\").replace("#", "\\#")
+        shown = " ".join(file.splitlines()).replace("\\", "\\\\").replace("#", "\\#")
         lines.append(f"{'not ok' if bad else 'ok'} {number} - {shown}")
         lines += (f"# {line}" for one in found for line in one.render().split("\n"))
     return "\n".join(lines)
@@ -91,6 +94,7 @@ def _rule(code: str) -> dict[str, Any]:
     return {
         "id": code,
         "shortDescription": {"text": CODES.get(code, code)},
+        "help": {"text": f"policy-sched docs {code} tells what it means."},
         "defaultConfiguration": {"level": str(level)},
     }
 
@@ -102,7 +106,8 @@ def _result(one: Diagnostic, numbers: Mapping[str, int]) -> dict[str, Any]:
         "startColumn": one.column,
         "endColumn": one.column + one.width,
     }
-    place = {"artifactLocation": {"uri": PurePath(one.file).as_posix()}, "region": region}
+    uri = quote(PurePath(one.file).as_posix(), safe="/")
+    place = {"artifactLocation": {"uri": uri}, "region": region}
     return {
         "ruleId": one.code,
         "ruleIndex": numbers[one.code],
@@ -113,7 +118,7 @@ def _result(one: Diagnostic, numbers: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _rendered(diagnostics: Sequence[Diagnostic]) -> str:
-    return "\n".join(one.render() for one in diagnostics)
+    return xml_text("\n".join(one.render() for one in diagnostics))
 
 
 def _count(problems: int) -> str:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 from policy_sched.simulate.comparison import Difference, Value
 from policy_sched.simulate.outcome import Outcome
+from policy_sched.source.xml_text import xml_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +83,15 @@ def as_junit(results: Sequence[StepResult]) -> str:
     root = ET.Element("testsuites", _counts(results))
     for file, of_file in groupby(results, key=lambda r: r.file):
         steps = list(of_file)
-        suite = ET.SubElement(root, "testsuite", {"name": file, **_counts(steps)})
+        counts = {"name": xml_text(file), **_counts(steps), "skipped": "0"}
+        suite = ET.SubElement(root, "testsuite", counts)
         for result in steps:
-            attributes = {"classname": result.scenario, "name": result.pod}
+            attributes = {"classname": xml_text(result.scenario), "name": xml_text(result.pod)}
             case = ET.SubElement(suite, "testcase", attributes)
             if not result.ok:
                 fields = ", ".join(d.field for d in result.differences)
                 failure = ET.SubElement(case, "failure", {"message": fields})
-                failure.text = "\n".join(
-                    f"{d.field}: expected {_shown(d.expected)}, got {_shown(d.got)}"
-                    for d in result.differences
-                )
+                failure.text = xml_text("\n".join(_lines_of(result)))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
@@ -101,18 +100,22 @@ def as_tap(results: Sequence[StepResult]) -> str:
     """Return TAP version 14: a test per step, with its differences as comments."""
     lines = ["TAP version 14", f"1..{len(results)}"]
     for number, result in enumerate(results, start=1):
-        name = f"{result.file}: {result.scenario}: {result.pod}"
+        name = " ".join(f"{result.file}: {result.scenario}: {result.pod}".splitlines())
         shown = name.replace("\\", "\\\\").replace("#", "\\#")
         lines.append(f"{'ok' if result.ok else 'not ok'} {number} - {shown}")
-        lines += (
-            f"# {d.field}: expected {_shown(d.expected)}, got {_shown(d.got)}"
-            for d in result.differences
-        )
+        lines += (f"# {line}" for text in _lines_of(result) for line in text.splitlines())
     return "\n".join(lines)
 
 
+def _lines_of(result: StepResult) -> Iterator[str]:
+    """Yield what differs, each in a text of its own."""
+    for one in result.differences:
+        yield f"{one.field}: expected {_shown(one.expected)}, got {_shown(one.got)}"
+
+
 def _counts(results: Sequence[StepResult]) -> dict[str, str]:
-    return {"tests": str(len(results)), "failures": str(sum(not r.ok for r in results))}
+    failures = sum(not r.ok for r in results)
+    return {"tests": str(len(results)), "failures": str(failures), "errors": "0"}
 
 
 def _shown(value: Value) -> str:

@@ -20,7 +20,7 @@ FILES = ["a.yaml", "b.yaml", "c#.yaml"]
 def test_junit_has_a_suite_per_file(strict: bool, failed: int) -> None:
     """Files without a problem are there, too; warnings fail only if that is asked for."""
     root = ET.fromstring(as_junit(FILES, [WARNING, ERROR], strict=strict))
-    assert root.attrib == {"tests": "3", "failures": str(failed)}
+    assert root.attrib == {"tests": "3", "failures": str(failed), "errors": "0"}
     assert [suite.get("name") for suite in root] == FILES
     failures = [
         case.get("name") for case in root.iter("testcase") if case.find("failure") is not None
@@ -53,6 +53,17 @@ def test_sarif_names_rules_and_places() -> None:
     assert place["artifactLocation"]["uri"] == "b.yaml"
     assert place["region"] == {"startLine": 3, "startColumn": 5, "endColumn": 7}
     assert found["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == first["ruleId"]
+
+
+def test_what_a_file_says_breaks_no_format() -> None:
+    """Control characters in XML, spaces in an address, line breaks in the name of a test."""
+    odd = Diagnostic("my dir/é#1.yaml", 1, 1, "PS012", "bad quantity '\x01\x1b[31m\ufffe'")
+    text = as_junit([], [odd])
+    assert "bad quantity '\ufffd\ufffd[31m\ufffd'" in "".join(ET.fromstring(text).itertext())
+    place = json.loads(as_sarif([odd]))["runs"][0]["results"][0]["locations"][0]
+    uri = place["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == "my%20dir/%C3%A9%231.yaml"
+    assert as_tap(["a\nb.yaml"], []).split("\n")[2:] == ["ok 1 - a b.yaml"]
 
 
 @pytest.mark.parametrize("form", ["junit", "tap", "sarif"])

@@ -61,7 +61,11 @@ def test_machine_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (document["steps"], document["asExpected"]) == (2, 1)
     assert run(["test", *files, "-o", "junit"]) == 1
     captured = capsys.readouterr()
-    assert ET.fromstring(captured.out).attrib == {"tests": "2", "failures": "1"}
+    assert ET.fromstring(captured.out).attrib == {
+        "tests": "2",
+        "failures": "1",
+        "errors": "0",
+    }
     assert captured.err == "1 of 2 steps as expected\n"
 
 
