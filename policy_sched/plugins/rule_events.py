@@ -154,15 +154,20 @@ def _events(
 
 
 def _of_domains(policy: CompiledPolicy) -> Iterator[ClusterEventWithHint]:
-    """Yield what can give a group a domain with room: whatever frees room, or parts nodes anew."""
+    """Yield what parts the nodes anew, or changes the group.
+
+    Room that comes in a domain is news to those plugins that had found none there.
+    """
     reads = policy.domain_reads
     if reads is None:
         return
-    change = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
+    change, pods = ActionType.ADD, ActionType(0)
     for field in reads.node:
         change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
+        pods |= _POD_CHANGES.get(field, ActionType(0))
     yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change))
-    yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, _GOES))
+    if pods:
+        yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods))
     yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
 
 

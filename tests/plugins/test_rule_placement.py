@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.placing import domains, rating
 from policy_sched.framework.results import Placement
-from policy_sched.model.events import ActionType, EventResource
+from policy_sched.model.events import ActionType, ClusterEventWithHint, EventResource
 from policy_sched.model.pod_group import LABEL
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.loop import Scheduler
@@ -88,15 +89,31 @@ class TestScore:
         assert rating(runner, CycleState(), [free], placement) == {"Rules": 0}
 
 
-def test_events_that_may_give_a_group_a_domain(scheduler: Scheduler) -> None:
-    """Nodes that come, change room or label; pods that go; the group's pods and object."""
+def events(scheduler: Scheduler) -> dict[EventResource, ActionType]:
+    """Return what the policy registers for, by kind of object."""
     pipeline = scheduler.profiles["default-scheduler"].pipeline
     (hook,) = (h for h in pipeline.at("events_to_register") if h.plugin == "Rules")
-    found = {one.event.resource: one for one in hook.function()}  # type: ignore[attr-defined]  # a hook's answer
-    node = found[EventResource.NODE].event.action
-    assert ActionType.ADD in node
-    assert ActionType.UPDATE_NODE_LABEL in node
-    assert ActionType.UPDATE_NODE_ALLOCATABLE in node
-    assert ActionType.UPDATE_NODE_TAINT not in node
-    assert ActionType.DELETE in found[EventResource.ASSIGNED_POD].event.action
+    found: dict[EventResource, ActionType] = {}
+    for one in cast("tuple[ClusterEventWithHint, ...]", hook.function()):
+        kind = one.event.resource
+        found[kind] = found.get(kind, ActionType(0)) | one.event.action
+    return found
+
+
+def test_events_that_may_give_a_group_a_domain(scheduler: Scheduler) -> None:
+    """Nodes that come or change their label, the group's pods and object; room is others' news."""
+    found = events(scheduler)
+    assert ActionType.ADD in found[EventResource.NODE]
+    assert ActionType.UPDATE_NODE_LABEL in found[EventResource.NODE]
+    assert ActionType.UPDATE_NODE_ALLOCATABLE not in found[EventResource.NODE]
+    assert EventResource.ASSIGNED_POD not in found
     assert EventResource.POD_GROUP in found
+
+
+def test_a_domain_that_depends_on_what_runs(tmp_path: Path) -> None:
+    """Then pods that come and go part the nodes anew."""
+    path = tmp_path / "policy.yaml"
+    text = TEXT.replace('node.labels["rack"]', "'string(node.podCount > 3)'")
+    path.write_text(text)
+    found = events(build(None, [str(path)]))
+    assert ActionType.DELETE in found[EventResource.ASSIGNED_POD]
