@@ -103,13 +103,20 @@ def test_help_shows_nothing_of_the_environment(
     assert not re.search(r"\[default: [^\]]*(token|password|secret)", shown.out, re.IGNORECASE)
 
 
-async def _refusing(answer: bytes, play: Callable[[int], Awaitable[None]]) -> list[bytes]:
-    """Serve a port that answers every request alike; return what was sent to it."""
+ANSWERS = (
+    b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/x\r\nContent-Length: 0\r\n\r\n",
+    b"nonsense\r\n\r\n",
+)
+
+
+async def _refusing(play: Callable[[int], Awaitable[None]]) -> list[bytes]:
+    """Serve a port with these answers in turn; return what was sent to it."""
     received: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         received.append(await reader.read(1 << 16))
-        writer.write(answer)
+        writer.write(ANSWERS[len(received) % len(ANSWERS)])
         writer.close()
 
     listening = await asyncio.start_server(talk, "127.0.0.1", 0)
@@ -118,15 +125,7 @@ async def _refusing(answer: bytes, play: Callable[[int], Awaitable[None]]) -> li
     return received
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/x\r\nContent-Length: 0\r\n\r\n",
-        b"nonsense\r\n\r\n",
-    ],
-)
-def test_a_token_shows_in_no_log(tmp_path: Path, answer: bytes) -> None:
+def test_a_token_shows_in_no_log(tmp_path: Path) -> None:
     """The server is told, nobody else: neither when it refuses, redirects, nor talks nonsense."""
     printed: list[bytes] = []
 
@@ -154,13 +153,13 @@ def test_a_token_shows_in_no_log(tmp_path: Path, answer: bytes) -> None:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(20):
-                while b"Trouble" not in b"".join(printed):
+                while b"".join(printed).count(b"Trouble") < 2 * len(ANSWERS):
                     printed.append(await process.stdout.readline())
         finally:
             process.terminate()
             printed.append(await process.stdout.read())
             await process.wait()
 
-    received = asyncio.run(_refusing(answer, play))
+    received = asyncio.run(_refusing(play))
     assert any(SECRET.encode() in one for one in received)
     assert SECRET.encode() not in b"".join(printed)
