@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from policy_sched.client.embedded.resources import POD
@@ -186,7 +186,8 @@ class RemoteInstance(Scheduling):
 
     async def look(self) -> Seen:
         """List nodes and pods, beside the requests of scheduling and its limits."""
-        async with Api(self.api.access, self.api.chance, LOOKING) as api:
+        settings = replace(LOOKING, read_only=self.api.settings.read_only)
+        async with Api(self.api.access, self.api.chance, settings) as api:
             nodes = await list_all(api, READ[0], Decoding(READ[0].kind, Node))
             pods = await list_all(api, READ[-1], Decoding(READ[-1].kind, Pod))
         return Seen([node.metadata.name for node in nodes.items], pods.items)
