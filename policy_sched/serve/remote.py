@@ -22,7 +22,7 @@ from typing import Any, Final
 from policy_sched.client.embedded.resources import POD
 from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.backoff import SECOND
-from policy_sched.client.kube.client import KubeClient
+from policy_sched.client.kube.client import RECORD_EVENT, KubeClient
 from policy_sched.client.kube.decoding import Decoding
 from policy_sched.client.kube.election import Election
 from policy_sched.client.kube.informers import READ, Informers
@@ -52,6 +52,7 @@ from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
 from policy_sched.serve.health import HANDLED, LEADER_ELECTION, SYNCED, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.scheduling import Scheduling
+from policy_sched.serve.troubles import Troubles
 
 WARNING: Final = "warning"
 CHANGES_PER_STEP: Final = 500
@@ -115,6 +116,7 @@ class RemoteInstance(Scheduling):
             api,
             reporter=reporter,
             instance=instance,
+            by_profile=True,
             leads=lambda: self.leads,
             failed=self._failed,
             wake=self._woken,
@@ -126,13 +128,14 @@ class RemoteInstance(Scheduling):
         self.informers = Informers(api, settings=watching, trouble=self._trouble, wake=self._woken)
         self._ready = False
         self._lost = False
+        self._troubles = Troubles(api.chance.clocks.monotonic)
         api.observe = self.metrics.attempts.requested
         if candidacy is not None:
             candidacy.api.observe = api.observe
         self.metrics.refresh.append(self._show_lease)
 
     def _elector(self, candidacy: Candidacy) -> Elector:
-        lease = Lease(candidacy.api, candidacy.namespace, candidacy.name)
+        lease = Lease(candidacy.api, candidacy.namespace, candidacy.name, self._lease_trouble)
         return Elector(lease, candidacy.election, candidacy.api, self._lead, self._new_holder)
 
     @property
@@ -283,11 +286,24 @@ class RemoteInstance(Scheduling):
     def _new_holder(self, holder: str) -> None:
         self.log.say(INFO, "The lease has a new holder", holder=holder)
 
+    def _lease_trouble(self, what: str) -> None:
+        self._warn("Trouble with the lease", what)
+
     def _failed(self, call: str, key: str, error: ClusterError) -> None:
+        if call == RECORD_EVENT:
+            self._warn("Cannot write an event", f"{key}: {error}")
+            return
         self.log.say(ERROR, "A call of the API failed", call=call, object=key, error=str(error))
 
     def _trouble(self, selection: Selection, what: str) -> None:
-        self.log.say(WARNING, "Trouble with a watch", kind=selection.kind[1], error=what)
+        self._warn("Trouble with a watch", what, kind=selection.kind[1])
+
+    def _warn(self, text: str, what: str, **facts: object) -> None:
+        """Say what goes wrong again and again from time to time."""
+        unsaid = self._troubles.told(what)
+        if unsaid is not None:
+            more = {"unsaid": unsaid} if unsaid else {}
+            self.log.say(WARNING, text, **facts, error=what, **more)
 
 
 def tell(scheduler: Scheduler, change: Change[Any]) -> Happened:

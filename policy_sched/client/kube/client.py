@@ -37,6 +37,8 @@ Plain = dict[str, Any]
 Failed = Callable[[str, str, ClusterError], None]
 """Told of a call that failed: its name, the object, why."""
 
+RECORD_EVENT: Final = "record_event"
+"""The call that ``failed`` is told of when an event could not be written."""
 CONFLICTS: Final = 5
 """How often a patch is sent whose object changes under it (client-go's default retry: 5)."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -59,7 +61,8 @@ class KubeClient:
     """Carries decisions out through an API server; needs a running event loop.
 
     ``leads`` is asked right before each write is sent. ``wake`` is called after a binding was
-    answered. ``reporter`` and ``instance`` sign events.
+    answered. ``reporter`` and ``instance`` sign events; ``by_profile``: those of pods are signed by
+    the profile that decides them, and the instance begins with its name.
     """
 
     def __init__(  # all but the first are keywords
@@ -68,15 +71,17 @@ class KubeClient:
         *,
         reporter: str = "default-scheduler",
         instance: str = "",
+        by_profile: bool = False,
         leads: Callable[[], bool] = lambda: True,
         failed: Failed = ignore_failure,
         wake: Callable[[], None] = nothing,
     ) -> None:
-        self.events = EventWriter(api)
+        self.events = EventWriter(api, partial(failed, RECORD_EVENT))
         self.lanes = Lanes()
         self._api = api
         self._reporter = reporter
         self._instance = instance or reporter
+        self._by_profile = by_profile
         self._leads = leads
         self._failed = failed
         self._wake = wake
@@ -128,9 +133,23 @@ class KubeClient:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": pod.uid}}
         self._send("delete_pod", pod, ("DELETE", path, options, JSON))
 
-    def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
-        """Record an event about the pod."""
-        self.say(Reference("Pod", pod.namespace, pod.name, pod.uid), kind, reason, action, note)
+    def record_event(
+        self,
+        pod: PodInfo,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: PodInfo | None = None,
+    ) -> None:
+        """Record an event about the pod, as the scheduler that its profile is."""
+        reporter, instance = self._reporter, self._instance
+        if self._by_profile:
+            reporter = (related or pod).scheduler_name
+            instance = reporter + instance.removeprefix(self._reporter)
+        other = None if related is None else _reference(related)
+        about = _reference(pod)
+        self.events.say(Said(about, kind, reason, action, reporter, instance, note, other))
 
     def say(self, about: Reference, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about anything."""
@@ -164,8 +183,10 @@ class KubeClient:
 
     def _condition(self, pod: PodInfo, kind: str, state: str, reason: str, message: str) -> Plain:
         """Return the change of a pod's condition."""
-        before = pod.pod.status.conditions
-        return {"conditions": [self._changed(before, kind, state, reason, message)]}
+        changed = self._changed(pod.pod.status.conditions, kind, state, reason, message)
+        if pod.pod.metadata.generation:
+            changed["observedGeneration"] = pod.pod.metadata.generation
+        return {"conditions": [changed]}
 
     def _changed(
         self, before: Sequence[Condition], kind: str, state: str, reason: str, message: str
@@ -238,3 +259,7 @@ def _gone(error: ClusterError) -> bool:
 
 def _conflict(error: ClusterError) -> bool:
     return isinstance(error, ApiError) and error.code == CONFLICT
+
+
+def _reference(pod: PodInfo) -> Reference:
+    return Reference("Pod", pod.namespace, pod.name, pod.uid)

@@ -56,6 +56,7 @@ class Said:
     controller: str
     instance: str
     note: str = field(compare=False)
+    related: Reference | None = None
 
 
 @dataclass(slots=True)
@@ -132,7 +133,7 @@ def cut(note: str) -> str:
 def _event(said: Said, now: int) -> Plain:
     about = said.regarding
     namespace = about.namespace or "default"
-    return {
+    event = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": f"{about.name}.{now:x}", "namespace": namespace},
@@ -145,3 +146,6 @@ def _event(said: Said, now: int) -> Plain:
         "note": cut(said.note),
         "type": said.type,
     }
+    if said.related is not None:
+        event["related"] = said.related.plain()
+    return event

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -25,13 +26,22 @@ PAUSE: Final = 10.0
 """Seconds between two tries to write an event (client-go: 12 tries, 10 s)."""
 
 
+Lost = Callable[[str, ClusterError], None]
+"""Told of an event that could not be written: its object, and why."""
+
+
+def ignore_loss(_about: str, _error: ClusterError) -> None:
+    """Tell nobody."""
+
+
 class EventWriter:
     """Says things about objects; ``run`` as a task ends and refreshes series."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, told: Lost = ignore_loss) -> None:
         self.lost = 0
         self.waiting = 0
         self._api = api
+        self._told = told
         self._series = EventSeries()
         self._lanes = Lanes()
         self._room = asyncio.Semaphore(TOGETHER)
@@ -84,20 +94,20 @@ class EventWriter:
             self.waiting -= 1
 
     async def _persist(self, write: Write) -> None:
-        for attempt in range(TRIES):
+        for tries_left in reversed(range(TRIES)):
             try:
                 await self._send(write)
-            except ApiError as error:
-                if 400 <= error.code < 500:
-                    self.lost += error.reason != "AlreadyExists"
+            except ClusterError as error:
+                refused = isinstance(error, ApiError) and 400 <= error.code < 500
+                if isinstance(error, ApiError) and error.reason == "AlreadyExists":
                     return
-            except ClusterError:
-                pass
+                if refused or not tries_left:
+                    self.lost += 1
+                    self._told(f"{write.namespace}/{write.event['regarding']['name']}", error)
+                    return
             else:
                 return
-            if attempt < TRIES - 1:
-                await self._api.chance.sleep(PAUSE)
-        self.lost += 1
+            await self._api.chance.sleep(PAUSE)
 
     async def _send(self, write: Write) -> None:
         if write.series is not None:

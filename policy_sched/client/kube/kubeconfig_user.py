@@ -161,7 +161,7 @@ class User:
         if not command:
             reader.report(where, MISSING, "the exec plugin has no command", key=True)
         elif "/" in command:
-            command = str(reader.path.parent / command)
+            command = str((reader.path.parent / command).absolute())
         version = reader.text(*where, "apiVersion")
         if version not in VERSIONS:
             hint = f"this program knows {' and '.join(VERSIONS)}"

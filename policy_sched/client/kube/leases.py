@@ -10,7 +10,7 @@ import msgspec
 
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.times import micro_timestamp, parsed
-from policy_sched.client.kube.answers import NOT_FOUND
+from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND
 from policy_sched.client.kube.api import Api
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.election import (
@@ -59,12 +59,22 @@ def record_of(lease: Plain) -> LeaseRecord:
 
 
 class Lease:
-    """One lease; it is written as it was read or written last, or not at all."""
+    """One lease; it is written as it was read or written last, or not at all.
 
-    def __init__(self, api: Api, namespace: str, name: str) -> None:
+    ``trouble`` is told of what is neither a lease that is not there, nor one that others wrote.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        name: str,
+        trouble: Callable[[str], None] = lambda _what: None,
+    ) -> None:
         self.namespace = namespace
         self.name = name
         self._api = api
+        self._trouble = trouble
         self._last: Plain = {}
 
     @property
@@ -84,10 +94,13 @@ class Lease:
             self._last = msgspec.json.decode(body, type=dict)
             return Found(record_of(self._last))
         except ApiError as error:
-            missing = error.code == NOT_FOUND and isinstance(request, Get)
-            return NotThere() if missing else Failed()
-        except (ClusterError, msgspec.DecodeError, ValueError, TypeError):
-            return Failed()
+            if error.code == NOT_FOUND and isinstance(request, Get):
+                return NotThere()
+            if error.code != CONFLICT:
+                self._trouble(f"{error.code}: {error}")
+        except (ClusterError, msgspec.DecodeError, ValueError, TypeError) as error:
+            self._trouble(str(error))
+        return Failed()
 
     async def _write(self, request: Request, timeout: float | None) -> bytes:
         assert not isinstance(request, Get)

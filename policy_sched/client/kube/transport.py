@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -73,7 +74,10 @@ def translated(sending: Sending) -> Iterator[None]:
     except aiohttp.ClientSSLError as error:
         why = _certificate_problem(error)
         raise AccessError(f"{sending}: no trust in the server: {why}") from None
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+    except aiohttp.ClientConnectorError as error:
+        why = f"cannot connect to {error.host}:{error.port}: {_reason(error.os_error)}"
+        raise Unreachable(f"{sending}: {why}", sent=False) from None
+    except aiohttp.ConnectionTimeoutError as error:
         raise Unreachable(f"{sending}: {_text(error)}", sent=False) from None
     except aiohttp.InvalidURL:
         raise AccessError(f"{sending}: the server's URL cannot be used") from None
@@ -90,6 +94,14 @@ def _certificate_problem(error: aiohttp.ClientSSLError) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return cause.verify_message
     return str(cause)
+
+
+def _reason(error: OSError) -> str:
+    """Return why there is no connection, in the system's words; asyncio has its own for some."""
+    text = error.strerror or str(error) or type(error).__name__
+    if error.errno is not None and text.startswith("Connect call failed"):
+        return os.strerror(error.errno)
+    return text
 
 
 def _text(error: BaseException) -> str:

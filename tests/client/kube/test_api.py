@@ -124,6 +124,7 @@ def test_nobody_at_home_is_tried_again_until_patience_ends() -> None:
     acted(play())
     error, here = result
     assert not error.sent
+    assert str(error).endswith(": Connection refused"), "in the system's words"
     assert len(here.slept) == 3
 
 

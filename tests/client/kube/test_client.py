@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import pytest
-
 from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.client import KubeClient, NotLeading
 from policy_sched.client.kube.retries import Patience
@@ -24,7 +22,7 @@ from policy_sched.model.storage import (
     PersistentVolumeSpec,
 )
 from policy_sched.testing import make_pod
-from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, pod, stage, status
+from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, stage, status
 
 POD = PodInfo.of(make_pod("web", uid="u1"))
 PATH = "/api/v1/namespaces/default/pods/web"
@@ -98,96 +96,6 @@ def test_a_binding_names_the_pod_by_uid() -> None:
     assert asked.json["target"] == {"kind": "Node", "name": "node-a"}
     assert told.bound == [None]
     assert told.woken == 1
-
-
-def test_a_conflict_is_settled_by_reading_the_pod() -> None:
-    """Bound to the node that we chose is bound; elsewhere, or another pod, is the conflict."""
-    _, told = written(refusing(409, pod("web", 7, uid="u1", nodeName="node-a")), bind)
-    assert told.bound == [None]
-    for other in (
-        pod("web", 7, uid="u1", nodeName="node-b"),
-        pod("web", 7, uid="u2", nodeName="node-a"),
-        {"not": "a pod"},
-    ):
-        _, told = written(refusing(409, other), bind)
-        assert [str(error) for error in told.bound] == ["no"]
-
-
-def test_a_conflict_is_no_binding_if_the_pod_cannot_be_read() -> None:
-    """A gated pod is bound nowhere, one that is gone is not there: both stay refused."""
-    _, told = written(refusing(409, pod("web", 7, uid="u1")), bind)
-    assert [str(error) for error in told.bound] == ["no"]
-
-    async def script(asked: Asked, wire: Wire) -> None:
-        code = 409 if asked.method == "POST" else 404
-        await wire.answer(code, status(code, "Why", f"code {code}"))
-
-    _, told = written(script, bind)
-    assert [str(error) for error in told.bound] == ["code 409"]
-
-
-@pytest.mark.parametrize("how", ["cut", "500", "504", "html"])
-def test_a_binding_of_unknown_fate_holds_until_the_pod_can_be_read(how: str) -> None:
-    """Bound nowhere: sent again, though the server was away for long; then it is settled."""
-    posted: list[str] = []
-    reads = 0
-
-    async def script(asked: Asked, wire: Wire) -> None:
-        nonlocal reads
-        if asked.method == "POST":
-            posted.append(how)
-            if len(posted) > 1:
-                return await wire.answer(409, status(409, "Conflict", "is already assigned"))
-            if how == "cut":
-                return wire.cut()
-            if how == "html":
-                return await wire.answer(200, b"<html>log in</html>", Content_Type="text/html")
-            return await wire.answer(int(how), status(int(how), "InternalError"))
-        reads += 1
-        if reads < 8:
-            return wire.cut()
-        bound = {"nodeName": "node-a"} if len(posted) > 1 else {}
-        return await wire.answer(200, pod("web", 7, uid="u1", **bound))
-
-    _, told = written(script, bind)
-    assert told.bound == [None]
-    assert len(posted) == 2
-
-
-def test_a_binding_that_never_takes_is_refused_in_the_end() -> None:
-    """A server that fails at each binding, and has bound nothing: five times, then the error."""
-    here, told = written(refusing(500, pod("web", 7, uid="u1"), "out of order"), bind)
-    assert [str(error) for error in told.bound] == ["out of order"]
-    assert [asked.method for asked in here.asked] == ["POST", "GET"] * 5
-
-
-def test_who_ceases_to_lead_does_not_send_a_binding_again() -> None:
-    """Its fate is read all the same: bound is bound."""
-    leads = [True, False]
-
-    async def script(asked: Asked, wire: Wire) -> None:
-        if asked.method == "POST":
-            wire.cut()
-        else:
-            await wire.answer(200, pod("web", 7, uid="u1"))
-
-    here, told = written(script, bind, leads=lambda: leads.pop(0))
-    assert [asked.method for asked in here.asked] == ["POST", "GET"]
-    assert isinstance(told.bound[0], NotLeading)
-
-
-def test_a_binding_whose_answer_was_lost_is_settled_by_reading_the_pod() -> None:
-    """The connection broke after the binding was sent: it is not sent twice."""
-
-    async def script(asked: Asked, wire: Wire) -> None:
-        if asked.method == "POST":
-            wire.cut()
-        else:
-            await wire.answer(200, pod("web", 7, uid="u1", nodeName="node-a"))
-
-    here, told = written(script, bind)
-    assert told.bound == [None]
-    assert [asked.method for asked in here.asked] == ["POST", "GET"]
 
 
 def test_who_does_not_lead_writes_nothing() -> None:
@@ -301,6 +209,23 @@ def test_victims_are_deleted_by_uid_and_may_have_gone() -> None:
     ]
 
 
+def test_a_patch_that_others_overtook_is_sent_again() -> None:
+    """The server could not apply it to what it read; it says nothing of what it leaves alone."""
+    for conflicts, expected in ((2, []), (9, [("nominate", "default/web")])):
+        left = [""] * conflicts
+
+        async def script(asked: Asked, wire: Wire, left: list[str] = left) -> None:
+            if not left:
+                return await wire.answer(200, {})
+            left.pop()
+            why = "the object has been modified; please apply your changes to the latest version"
+            return await wire.answer(409, status(409, "Conflict", why))
+
+        here, told = written(script, lambda client, _: client.nominate(POD, "n"))
+        assert len(here.asked) == min(conflicts + 1, 5)
+        assert told.failures == expected
+
+
 def test_calls_for_one_pod_arrive_in_order_and_others_do_not_wait() -> None:
     """A slow answer holds up only what concerns the same pod."""
     others = [PodInfo.of(make_pod(f"p{i}", uid=f"p{i}")) for i in range(3)]
@@ -391,6 +316,8 @@ def test_events_that_cannot_be_written_are_lost_and_counted() -> None:
         async with stage(refusing(403)) as here, here.api() as api:
             await _said(api, 1)
             assert len(here.asked) == 1
+        async with stage(refusing(409)) as here, here.api() as api:
+            await _said(api, 1)
         async with stage(refusing(500)) as here, here.api() as api:
             await _said(api, 1)
             assert len(here.asked) == 12
@@ -409,9 +336,11 @@ def test_events_that_cannot_be_written_are_lost_and_counted() -> None:
 
 def _said(api: Api, lost: int) -> Coroutine[Any, Any, None]:
     async def say() -> None:
-        client = KubeClient(api)
+        told = Told()
+        client = KubeClient(api, failed=told.failed)
         client.record_event(POD, "Normal", "Scheduled", "Binding", "x")
         await client.events.drained()
         assert client.events.lost == lost
+        assert told.failures == [("record_event", "default/web")]
 
     return say()

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from policy_sched.client.kube.api import Settings
-from policy_sched.client.kube.election import Create, Election, ElectionSettings, Failed
+from policy_sched.client.kube.election import Create, Election, ElectionSettings, Failed, Get
 from policy_sched.client.kube.leases import Elector, Lease, record_of, spec_of
 from policy_sched.client.kube.retries import Patience
 from tests.client.kube.stage import Asked, Stage, Wire, acted, stage, status
@@ -134,6 +134,28 @@ def test_an_answer_that_is_no_lease_is_a_failure() -> None:
             lease = Lease(api, "kube-system", "x")
             record = record_of({"spec": {"holderIdentity": "a"}})
             assert isinstance(await lease.answer(Create(record)), Failed)
+
+    acted(play())
+
+
+def test_what_keeps_from_the_lease_is_told() -> None:
+    """No right to it, no server: said; a lease that is not there, or others wrote, is neither."""
+    codes = [403, 404, 409, 0]
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        code = codes.pop(0)
+        if not code:
+            return wire.cut()
+        return await wire.answer(code, status(code, "", f"no {code}"))
+
+    async def play() -> None:
+        told: list[str] = []
+        async with stage(script) as here, here.api(ONCE) as api:
+            lease = Lease(api, "kube-system", "x", told.append)
+            answers = [type(await lease.answer(Get())).__name__ for _ in range(4)]
+        assert answers == ["Failed", "NotThere", "Failed", "Failed"]
+        path = "GET /apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
+        assert told == ["403: no 403", f"{path}: Server disconnected"]
 
     acted(play())
 

@@ -1,0 +1,47 @@
+"""What goes wrong again and again, said once: an outage is one line, and not one for each watch.
+
+A cause is said when it is new, and again when it has not been said for a while; the line tells how
+often it came meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.client.kube.backoff import SECOND
+
+AGAIN: Final = 60 * SECOND
+"""How long a cause is not said again."""
+CAUSES: Final = 1000
+"""Causes that are remembered; beyond that all are forgotten, and said again."""
+
+
+@dataclass(slots=True)
+class _Cause:
+    said: int
+    unsaid: int = 0
+
+
+class Troubles:
+    """The causes of late; ``now`` is monotonic, in nanoseconds."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._causes: dict[str, _Cause] = {}
+
+    def told(self, what: str) -> int | None:
+        """Take a trouble, told as ``REQUEST: CAUSE``.
+
+        Return how often its cause was not said since it was said last; None not to say it now.
+        """
+        cause, now = what.partition(": ")[2] or what, self._now()
+        known = self._causes.get(cause)
+        if known is not None and now - known.said < AGAIN:
+            known.unsaid += 1
+            return None
+        if len(self._causes) >= CAUSES:
+            self._causes.clear()
+        self._causes[cause] = _Cause(now)
+        return 0 if known is None else known.unsaid
