@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import re2
 
+from policy_sched.language.codes import MAX_PATTERN_BYTES
 from policy_sched.language.faults import Fault
 from policy_sched.language.ir import CONVERSION, OUT_OF_RANGE
 from policy_sched.language.kernels_format import quoted
@@ -21,10 +22,16 @@ _LOWER: Final = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {c: c - 32 for c in range(ord("a"), ord("z") + 1)}
 
 
+_QUIET: Final = re2.Options()
+_QUIET.log_errors = False  # RE2 would write them to standard error
+
+
 @lru_cache(maxsize=1024)
 def _pattern(text: str) -> Any:
+    if len(text.encode()) > MAX_PATTERN_BYTES:
+        raise Fault(CONVERSION)
     try:
-        return re2.compile(text)
+        return re2.compile(text, _QUIET)
     except re2.error:
         raise Fault(CONVERSION) from None
 
