@@ -3,19 +3,24 @@
 Theory of operation. A line is one write to a file that is opened for appending, so whoever reads
 sees whole lines, and nothing is lost when the process ends. When the file was moved away
 (logrotate) a new one is begun, which says first how full the nodes are: each file can be read by
-itself. A disk that is full does not stop the shadow: lines are left out and counted.
+itself. A file that nobody moves away is moved to FILE.1 when it is large, in place of an older
+one, so that no disk is ever full of it. A disk that is full does not stop the shadow: lines are left out and counted.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from policy_sched.scheduler.shadow_records import ShadowRecord, Start
 
-_MODE = 0o640
+LARGEST: Final = 256 << 20
+"""Bytes of a file at which the next is begun; some million decisions."""
+_MODE: Final = 0o640
 """Names of pods and nodes are not for everybody."""
 
 
@@ -28,9 +33,14 @@ class ShadowLog:
     """
 
     def __init__(
-        self, path: str, begin: Callable[[bool], Start], trouble: Callable[[str], None]
+        self,
+        path: str,
+        begin: Callable[[bool], Start],
+        trouble: Callable[[str], None],
+        largest: int = LARGEST,
     ) -> None:
         self.path = path
+        self._largest = largest
         self.lost = 0
         """Lines that could not be written."""
         self._begin = begin
@@ -87,7 +97,7 @@ class ShadowLog:
         return os.open(self.path, flags, _MODE)
 
     def _moved(self) -> bool:
-        """Tell whether another file has the name now, or none."""
+        """Tell whether another file has the name now, or none; move one that is large."""
         if self._file < 0:
             return False
         ours = os.fstat(self._file)
@@ -95,7 +105,12 @@ class ShadowLog:
             there = os.stat(self.path)
         except FileNotFoundError:
             return True
-        return (ours.st_ino, ours.st_dev) != (there.st_ino, there.st_dev)
+        if (ours.st_ino, ours.st_dev) != (there.st_ino, there.st_dev):
+            return True
+        if ours.st_size < self._largest or not stat.S_ISREG(ours.st_mode):
+            return False
+        os.replace(self.path, f"{self.path}.1")
+        return True
 
     def _append(self, record: ShadowRecord) -> None:
         line = self._encode(record) + b"\n"

@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 from policy_sched.scheduler.shadow_records import NodeSeen, ShadowRecord, Start
-from policy_sched.serve.shadow_log import ShadowLog
+from policy_sched.serve.shadow_log import LARGEST, ShadowLog
 
 DECODER = msgspec.json.Decoder(ShadowRecord)
 
 
-def log_of(path: Path, troubles: list[str] | None = None) -> ShadowLog:
+def log_of(path: Path, troubles: list[str] | None = None, largest: int = LARGEST) -> ShadowLog:
     """Return a log whose first record is always the same."""
 
     def begin(continues: bool) -> Start:
         return Start(1.0, "other", "ours", (), continues)
 
-    return ShadowLog(str(path), begin, (troubles if troubles is not None else []).append)
+    return ShadowLog(str(path), begin, (troubles if troubles is not None else []).append, largest)
 
 
 def read(path: Path) -> list[ShadowRecord]:
@@ -70,6 +70,20 @@ def test_a_file_that_was_moved_away_is_followed_by_a_new_one(
     assert [type(one) for one in before] == [Start, NodeSeen]
     assert before[0] == Start(1.0, "other", "ours", ())
     assert after == [Start(1.0, "other", "ours", (), continues=True), NodeSeen("b")]
+
+
+def test_a_file_that_is_large_makes_room(tmp_path: Path) -> None:
+    """It becomes FILE.1, an older one of that name goes; nothing is missing in between."""
+    log = log_of(tmp_path / "log", largest=120)
+    for number in range(9):
+        log.write(NodeSeen(f"node-{number}"))
+    log.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "log.1"]
+    before, after = read(tmp_path / "log.1"), read(tmp_path / "log")
+    assert isinstance(after[0], Start)
+    assert after[0].continues
+    seen = [one.node for one in (*before[1:], *after[1:]) if isinstance(one, NodeSeen)]
+    assert seen == [f"node-{number}" for number in range(9)][-len(seen) :]
 
 
 def test_what_cannot_be_written_is_counted_and_told_once(tmp_path: Path) -> None:
