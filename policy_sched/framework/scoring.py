@@ -170,6 +170,10 @@ class Scoring:
         plugins = {lane.hook.plugin: lane.weighted()[rows].tolist() for lane in self._lanes}
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
+    def raw(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
+        """Return what each plugin said of some rows, before it was normalised and weighted."""
+        return {lane.hook.plugin: lane.raw[rows].tolist() for lane in self._lanes}
+
     def patch(
         self,
         state: CycleState,

@@ -192,7 +192,8 @@ def _tell_scores(found: Explanation, table: NodeTable, evaluation: Evaluation, t
     best = evaluation.best().tolist()
     found.best = sorted(names[row] for row in best)
     shown = np.array(order[:top], np.intp)
-    shares = evaluation.scoring.weighted(shown)
+    shares, said = evaluation.scoring.weighted(shown), evaluation.scoring.raw(shown)
     for i, row in enumerate(shown.tolist()):
         parts = {plugin: values[i] for plugin, values in shares.items()}
-        found.scores.append(NodeScore(names[row], int(total[row]), parts))
+        raw = {plugin: values[i] for plugin, values in said.items()}
+        found.scores.append(NodeScore(names[row], int(total[row]), parts, raw))

@@ -24,11 +24,15 @@ class FilterStep:
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    """A node's total, and what each plugin adds to it: its normalised score times its weight."""
+    """A node's total, and what each plugin adds to it: its normalised score times its weight.
+
+    ``raw``: what each plugin said before that.
+    """
 
     node: str
     total: int
     plugins: Mapping[str, int]
+    raw: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,8 @@ def _name(key: str) -> str:
 def as_annotations(found: Explanation) -> str:
     """Return the annotations that kube-scheduler-simulator writes on a pod, as a JSON object.
 
-    Each value is JSON text: by node and plugin ``passed``, a reason or a score.
+    Each value is JSON text: by node and plugin ``passed``, a reason or a score; its web interface
+    shows the first three.
     """
     plugins = list(dict.fromkeys(step.plugin for step in found.filters))
     filters: dict[str, dict[str, str]] = {}
@@ -209,7 +210,15 @@ def as_annotations(found: Explanation) -> str:
         score.node: {plugin: str(share) for plugin, share in score.plugins.items()}
         for score in found.scores
     }
-    values: dict[str, Any] = {"filter-result": filters, "finalscore-result": final}
+    raw = {
+        score.node: {plugin: str(said) for plugin, said in score.raw.items()}
+        for score in found.scores
+    }
+    values: dict[str, Any] = {
+        "filter-result": filters,
+        "score-result": raw,
+        "finalscore-result": final,
+    }
     if found.nominated_node:
         victims = {found.nominated_node: {"DefaultPreemption": "preemption victim"}}
         values["postfilter-result"] = victims

@@ -92,7 +92,15 @@ def test_annotations_are_those_of_the_simulator(capsys: pytest.CaptureFixture[st
     filters = json.loads(found[f"{PREFIX}filter-result"])
     assert filters["spot-1"]["TaintToleration"] == "node(s) had untolerated taint(s)"
     assert filters["spot-1"]["NodeUnschedulable"] == "passed"
-    assert found[f"{PREFIX}selected-node"] in json.loads(found[f"{PREFIX}finalscore-result"])
+    final = json.loads(found[f"{PREFIX}finalscore-result"])
+    raw = json.loads(found[f"{PREFIX}score-result"])
+    assert found[f"{PREFIX}selected-node"] in final
+    assert {node: set(plugins) for node, plugins in raw.items()} == {
+        node: set(plugins) for node, plugins in final.items()
+    }
+    # weight 3, and reversed: a node without taints that the pod would rather not have is the best
+    taints = {(raw[node]["TaintToleration"], final[node]["TaintToleration"]) for node in raw}
+    assert taints == {("0", "300")}
 
 
 def test_a_pod_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
