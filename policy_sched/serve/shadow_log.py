@@ -4,7 +4,8 @@ Theory of operation. A line is one write to a file that is opened for appending,
 sees whole lines, and nothing is lost when the process ends. When the file was moved away
 (logrotate) a new one is begun, which says first how full the nodes are: each file can be read by
 itself. A file that nobody moves away is moved to FILE.1 when it is large, in place of an older
-one, so that no disk is ever full of it. A disk that is full does not stop the shadow: lines are left out and counted.
+one, so that no disk is ever full of it. A disk that is full does not stop the shadow: lines are
+left out and counted.
 """
 
 from __future__ import annotations
