@@ -89,7 +89,15 @@ class MemoryClient:
         """Note the deletion."""
         self.deleted.append(pod.uid)
 
-    def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
+    def record_event(
+        self,
+        pod: PodInfo,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: PodInfo | None = None,  # noqa: ARG002 - see Client
+    ) -> None:
         """Append the event."""
         self.events.append(Event(pod.key, kind, reason, action, note))
 

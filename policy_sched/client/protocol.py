@@ -56,8 +56,19 @@ class Client(Protocol):
     def delete_pod(self, pod: PodInfo) -> None:
         """Delete the pod (by UID), gracefully; one that does not exist any more is no error."""
 
-    def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
-        """Record an event about the pod; ``kind`` is ``Normal`` or ``Warning``."""
+    def record_event(
+        self,
+        pod: PodInfo,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: PodInfo | None = None,
+    ) -> None:
+        """Record an event about the pod; ``kind`` is ``Normal`` or ``Warning``.
+
+        ``related``: another pod that had to do with it, on whose behalf we speak then.
+        """
 
     def update_volume(self, volume: PersistentVolume) -> None:
         """Write a volume that is now kept for a claim; the cluster completes the binding."""

@@ -64,6 +64,7 @@ class ObjectMeta(ApiStruct):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     creation_timestamp: datetime | None = None

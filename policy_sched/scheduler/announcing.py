@@ -15,10 +15,21 @@ NOTE_SUFFIX: Final = " ..."
 LOG: Final = logging.getLogger(__name__)
 
 
-def announce(handle: Handle, pod: PodInfo, kind: str, reason: str, action: str, text: str) -> None:
-    """Record an event about the pod; ``kind`` is ``Normal`` or ``Warning``."""
+def announce(  # noqa: PLR0913, PLR0917 - an event has these parts
+    handle: Handle,
+    pod: PodInfo,
+    kind: str,
+    reason: str,
+    action: str,
+    text: str,
+    related: PodInfo | None = None,
+) -> None:
+    """Record an event about the pod; ``kind`` is ``Normal`` or ``Warning``.
+
+    ``related``: the pod on whose behalf something happens to it.
+    """
     try:
-        handle.client.record_event(pod, kind, reason, action, note(text))
+        handle.client.record_event(pod, kind, reason, action, note(text), related)
     except ClusterError as error:
         LOG.warning("cannot record event %s of pod %s: %s", reason, pod.key, error)
 

@@ -56,4 +56,4 @@ def _evict(victim: PodInfo, pod: PodInfo, decision: Preempt, handle: Handle) -> 
         text = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
         handle.client.set_disruption_target(victim, text)
         handle.client.delete_pod(victim)
-    announce(handle, victim, "Normal", "Preempted", "Preempting", note)
+    announce(handle, victim, "Normal", "Preempted", "Preempting", note, pod)

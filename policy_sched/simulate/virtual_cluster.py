@@ -71,7 +71,15 @@ class VirtualClient(MemoryClient):
         """Tell the pod to leave."""
         self.leaving.append(pod)
 
-    def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
+    def record_event(
+        self,
+        pod: PodInfo,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: PodInfo | None = None,
+    ) -> None:
         """Nobody reads events here."""
 
 

@@ -126,14 +126,24 @@ class EmbeddedClient:
             options = DeleteOptions(uid=stored.uid)
             self._store.delete(Key(POD, pod.namespace, pod.name), options)
 
-    def record_event(self, pod: PodInfo, kind: str, reason: str, action: str, note: str) -> None:
+    def record_event(
+        self,
+        pod: PodInfo,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: PodInfo | None = None,
+    ) -> None:
         """Record an event about the pod; a note that is too long is cut."""
         self._ask("record_event", pod.key)
         if len(note) > NOTE_LIMIT:
             note = f"{note[: NOTE_LIMIT - 4]} ..."
         about = ("Pod", pod.namespace, pod.name, pod.uid)
+        other = None if related is None else ("Pod", related.namespace, related.name, related.uid)
+        reporter = (related or pod).scheduler_name
         self.cluster.events.record(
-            Occurrence(about, self.reporter, kind, reason, action, note),
+            Occurrence(about, reporter, kind, reason, action, note, other),
         )
 
     def update_volume(self, volume: PersistentVolume) -> None:
@@ -182,6 +192,8 @@ class EmbeddedClient:
         data = stored.data
         status = data["status"] = data.get("status") or {}
         if condition is not None:
+            if data["metadata"].get("generation"):
+                condition["observedGeneration"] = data["metadata"]["generation"]
             set_condition(status, condition, self._store.now())
         if nominated:
             status["nominatedNodeName"] = nominated

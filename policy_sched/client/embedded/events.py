@@ -23,16 +23,24 @@ NOTE_LIMIT: Final = 1024
 """The longest note, in characters (events.k8s.io validation)."""
 
 
+Reference = tuple[str, str, str, str]
+"""Kind, namespace, name and UID of an object."""
+
+
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """What is said: about which object (``regarding``: kind, namespace, name, uid), and by whom."""
+    """What is said: about which object, and by whom.
 
-    regarding: tuple[str, str, str, str]
+    ``related``: another object that had to do with it.
+    """
+
+    regarding: Reference
     reporter: str
     kind: str
     reason: str
     action: str
     note: str
+    related: Reference | None = None
 
 
 class EventLog:
@@ -111,39 +119,51 @@ def _parts(key: Key) -> tuple[tuple[str, str], str, str]:
 
 
 def _event(occurrence: Occurrence, now: int) -> Plain:
-    kind, namespace, name, uid = occurrence.regarding
-    return {
+    event: Plain = {
         "apiVersion": EVENT[0],
         "kind": EVENT[1],
-        "metadata": {"namespace": namespace},
+        "metadata": {"namespace": occurrence.regarding[1]},
         "eventTime": micro_timestamp(now),
         "reportingController": occurrence.reporter,
         "reportingInstance": occurrence.reporter,
         "action": occurrence.action,
         "reason": occurrence.reason,
-        "regarding": {
-            "kind": kind,
-            "namespace": namespace,
-            "name": name,
-            "uid": uid,
-            "apiVersion": "v1",
-        },
+        "regarding": _reference(occurrence.regarding),
         "note": occurrence.note,
         "type": occurrence.kind,
         "deprecatedSource": {},
         "deprecatedFirstTimestamp": None,
         "deprecatedLastTimestamp": None,
     }
+    if occurrence.related is not None:
+        event["related"] = _reference(occurrence.related)
+    return event
+
+
+def _reference(about: Reference) -> Plain:
+    kind, namespace, name, uid = about
+    return {
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+        "apiVersion": "v1",
+    }
 
 
 def _occurrence(data: Plain) -> Occurrence:
-    about = data.get("regarding") or {}
-    kind, namespace, name, uid = (
-        str(about.get(k) or "") for k in ("kind", "namespace", "name", "uid")
-    )
     fields = ("reportingController", "type", "reason", "action", "note")
     reporter, type_, reason, action, note = (str(data.get(field) or "") for field in fields)
-    return Occurrence((kind, namespace, name, uid), reporter, type_, reason, action, note)
+    about, other = _about(data.get("regarding") or {}), data.get("related")
+    related = _about(other) if other else None
+    return Occurrence(about, reporter, type_, reason, action, note, related)
+
+
+def _about(data: Plain) -> Reference:
+    kind, namespace, name, uid = (
+        str(data.get(k) or "") for k in ("kind", "namespace", "name", "uid")
+    )
+    return kind, namespace, name, uid
 
 
 def _last_said(stored: Stored, data: Plain) -> int:
