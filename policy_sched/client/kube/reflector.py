@@ -60,13 +60,13 @@ _NO_STREAMING_LIST: Final = frozenset({400, 404, 405, 415, 422})
 class ReflectorSettings:
     """How a collection is followed; seconds.
 
-    The server ends a watch after between ``shortest`` and twice that (client-go: 5 minutes), and
-    a stream that says nothing for ``silence`` longer than that is dead. ``streaming``: ask for
-    streaming lists first.
+    The server ends a watch after between ``shortest`` and twice that (client-go: 5 minutes). It
+    sends a bookmark each minute, so a stream that says nothing for ``silence`` is dead, even if
+    something on the way still holds it open. ``streaming``: ask for streaming lists first.
     """
 
     shortest: float = 300.0
-    silence: float = 30.0
+    silence: float = 150.0
     page: int = PAGE
     streaming: bool = True
     backoff: Backoff = field(default_factory=Backoff)
@@ -223,8 +223,7 @@ class Reflector(Generic[T]):
         )
         if initial is not None:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        silence = seconds + self._settings.silence
-        async with self._api.stream(self.selection.path, query, silence) as chunks:
+        async with self._api.stream(self.selection.path, query, self._settings.silence) as chunks:
             self._follows(initial)
             async for lines in chunks:
                 self._api.recovery.answered()

@@ -275,7 +275,7 @@ def test_a_server_that_falls_silent_is_left() -> None:
             await quiet()
 
     here: list[str] = []
-    follower, _ = followed(script, 2, streaming=False, shortest=0.1, silence=0.0)
+    follower, _ = followed(script, 2, streaming=False, silence=0.1)
     assert follower.words == ["ADDED a@1", "MODIFIED a@6"]
     assert any("no answer in time" in t or "imeout" in t for t in follower.troubles)
 
