@@ -65,7 +65,7 @@ class KubeClient:
     the profile that decides them, and the instance begins with its name.
     """
 
-    def __init__(  # all but the first are keywords
+    def __init__(  # noqa: PLR0913 - all but the first are keywords
         self,
         api: Api,
         *,
