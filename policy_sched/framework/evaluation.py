@@ -135,8 +135,20 @@ class Evaluation:
     def frozen(self) -> Evaluation:
         """Return the answer as it is now, whatever is patched later; it cannot be patched."""
         twin = copy(self)
+        twin.state = self.state.clone()
         twin.filtering = self.filtering.frozen()
         twin.scoring = None if self.scoring is None else self.scoring.frozen()
+        return twin
+
+    def noted(self, row: int) -> Evaluation:
+        """Return what spoke for a row, whatever is patched later: little, for many pods.
+
+        Which rows were feasible is there as well, but not why others were not.
+        """
+        twin = copy(self)
+        twin.state = self.state.clone()
+        twin.filtering = self.filtering.noted()
+        twin.scoring = None if self.scoring is None else self.scoring.noted(row)
         return twin
 
     def within(self, pod: PodInfo, outside: NDArray[np.intp]) -> Evaluation:

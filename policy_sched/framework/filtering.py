@@ -213,6 +213,13 @@ class Filtering:
         twin.take_apart()
         return twin
 
+    def noted(self) -> Filtering:
+        """Return which rows are feasible now, and no more than that; it cannot be patched."""
+        twin = copy(self)
+        twin.first = twin.by_plugins = self.first.copy()
+        twin.explanations = Explanations(self.n)
+        return twin
+
     def take_apart(self) -> None:
         """Share nothing with others that changes."""
         alike = self.first is self.by_plugins

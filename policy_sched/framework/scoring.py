@@ -64,6 +64,13 @@ class Lane:
         self.shared = True
         return copy(self)
 
+    def noted(self, row: int) -> Lane:
+        """Return a lane in which every row has the share of this one; it takes no room."""
+        twin = copy(self)
+        twin.part = np.broadcast_to(self.weighted()[row], self.raw.shape)
+        twin.raw = _NOTHING
+        return twin
+
     def put(self, rows: NDArray[np.intp], fresh: Scores) -> Scores:
         """Write fresh raw scores of `rows`; return by how much they rose."""
         if self.shared:
@@ -136,6 +143,12 @@ class Scoring:
         twin = copy(self)
         twin.total = self.total.copy()
         twin._lanes = [lane.frozen() for lane in self._lanes]  # noqa: SLF001 - one of its own kind
+        return twin
+
+    def noted(self, row: int) -> Scoring:
+        """Return what one row got, and keep no more than that; it cannot be patched."""
+        twin = self.narrowed(row)
+        twin._lanes = [lane.noted(row) for lane in self._lanes]  # noqa: SLF001 - one of its own kind
         return twin
 
     def narrowed(self, row: int) -> Scoring:

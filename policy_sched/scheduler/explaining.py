@@ -106,7 +106,7 @@ def _tell_together(
         verdict.decision for verdict in verdicts(plan) if verdict.attempt.queued.info.uid == pod.uid
     )
     for one in plan.tried:
-        placed, pods = len(one.placed), len(plan.attempts)
+        placed, pods = one.placed, len(plan.attempts)
         scores = dict(one.scores)
         step = PlacementStep(one.name, one.nodes, placed, pods, one.status.ok, one.total, scores)
         found.placements.append(step)

@@ -11,7 +11,7 @@ tried. Nobody is evicted for a group that is placed so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -28,7 +28,6 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.placing import Domains, rating
 from policy_sched.framework.results import Placement, Rehearsal
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY
 from policy_sched.scheduler.attempt import Attempt, Bind, Reject
 from policy_sched.scheduler.binding_cycle import undo
@@ -54,6 +53,7 @@ class Member:
 class Tried:
     """A domain with the group in it.
 
+    ``members``: what was decided about each pod; ``placed``: how many find a node there.
     ``status``: Success, Unschedulable, or the error that ended it. ``scores``: what each
     PlacementScore plugin adds; empty where ``unrated`` says why there are none.
     """
@@ -61,23 +61,20 @@ class Tried:
     name: str
     nodes: int
     members: tuple[Member, ...]
+    placed: int
     status: Status
     scores: Mapping[str, int] = field(default_factory=dict)
     unrated: str = ""
 
     @property
-    def placed(self) -> tuple[tuple[PodInfo, str], ...]:
-        """The pods that find a node in it, and which."""
-        return tuple(
-            (one.attempt.queued.info, one.decision.node)
-            for one in self.members
-            if isinstance(one.decision, Bind)
-        )
-
-    @property
     def total(self) -> int:
         """The sum of its scores."""
         return sum(self.scores.values())
+
+    def in_vain(self) -> Tried:
+        """Return it without the nodes that were found: the group goes elsewhere."""
+        left = tuple(one for one in self.members if isinstance(one.decision, Reject))
+        return replace(self, members=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,39 +107,59 @@ def plan_group(
     pod of which also is told why it was not for other nodes.
     """
     choose = partial(_decided, handle=handle, rng=rng, watched=watched)
-    tried: list[Tried] = []
     plan = partial(GroupPlan, tuple(attempts), frozenset(found.plugins))
+    tried: list[Tried] = []
+    best = _Best(rng)
+    rejected, pending = set(found.plugins), set[str]()
     for name, rows in found.rows.items():
         one = _tried(name, rows, attempts, handle, choose)
+        best.take(one)
+        one = one.in_vain()
         tried.append(one)
         if one.status.code is Code.ERROR:
             return plan(tuple(tried), None, one.status)
-    who = _rejectors(tried, found.plugins)
-    good = [one for one in tried if one.status.ok]
-    if not good:
-        text = f"0/{len(tried)} placements are available"
-        if tried:
-            text += f", first placement status: {UNSCHEDULABLE}"
-        return plan(tuple(tried), None, Status(Code.UNSCHEDULABLE, (text,)), who)
-    unrated = next((one.unrated for one in good if one.unrated), "")
-    if unrated and len(good) > 1:
-        return plan(tuple(tried), None, Status(Code.ERROR, (unrated,)))
-    top = max(one.total for one in good)
-    ties = [one for one in good if one.total == top]
-    best = ties[0 if rng is None or len(ties) == 1 else rng.randrange(len(ties))]
-    return plan(tuple(tried), best, SUCCESS, who)
-
-
-def _rejectors(tried: Sequence[Tried], plugins: Sequence[str]) -> Who:
-    """Return who rejected pods anywhere, those included that say where a group may go."""
-    rejected, pending = set(plugins), set[str]()
-    for one in tried:
         for member in one.members:
             if isinstance(member.decision, Reject):
                 more = rejectors_of(member.decision)
                 rejected |= more[0]
                 pending |= more[1]
-    return frozenset(rejected), frozenset(pending)
+    who = frozenset(rejected), frozenset(pending)
+    if best.found is None:
+        text = f"0/{len(tried)} placements are available"
+        if tried:
+            text += f", first placement status: {UNSCHEDULABLE}"
+        return plan(tuple(tried), None, Status(Code.UNSCHEDULABLE, (text,)), who)
+    if best.unrated and best.count > 1:
+        return plan(tuple(tried), None, Status(Code.ERROR, (best.unrated,)))
+    return plan(tuple(tried), best.found, SUCCESS, who)
+
+
+class _Best:
+    """The best of the domains that will do; of equals each has the same chance.
+
+    Only one is held at a time: what is known of each pod in a domain takes room.
+    """
+
+    def __init__(self, rng: Random | None) -> None:
+        self.found: Tried | None = None
+        self.count = 0
+        self.unrated = ""
+        self._rng = rng
+        self._equals = 0
+
+    def take(self, one: Tried) -> None:
+        """Look at the next domain."""
+        if not one.status.ok:
+            return
+        self.count += 1
+        self.unrated = self.unrated or one.unrated
+        before = None if self.found is None else self.found.total
+        if before is None or one.total > before:
+            self.found, self._equals = one, 1
+        elif one.total == before:
+            self._equals += 1
+            if self._rng is not None and self._rng.randrange(self._equals) == 0:
+                self.found = one
 
 
 def rejectors_of(decision: Reject) -> Who:
@@ -189,7 +206,7 @@ def _tried(
     finally:
         for trial, node in reversed(held):
             undo(trial, node, handle)
-    return Tried(name, rows.size, tuple(members), status, scores, unrated)
+    return Tried(name, rows.size, tuple(members), len(held), status, scores, unrated)
 
 
 def _rated(attempts: Sequence[Attempt], placement: Placement) -> dict[str, int]:
@@ -222,9 +239,10 @@ def _decided(
     if best.size:
         row = best.item(0) if rng is None else select_host(best, rng)
         # Those of the group that are alike share an answer, which moves on with each of them.
+        if watched != pod.uid:
+            return Bind(table.names[row], row, evaluation.noted(row))
         evaluation = evaluation.frozen()
-        if watched == pod.uid:
-            evaluation.filtering.statuses()  # who asks for them later finds another cluster
+        evaluation.filtering.statuses()  # who asks for them later finds another cluster
         return Bind(table.names[row], row, evaluation)
     diagnosis = Diagnosis(
         node_count=nodes,

@@ -125,6 +125,7 @@ def test_what_is_kept_of_a_domain_equals_a_fresh_look(
     domain = Domain(outside)
     assumed: list[PodInfo] = []
     kept: list[tuple[Evaluation, list[int], list[int]]] = []
+    notes: list[tuple[Evaluation, int, list[int], dict[str, list[int]]]] = []
     for number, (kind, index, text) in enumerate(steps):
         if kind == "assume":
             pod = PodInfo.of(make_pod(f"running-{number}", cpu=text))
@@ -141,9 +142,17 @@ def test_what_is_kept_of_a_domain_equals_a_fresh_look(
             assert set(rows) <= inside
             total = [] if found.scoring is None else found.scoring.total.tolist()
             kept.append((found.frozen(), rows, total))
+            if rows and found.scoring is not None:
+                shares = found.scoring.weighted(np.array(rows[:1], np.intp))
+                notes.append((found.noted(rows[0]), total[rows[0]], rows, shares))
     for frozen, rows, total in kept:
         assert frozen.filtering.feasible_rows().tolist() == rows
         assert ([] if frozen.scoring is None else frozen.scoring.total.tolist()) == total
+    for note, score, rows, shares in notes:
+        assert note.filtering.feasible_rows().tolist() == rows
+        assert note.scoring is not None
+        assert note.scoring.total.item(rows[0]) == score
+        assert note.scoring.weighted(np.array(rows[:1], np.intp)) == shares
 
 
 def test_equal_pods_share_one_evaluation() -> None:

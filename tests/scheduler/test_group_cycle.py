@@ -35,6 +35,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import Place
 from policy_sched.model.records import Condition
 from policy_sched.scheduler import event_handlers
+from policy_sched.scheduler.attempt import Bind
 from policy_sched.scheduler.group_cycle import rehearse_group
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.scheduler.wiring import assemble, read
@@ -159,6 +160,23 @@ class TestARackForAll:
             run.go()
             seen |= set(run.bound.values())
         assert seen == {"a0", "b0"}
+
+    def test_what_is_told_of_each_pod_is_what_was_found_for_it(self) -> None:
+        """Not what is left when the last one of the group has its node."""
+        run = Run(group("ring", 3), a=[1, 1, 1])
+        run.add(member("x"), member("y"), member("z"))
+        counts = []
+        for _ in range(3):
+            outcome = run.scheduler.schedule_one()
+            assert outcome is not None
+            assert isinstance(outcome.decision, Bind)
+            evaluation = outcome.decision.evaluation
+            counts.append(evaluation.filtering.feasible_rows().size)
+            assert evaluation.scoring is not None
+            shares = evaluation.scoring.weighted(np.array([outcome.decision.row], np.intp))
+            total = evaluation.scoring.total.item(outcome.decision.row)
+            assert sum(share[0] for share in shares.values()) == total
+        assert counts == [3, 2, 1]
 
     def test_a_pod_that_comes_later_joins_the_others(self) -> None:
         """Even if another rack would be rated higher for it alone."""
