@@ -31,6 +31,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.runner import broken
+from policy_sched.framework.signing import Key, key_getter
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.language.cycle import Cycle, Event
 from policy_sched.language.node_facts import NodeFacts
@@ -101,6 +102,9 @@ class _Rules:
         self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
         self._events: tuple[ClusterEventWithHint, ...] | None = None
+        self._like = key_getter(self.sign_pod())
+        self._helped: dict[Key, bool] = {}
+        self._helped_at: tuple[int, str] = (-1, "")
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
 
     @hookimpl
@@ -189,7 +193,21 @@ class _Rules:
         return self._bound.normalize(scores, pod, cycle, rows)
 
     def _helps(self, pod: PodInfo, node: str) -> bool:
-        """Tell whether the rules have nothing against the pod on one node, as it is now."""
+        """Tell whether the rules have nothing against the pod on one node, as it is now.
+
+        What happens on a node is told of every pod that was rejected: of those that the rules
+        cannot tell apart one is asked about.
+        """
+        at = self._handle.nodes.journal.version, node
+        if self._helped_at != at:
+            self._helped_at, self._helped = at, {}
+        key = self._like(pod)
+        known = self._helped.get(key)
+        if known is None:
+            known = self._helped[key] = self._asked(pod, node)
+        return known
+
+    def _asked(self, pod: PodInfo, node: str) -> bool:
         table, bound = self._handle.nodes, self._bound
         row = table.row_of.get(node)
         if row is None:

@@ -24,6 +24,8 @@ from policy_sched.queue.pool import Rejection
 Registered: TypeAlias = Mapping[str, Mapping[str, Iterable[ClusterEventWithHint]]]
 """By profile (schedulerName) and plugin: what it registered for."""
 
+_QUEUE: Final = QueueingHint.QUEUE.value
+_SKIP: Final = QueueingHint.SKIP.value
 ERROR: Final = "Error"
 """Counted as the result of a hint that failed; the other results are those of QueueingHint."""
 
@@ -76,6 +78,8 @@ class HintTable:
             for profile, plugins in listed.items()
         }
         self._found: dict[tuple[str, ClusterEvent], dict[str, tuple[Hint | None, ...]]] = {}
+        self._last: tuple[ClusterEvent, str, dict[str, dict[str, tuple[Hint | None, ...]]]] | None
+        self._last = None
         self._of_interest: dict[ClusterEvent, bool] = {}
         self.results: Counter[tuple[str, str, str]] = Counter()
         self._watch: HintWatch | None = None
@@ -132,37 +136,47 @@ class HintTable:
         if profile not in self._registered:
             return Strategy.AFTER_BACKOFF
         strategy = Strategy.SKIP
-        for plugin, hints in self._listeners(profile, event).items():
+        label, of_profiles = self._of(event)
+        listeners = of_profiles.get(profile)
+        if listeners is None:
+            listeners = of_profiles[profile] = self._listeners(profile, event)
+        for plugin, hints in listeners.items():
             if plugin not in rejectors:
                 continue
-            if any(self._queues(plugin, hint, queued.info, (event, old, new)) for hint in hints):
-                if plugin in queued.pending:
-                    return Strategy.IMMEDIATELY
-                strategy = Strategy.AFTER_BACKOFF
-                if not queued.pending:
+            for hint in hints:
+                if self._queues(plugin, label, hint, queued.info, old, new):
                     break
+            else:
+                continue
+            if plugin in queued.pending:
+                return Strategy.IMMEDIATELY
+            strategy = Strategy.AFTER_BACKOFF
+            if not queued.pending:
+                break
         return strategy
 
+    def _of(self, event: ClusterEvent) -> tuple[str, dict[str, dict[str, tuple[Hint | None, ...]]]]:
+        """Return an event's label and listeners by profile; one event is judged for many pods."""
+        last = self._last
+        if last is None or last[0] is not event:
+            last = self._last = event, event.label, {}
+        return last[1], last[2]
+
     def _queues(
-        self,
-        plugin: str,
-        hint: Hint | None,
-        pod: PodInfo,
-        happening: tuple[ClusterEvent, object, object],
+        self, plugin: str, label: str, hint: Hint | None, pod: PodInfo, old: object, new: object
     ) -> bool:
-        event, old, new = happening
-        result = QueueingHint.QUEUE.value
+        result = _QUEUE
         watch = self._watch
         start = 0.0 if watch is None else watch.timer()
         if hint is not None:
             try:
-                result = hint(pod, old, new).value
+                result = _SKIP if hint(pod, old, new) is QueueingHint.SKIP else _QUEUE
             except PluginError:
                 result = ERROR
             if watch is not None:
-                watch.tell(plugin, event.label, result, watch.timer() - start)
-        self.results[plugin, event.label, result] += 1
-        return result != QueueingHint.SKIP.value
+                watch.tell(plugin, label, result, watch.timer() - start)
+        self.results[plugin, label, result] += 1
+        return result != _SKIP
 
     def _listeners(self, profile: str, event: ClusterEvent) -> dict[str, tuple[Hint | None, ...]]:
         """Return the hints that a profile's plugins registered for an event, by plugin."""
