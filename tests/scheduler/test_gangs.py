@@ -34,10 +34,11 @@ POLICY = str(Path(__file__).parents[2] / "policies" / "gang")
 LATE = "rejected due to timeout after waiting 2m0s at plugin Gang"
 
 
-def group(name: str, count: int) -> CoschedulingGroup:
+def group(name: str, count: int, timeout: int | None = None) -> CoschedulingGroup:
     """Return a pod group of the coscheduling plugin."""
     meta = ObjectMeta(name=name, namespace="default")
-    return CoschedulingGroup(metadata=meta, spec=CoschedulingSpec(min_member=count))
+    spec = CoschedulingSpec(min_member=count, schedule_timeout_seconds=timeout)
+    return CoschedulingGroup(metadata=meta, spec=spec)
 
 
 def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
@@ -142,6 +143,20 @@ def test_a_time_out_frees_the_nodes() -> None:
     run.scheduler.tick()
     assert (run.waiting, run.bound, run.free_nodes()) == ([], [], 1)
     assert run.reason("a") == f"0/1 nodes are available: 1 {LATE}."
+
+
+def test_a_group_may_say_how_long_its_pods_wait() -> None:
+    """Its scheduleTimeoutSeconds count in place of the policy's time."""
+    run = Run(2, [group("ring", 3, timeout=30)])
+    run.add(member("a"), member("b"), member("c"))
+    run.go()
+    run.advance(29)
+    assert run.waiting == ["a", "b"]
+    run.clock.advance(1)
+    run.scheduler.tick()
+    assert run.waiting == []
+    late = "rejected due to timeout after waiting 30s at plugin Gang"
+    assert run.reason("a") == f"0/1 nodes are available: 1 {late}."
 
 
 def test_the_other_members_go_with_the_one_that_was_late() -> None:
