@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from policy_sched.apiserver.access import Access, address_of
+from policy_sched.apiserver.security.first_roles import install
+from policy_sched.apiserver.security.role_objects import CLUSTER_ROLE
+from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
+from policy_sched.testing import FakeClock
 from tests.apiserver.security.guarded import (
     RBAC,
     account,
@@ -24,7 +28,7 @@ from tests.apiserver.security.guarded import (
     user,
 )
 from tests.apiserver.world import PODS, World, pod
-from tests.client.embedded.world import node
+from tests.client.embedded.world import START, node
 
 Story = Callable[[World], Coroutine[Any, Any, None]]
 
@@ -209,6 +213,91 @@ def test_acting_as_another_needs_the_right_to(tmp_path: Path) -> None:
         sa = "system:serviceaccount:default:x"
         _, body = await world.ask("POST", path, {}, token="admin-token", as_user=sa)
         assert body["status"]["userInfo"]["groups"][0] == "system:serviceaccounts"
+
+    tell(tmp_path, story)
+
+
+async def _as(world: World, token: str, headers: list[tuple[str, str]]) -> tuple[int, Any]:
+    """Ask who one is, acting as another."""
+    url = f"{world.url}/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    both = [("Authorization", f"Bearer {token}"), *headers]
+    async with world.session.post(url, json={}, headers=both) as answer:
+        return answer.status, await answer.json()
+
+
+ASKED = [
+    ("Impersonate-User", "ann"),
+    ("Impersonate-Group", "a"),
+    ("Impersonate-Group", "b"),
+    ("Impersonate-Uid", "7"),
+    ("Impersonate-Extra-Example.org%2fScope", "x"),
+]
+
+
+def test_who_acts_as_another_can_be_anybody_in_any_group(tmp_path: Path) -> None:
+    """Each part needs the right to it; nobody can be in a group alone."""
+
+    async def story(world: World) -> None:
+        status, body = await _as(world, "admin-token", ASKED)
+        assert (status, body["status"]["userInfo"]) == (
+            201,
+            {
+                "username": "ann", "uid": "7", "groups": ["a", "b", "system:authenticated"],
+                "extra": {"example.org/scope": ["x"]},
+            },
+        )  # fmt: skip
+        rules = (
+            rule("impersonate", "users groups serviceaccounts"),
+            rule("impersonate", "uids", "authentication.k8s.io"),
+        )
+        await make(world, f"{RBAC}/clusterroles", role("as", *rules))
+        given = binding("as", "ClusterRole", "as", user("joe"))
+        await make(world, f"{RBAC}/clusterrolebindings", given)
+        assert (await _as(world, "joe-token", ASKED[:4]))[0] == 201
+        status, body = await _as(world, "joe-token", ASKED)
+        assert (status, 'resource "userextras/example.org/scope"' in body["message"]) == (403, True)
+        assert (await _as(world, "admin-token", ASKED[1:]))[0] == 400
+        status, body = await _as(world, "admin-token", [("Impersonate-User", "system:anonymous")])
+        assert (status, 'User "system:anonymous" cannot' in body["message"]) == (403, True)
+
+    tell(tmp_path, story)
+
+
+def test_the_first_roles_are_mended_unless_they_say_that_they_are_not() -> None:
+    """When the server begins again, on objects that were kept."""
+    store = ObjectStore(FakeClock(START))
+    for name in ("default", "kube-system"):
+        store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    install(store)
+    version = store.version
+    install(store)
+    assert store.version == version
+    for name, update in (("system:discovery", "true"), ("system:basic-user", "false")):
+        stored = store.get(CLUSTER_ROLE, "", name)
+        data = stored.data
+        data["metadata"]["annotations"]["rbac.authorization.kubernetes.io/autoupdate"] = update
+        store.revise(stored, {**data, "rules": []})
+    install(store)
+    assert store.get(CLUSTER_ROLE, "", "system:discovery").data["rules"]
+    assert not store.get(CLUSTER_ROLE, "", "system:basic-user").data["rules"]
+
+
+def test_roles_that_came_past_the_api_and_cannot_be_read_give_nothing(tmp_path: Path) -> None:
+    """From manifests, say; requests of others are decided as before."""
+
+    async def story(world: World) -> None:
+        meta = {"name": "odd"}
+        version = "rbac.authorization.k8s.io/v1"
+        odd = {"apiVersion": version, "kind": "ClusterRole", "metadata": meta, "rules": 5,
+               "aggregationRule": 5}  # fmt: skip
+        world.cluster.store.create(odd)
+        ref = {"kind": "ClusterRole", "name": "odd"}
+        subjects = [{"kind": "User", "name": "joe"}]
+        for name, given in (("a", subjects), ("b", "everybody")):
+            data = {"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name}}
+            world.cluster.store.create({**data, "roleRef": ref, "subjects": given})
+        assert (await world.ask("GET", PODS, token="joe-token"))[0] == 403
+        assert (await world.ask("GET", PODS, token="admin-token"))[0] == 200
 
     tell(tmp_path, story)
 
