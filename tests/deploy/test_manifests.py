@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes import client
 
 from policy_sched import __version__
 from policy_sched.cli.main import run
@@ -102,6 +103,18 @@ def test_our_own_model_reads_them(
     path.write_text(printed(capsys, "--policies", str(policies)))
     found = objects.load([str(path)])
     assert found.diagnostics == []
+
+
+def test_kubernetes_own_models_know_every_field(
+    capsys: pytest.CaptureFixture[str], policies: Path
+) -> None:
+    """Read and written again by the official client, which drops what it does not know."""
+    text = printed(capsys, "--policies", str(policies), "--namespace", "s", "--service-monitor")
+    for (kind, _), one in documents(text).items():
+        if kind == "ServiceMonitor":
+            continue  # it is the Prometheus operator's
+        model = getattr(client, f"V1{kind}").from_dict(one)
+        assert client.ApiClient().sanitize_for_serialization(model) == one
 
 
 def test_the_files_go_in_as_they_are_and_enable_each_other(
