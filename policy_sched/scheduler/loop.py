@@ -31,12 +31,14 @@ from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_perm
 from policy_sched.scheduler.bindings import Binding, Bindings
 from policy_sched.scheduler.eviction import make_room
 from policy_sched.scheduler.failure import announce_no_profile, record_failure, rejectors
-from policy_sched.scheduler.group_cycle import Verdict, schedule_group, tell_group
+from policy_sched.scheduler.group_cycle import GroupTurn, Verdict, schedule_group, tell_group
 from policy_sched.scheduler.queueing import NO_PROFILE, objection
 from policy_sched.scheduler.scheduling_cycle import decide
 
 Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision]
 MakeRoom: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]
+ScheduleGroup: TypeAlias = Callable[[Attempt, SchedulingQueue, Handle, Random], GroupTurn | None]
+TellGroup: TypeAlias = Callable[[PodInfo, Status, Handle], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -72,8 +74,8 @@ class Scheduler:
     """One cache, one queue, and a profile per schedulerName.
 
     ``rng`` breaks ties. All effects go through `handle`. ``profiles`` may be replaced as a whole
-    between two calls; attempts end with the profile that they began with. So may ``decide`` and
-    ``make_room``, by what does the same and takes its time.
+    between two calls; attempts end with the profile that they began with. So may ``decide``,
+    ``make_room``, ``schedule_group`` and ``tell_group``, by what does the same and takes its time.
     """
 
     def __init__(
@@ -89,6 +91,8 @@ class Scheduler:
         self.profiles = profiles
         self.decide: Decide = decide
         self.make_room: MakeRoom = make_room
+        self.schedule_group: ScheduleGroup = schedule_group
+        self.tell_group: TellGroup = tell_group
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.version)
         self._arrived: dict[GroupKey, PodInfo] = {}
@@ -168,12 +172,12 @@ class Scheduler:
         attempt = Attempt(queued, self.profiles[queued.info.scheduler_name])
         if queued.info.terminating:
             return self._pass_over(attempt)
-        group = schedule_group(attempt, self.queue, self.handle, self._rng)
+        group = self.schedule_group(attempt, self.queue, self.handle, self._rng)
         if group is None:
             outcome = self.enact(attempt, self.decide(attempt, self.handle.nodes, self._rng))
         else:
             self._told.extend(self._enact_member(verdict) for verdict in group.verdicts)
-            tell_group(queued.info, group.status, self.handle)
+            self.tell_group(queued.info, group.status, self.handle)
             outcome = self._told.popleft()
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()

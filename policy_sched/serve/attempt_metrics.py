@@ -18,12 +18,14 @@ from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Hook, Pipeline
 from policy_sched.framework.runner import Parts
-from policy_sched.framework.status import Code
+from policy_sched.framework.status import Code, Status
 from policy_sched.framework.watching import Tape, WatchedRunner
 from policy_sched.model.events import ClusterEvent
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt, Decision, Preempt
 from policy_sched.scheduler.eviction import make_room
+from policy_sched.scheduler.group_cycle import GroupTurn, schedule_group, tell_group
 from policy_sched.scheduler.loop import Outcome
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.serve.upstream_metrics import UpstreamMetrics
@@ -53,6 +55,7 @@ class AttemptMetrics:
         self.families = families
         self.timer = timer
         self._cycle = 0
+        self._group_began = 0.0
         self._tapes: dict[str, Tape] = {}
         self._runners: dict[str, WatchedRunner] = {}
         self._took: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
@@ -84,6 +87,31 @@ class AttemptMetrics:
         decision = decide(attempt, table, rng)
         self._thought(timer() - start)
         return decision
+
+    def schedule_group(
+        self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
+    ) -> GroupTurn | None:
+        """Decide the pods of a group, and take the time: it is that of each of them."""
+        start = self.timer()
+        turn = schedule_group(first, queue, handle, rng)
+        if turn is not None:
+            self._group_began = start
+            for verdict in turn.verdicts:
+                verdict.attempt.began = start
+            self.families.podgroup_scheduling_algorithm_duration_seconds.take(
+                (), [self.timer() - start]
+            )
+        return turn
+
+    def tell_group(self, pod: PodInfo, status: Status, handle: Handle) -> None:
+        """The pods of a group have been told where they go: its attempt has ended."""
+        tell_group(pod, status, handle)
+        failed = UNSCHEDULABLE if status.rejected else ERROR
+        labels = (SCHEDULED if status.ok else failed, pod.scheduler_name)
+        families = self.families
+        families.podgroup_schedule_attempts_total.values[labels] += 1
+        took = self.timer() - self._group_began
+        families.podgroup_scheduling_attempt_duration_seconds.take(labels, [took])
 
     def make_room(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
         """Evict, and take the time."""

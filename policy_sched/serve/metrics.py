@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from policy_sched import __version__
 from policy_sched.profiles.store import PolicySet, Result, StoreStatus
@@ -75,6 +80,8 @@ class Metrics:
     """
 
     def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
+        # Upstream has no series for when others were created, and each would be one more.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # it takes and returns nothing
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.upstream = UpstreamMetrics()
@@ -88,6 +95,8 @@ class Metrics:
         """Measure a scheduler from now on; its runners are from `AttemptMetrics.runner`."""
         scheduler.decide = self.attempts.decide
         scheduler.make_room = self.attempts.make_room
+        scheduler.schedule_group = self.attempts.schedule_group
+        scheduler.tell_group = self.attempts.tell_group
         scheduler.queue.hints.watch(self.attempts.hint, self.attempts.timer)
         self.refresh.append(lambda: self._look_at(scheduler))
 

@@ -1,8 +1,8 @@
 """kube-scheduler's metrics by their names, labels, buckets and help texts, as of 1.36.
 
 Left out are those of features that are not here (resource claims) or off by default upstream
-(pod groups as schedulable units, the API dispatcher), and three of opportunistic batching, which
-has no hints per node here; tests/serve/upstream_metrics.json has all of them, each with a reason.
+(the API dispatcher), and three of opportunistic batching, which has no hints per node here;
+tests/serve/upstream_metrics.json has all of them, each with a reason.
 """
 
 from __future__ import annotations
@@ -119,6 +119,28 @@ class UpstreamMetrics(Families):
             "scheduler_batch_attempts_total",
             "[ALPHA] Counts of results when we attempt to use batching.",
             "profile result",
+        )
+
+        self._of_groups()
+
+    def _of_groups(self) -> None:
+        self.podgroup_schedule_attempts_total = self.counter(
+            "scheduler_podgroup_schedule_attempts_total",
+            "[ALPHA] Number of attempts to schedule pod group, by the result. 'unschedulable' means"
+            " a pod group could not be scheduled, while 'error' means an internal scheduler"
+            " problem.",
+            "result profile",
+        )
+        self.podgroup_scheduling_attempt_duration_seconds = self.histogram(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "[ALPHA] Pod group scheduling attempt latency in seconds",
+            _ATTEMPT,
+            "result profile",
+        )
+        self.podgroup_scheduling_algorithm_duration_seconds = self.histogram(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "[ALPHA] Pod group scheduling algorithm latency in seconds",
+            _ATTEMPT,
         )
 
     def _of_plugins(self) -> None:

@@ -18,6 +18,7 @@ from policy_sched.scheduler.loop import Outcome
 from policy_sched.scheduler.wiring import EPOCH
 from policy_sched.serve.metrics import Metrics
 from policy_sched.testing import FakeClock, make_node
+from tests.scheduler.test_group_cycle import Run, group, member
 from tests.scheduler.world import Recorder, SlowClient, pod_of, scheduler_of
 
 PROFILE = ("profile", "default-scheduler")
@@ -293,6 +294,35 @@ def test_the_watch_says_what_happened() -> None:
     assert labels(pod_seen, pod_of("q")) == ["UnschedulablePodAdd"]
     assert labels(pod_gone, pod_of("q")) == ["UnschedulablePodDelete"]
     assert labels(node_gone, make_node("n")) == ["NodeDelete"]
+
+
+def test_a_group_that_is_decided_as_one_is_an_attempt_of_its_own() -> None:
+    """Beside those of its pods, which last as long as the group's."""
+    run = Run(group("ring", 2), a=[4])
+    clock = FakeClock(EPOCH)
+    metrics = Metrics(lambda: clock.ns / SECOND)
+    metrics.watch(run.scheduler)
+    run.add(member("p"), member("q"))
+    while (outcome := run.scheduler.schedule_one()) is not None:
+        clock.ns += SECOND
+        metrics.decided(outcome, clock.ns)
+    for late in run.scheduler.tick():  # the first waited for the second
+        metrics.decided(late, clock.ns)
+    run.add(member("r", "big", cpu="64"))
+    while (outcome := run.scheduler.schedule_one()) is not None:
+        metrics.decided(outcome, clock.ns)
+    metrics.text()
+    upstream = metrics.upstream
+    assert dict(upstream.podgroup_schedule_attempts_total.values) == {
+        ("scheduled", "default-scheduler"): 1,
+        ("unschedulable", "default-scheduler"): 1,
+    }
+    assert upstream.podgroup_scheduling_algorithm_duration_seconds.count() == 2
+    group_took = upstream.podgroup_scheduling_attempt_duration_seconds
+    assert group_took.count("scheduled", "default-scheduler") == 1
+    took = upstream.scheduling_attempt_duration_seconds
+    labels = ("scheduled", "default-scheduler")
+    assert (took.count(*labels), took.total(*labels)) == (2, 4.0)
 
 
 def test_measures_are_folded_before_they_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
