@@ -195,6 +195,12 @@ class PodInfo:
             setattr(self, name, value)
             return value
 
+    def on(self, node: str) -> PodInfo:
+        """Return the pod as if it were on that node."""
+        there = PodInfo.of(self.pod)
+        there.node_name = node
+        return there
+
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
 

@@ -41,19 +41,20 @@ class Nominator:
         self._priorities[pod.priority] += 1
         self._note(node)
 
-    def clear(self, uid: str) -> None:
-        """Forget the nomination of the pod with that UID, if there is one."""
+    def clear(self, uid: str) -> PodInfo | None:
+        """Forget the nomination of the pod with that UID; return the pod, None if it has none."""
         node = self._node_of.pop(uid, None)
         if node is None:
-            return
+            return None
         pods = self._pods[node]
-        priority = pods.pop(uid).priority
+        pod = pods.pop(uid)
         if not pods:
             del self._pods[node]
-        self._priorities[priority] -= 1
-        if not self._priorities[priority]:
-            del self._priorities[priority]
+        self._priorities[pod.priority] -= 1
+        if not self._priorities[pod.priority]:
+            del self._priorities[pod.priority]
         self._note(node)
+        return pod
 
     def node_of(self, uid: str) -> str:
         """Return the node that the pod is nominated to, or an empty string."""

@@ -123,23 +123,39 @@ class Scheduler:
             if self.queue.get(pod.uid) is not None:
                 self.queue.update(pod)
             return
+        queued = self.queue.get(pod.uid)
+        before = "" if queued is None else queued.info.nominated_node_name
         self.queue.add(pod)
-        nominator = self.handle.nominator
-        node = pod.nominated_node_name or nominator.node_of(pod.uid)
-        if node:
-            nominator.nominate(pod, node)
+        # What only we know of yet stays; what the cluster knew is what the cluster says.
+        known = "" if before else self.handle.nominator.node_of(pod.uid)
+        self._nominate(pod, pod.nominated_node_name or known)
 
     def delete_pod(self, uid: str) -> None:
         """A pod does not wait for a node any more; an attempt of it that waits is given up."""
         self.queue.delete(uid)
         self.handle.groups.gone(uid)
-        self.handle.nominator.clear(uid)
+        self._withdraw(uid)
         waiting = self.handle.waiting_pods.get(uid)
         if waiting is not None:
             waiting.reject("", "removed")
         work = self.handle.waiting_pods.pre_binding.get(uid)
         if work is not None:
             work.finish(Status(Code.ERROR, ("the pod was removed",)))
+
+    def _nominate(self, pod: PodInfo, node: str) -> None:
+        """Nominate the pod to that node from now on, or to none if it is empty."""
+        nominator = self.handle.nominator
+        if nominator.node_of(pod.uid) != node:
+            self._withdraw(pod.uid)
+        if node:
+            nominator.nominate(pod, node)
+
+    def _withdraw(self, uid: str) -> None:
+        """End a nomination: to those who had to count on it, its pod has left the node."""
+        node = self.handle.nominator.node_of(uid)
+        pod = self.handle.nominator.clear(uid)
+        if pod is not None:
+            self.queue.move(ASSIGNED_POD_DELETE, pod.on(node), None, but=uid)
 
     def _count_in(self, pod: PodInfo) -> None:
         """A member of a pod group is news to those that wait for the group."""
@@ -325,8 +341,7 @@ class Scheduler:
         pod = attempt.queued.info
         if not undo(attempt, decision.node, self.handle):
             return self._give_back(attempt, decision, status)
-        gone = PodInfo.of(pod.pod)
-        gone.node_name = decision.node
+        gone = pod.on(decision.node)
         if not status.rejected:
             self.queue.move(ASSIGNED_POD_DELETE, gone, None)
         outcome = self._give_back(attempt, decision, status)
@@ -358,11 +373,8 @@ class Scheduler:
     ) -> Outcome:
         """Put the pod back and say why, with its nomination from now on (None: as it was)."""
         queued, pod = attempt.queued, attempt.queued.info
-        nominator = self.handle.nominator
-        if nominated:
-            nominator.nominate(pod, nominated)
-        elif nominated is not None:
-            nominator.clear(pod.uid)
+        if nominated is not None:
+            self._nominate(pod, nominated)
         there = self.queue.put_back(queued, *who) is not Place.OUT
         record_failure(pod, status, message, self.handle, nominated, there=there)
         if queued.gated_by == NO_PROFILE:

@@ -24,8 +24,8 @@ def test_taking_back_twice_is_no_error() -> None:
     nominator = Nominator()
     pod = info("a")
     nominator.nominate(pod, "n1")
-    nominator.clear(pod.uid)
-    nominator.clear(pod.uid)
+    assert nominator.clear(pod.uid) is pod
+    assert nominator.clear(pod.uid) is None
     assert (nominator.node_of(pod.uid), nominator.nominated(), len(nominator)) == ("", (), 0)
 
 

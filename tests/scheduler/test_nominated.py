@@ -1,0 +1,83 @@
+"""Nominations that end: whoever had to count on them is tried again."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import Place
+from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
+from policy_sched.scheduler.loop import Scheduler
+from tests.scheduler.world import pod_of, run, scheduler_of
+
+
+def _nominee(node: str, version: str) -> PodInfo:
+    pod = pod_of("nominee", cpu="4", priority=5, nominated_node_name=node).pod
+    return PodInfo.of(replace(pod, metadata=replace(pod.metadata, resource_version=version)))
+
+
+@pytest.fixture
+def blocked() -> tuple[Scheduler, PodInfo]:
+    """The only node is promised, for all it has, so a pod of lower priority is rejected."""
+    scheduler = scheduler_of()
+    nominee = _nominee("n0", "1")
+    pod_seen(scheduler, nominee)
+    scheduler.handle.nominator.nominate(nominee, "n0")
+    scheduler.queue.pop()
+    assert run(scheduler, name="small").node == ""
+    return scheduler, nominee
+
+
+def _place(scheduler: Scheduler) -> Place:
+    (small,) = [
+        queued
+        for queued in (*scheduler.queue.backoff(), *scheduler.queue.unschedulable())
+        if queued.info.name == "small"
+    ]
+    return small.place
+
+
+def test_a_nomination_that_the_cluster_takes_back_ends(blocked: tuple[Scheduler, PodInfo]) -> None:
+    """It was known there, and is not there any more: nobody has to give way to it."""
+    scheduler, _ = blocked
+    assert _place(scheduler) is Place.UNSCHEDULABLE
+    pod_seen(scheduler, _nominee("", "2"))
+    assert len(scheduler.handle.nominator) == 0
+    assert _place(scheduler) is Place.BACKOFF
+
+
+def test_a_nomination_that_moves_leaves_its_node(blocked: tuple[Scheduler, PodInfo]) -> None:
+    """For the node where it was, its pod has gone."""
+    scheduler, nominee = blocked
+    pod_seen(scheduler, _nominee("elsewhere", "2"))
+    assert scheduler.handle.nominator.node_of(nominee.uid) == "elsewhere"
+    assert _place(scheduler) is Place.BACKOFF
+
+
+def test_a_nomination_that_is_repeated_wakes_nobody(blocked: tuple[Scheduler, PodInfo]) -> None:
+    """Nothing has become free."""
+    scheduler, nominee = blocked
+    pod_seen(scheduler, _nominee("n0", "2"))
+    assert scheduler.handle.nominator.node_of(nominee.uid) == "n0"
+    assert _place(scheduler) is Place.UNSCHEDULABLE
+
+
+def test_a_nominated_pod_that_is_deleted_leaves_its_node(
+    blocked: tuple[Scheduler, PodInfo],
+) -> None:
+    """As if it had run there."""
+    scheduler, nominee = blocked
+    pod_gone(scheduler, nominee)
+    assert len(scheduler.handle.nominator) == 0
+    assert _place(scheduler) is Place.BACKOFF
+
+
+def test_a_nomination_that_the_cluster_has_not_heard_of_stays() -> None:
+    """An update that left before the nomination was written says nothing of it."""
+    scheduler = scheduler_of()
+    pod_seen(scheduler, _nominee("", "1"))
+    scheduler.handle.nominator.nominate(_nominee("", "1"), "n0")
+    changed = _nominee("", "2")
+    pod_seen(scheduler, changed)
+    assert scheduler.handle.nominator.node_of(changed.uid) == "n0"
