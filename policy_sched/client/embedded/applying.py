@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.client.embedded.patches import KEYS
+from policy_sched.client.embedded.patches import key_of
 from policy_sched.client.embedded.stored import Stored, copied, encoded
 from policy_sched.model.expansion import Plain
 
@@ -57,8 +57,8 @@ def _patch(before: Any, after: Plain) -> Plain:
         old = before.get(key)
         if isinstance(value, dict):
             patch[key] = _patch(old, value)
-        elif isinstance(value, list) and key in KEYS and isinstance(old, list):
-            patch[key] = _items(old, value, KEYS[key])
+        elif isinstance(value, list) and isinstance(old, list) and (name := key_of(key, value)):
+            patch[key] = _items(old, value, name)
         else:
             patch[key] = value
     return patch

@@ -18,24 +18,47 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON: Final = "application/json-patch+json"
 
 KEYS: Final = {
+    "addresses": "type",
     "conditions": "type",
     "containers": "name",
     "initContainers": "name",
     "ephemeralContainers": "name",
     "env": "name",
+    "hostAliases": "ip",
     "imagePullSecrets": "name",
     "ownerReferences": "uid",
+    "podIPs": "ip",
+    "resourceClaims": "name",
     "schedulingGates": "name",
-    "taints": "key",
+    "secrets": "name",
     "topologySpreadConstraints": "topologyKey",
+    "volumeDevices": "devicePath",
     "volumeMounts": "mountPath",
     "volumes": "name",
+    "webhooks": "name",
 }
-"""By which field the items of a list are told apart; tolerations, for one, are replaced whole."""
-_SETS: Final = frozenset({"finalizers"})
+"""By which field the items of a list are told apart; taints and tolerations are replaced whole."""
+_SETS: Final = frozenset({"finalizers", "podCIDRs"})
+_ORDER: Final = "$setElementOrder/"
+_RETAIN: Final = "$retainKeys"
 _DIRECTIVE: Final = "$patch"
 COPIED: Final = 3 * 1024 * 1024
 """Bytes that an object may have after a copy: a copy into itself doubles it every time."""
+
+
+def key_of(field: str, items: Any) -> str | None:
+    """Return by which field the items of a list are told apart, None if it is replaced whole.
+
+    Ports are told apart by their number, which containers and services call differently.
+    """
+    if field != "ports":
+        return KEYS.get(field)
+    if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+        return None
+    for key in ("containerPort", "port"):
+        if items and all(key in one for one in items):
+            return key
+    return None
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -65,16 +88,37 @@ def strategic(target: Any, patch: Any) -> Any:
             name = key.partition("/")[2]
             result[name] = [item for item in result.get(name) or () if item not in value]
         elif key.startswith("$"):
-            continue  # $setElementOrder, $retainKeys: nothing here depends on them
+            continue  # the order of items, and which keys stay: below
         elif value is None:
             result.pop(key, None)
         elif key in _SETS and isinstance(value, list):
             old = result.get(key) or []
             result[key] = [*old, *(item for item in value if item not in old)]
-        elif key in KEYS and isinstance(value, list):
-            result[key] = _merged_list(result.get(key) or [], value, KEYS[key])
+        elif isinstance(value, list) and (name := key_of(key, value)):
+            result[key] = _merged_list(result.get(key) or [], value, name)
         else:
             result[key] = strategic(result.get(key), value)
+    return _arranged(result, patch)
+
+
+def _arranged(result: Plain, patch: Plain) -> Plain:
+    """Put the items of lists in the order that a patch wants, and drop what it does not retain."""
+    for key, wanted in patch.items():
+        field = key.removeprefix(_ORDER)
+        items = result.get(field)
+        if field == key or not isinstance(items, list) or not isinstance(wanted, list):
+            continue
+        name = key_of(field, wanted)
+        marks = [one.get(name) if name and isinstance(one, dict) else one for one in wanted]
+
+        def place(item: Any, name: str | None = name, marks: list[Any] = marks) -> int:
+            mark = item.get(name) if name and isinstance(item, dict) else item
+            return marks.index(mark) if mark in marks else len(marks)
+
+        result[field] = sorted(items, key=place)
+    retained = patch.get(_RETAIN)
+    if isinstance(retained, list):
+        return {key: value for key, value in result.items() if key in retained}
     return result
 
 

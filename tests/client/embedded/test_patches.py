@@ -85,6 +85,42 @@ def test_strategic_merges_know_the_keys_of_lists(target: Any, patch: Any, result
     assert strategic(target, patch) == result
 
 
+PORTS = [{"containerPort": 80, "name": "x"}, {"containerPort": 81, "name": "y"}]
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        ({"ports": PORTS}, {"ports": [{"containerPort": 81, "name": "z"}]},
+         {"ports": [PORTS[0], {"containerPort": 81, "name": "z"}]}),
+        ({"ports": PORTS}, {"ports": [{"$patch": "delete", "containerPort": 80}]},
+         {"ports": PORTS[1:]}),
+        ({"ports": [{"port": 1}]}, {"ports": [{"port": 2}]}, {"ports": [{"port": 1}, {"port": 2}]}),
+        ({"ports": [{"port": 1}]}, {"ports": []}, {"ports": []}),
+        ({"ports": [{"endPort": 1}]}, {"ports": [{"protocol": "TCP"}]},
+         {"ports": [{"protocol": "TCP"}]}),
+        ({"ports": [1]}, {"ports": [2]}, {"ports": [2]}),
+        ({"taints": [{"key": "a"}, {"key": "b"}]}, {"taints": [{"key": "b"}]},
+         {"taints": [{"key": "b"}]}),
+        ({"env": [{"name": "a"}]},
+         {"env": [{"name": "b"}], "$setElementOrder/env": [{"name": "b"}, {"name": "a"}]},
+         {"env": [{"name": "b"}, {"name": "a"}]}),
+        ({"finalizers": ["a", "x"]},
+         {"finalizers": ["b"], "$setElementOrder/finalizers": ["b", "a"]},
+         {"finalizers": ["b", "a", "x"]}),
+        ({"type": "Recreate", "other": 1}, {"$retainKeys": ["type"], "type": "RollingUpdate"},
+         {"type": "RollingUpdate"}),
+        ({"env": 5}, {"$setElementOrder/env": [1], "$setElementOrder/x": 5, "$retainKeys": 5},
+         {"env": 5}),
+    ],
+)  # fmt: skip
+def test_strategic_merges_tell_ports_apart_and_keep_the_order_of_a_file(
+    target: Any, patch: Any, result: Any
+) -> None:
+    """As kubectl apply works patches out; what has no key of its own is replaced whole."""
+    assert strategic(target, patch) == result
+
+
 def test_items_without_their_key_are_refused() -> None:
     """As the API server refuses them."""
     with pytest.raises(ApiError, match="declared merge key: name"):
