@@ -90,7 +90,7 @@ class Shadow:
         return name, profiles[name]
 
     def begin(self) -> None:
-        """The whole cluster was read: from now on decisions are compared."""
+        """The whole cluster is known: from now on decisions are compared."""
         self.watching = True
         waiting = list(self._waiting.values())
         for one in waiting:
@@ -98,6 +98,14 @@ class Shadow:
         for one in waiting:  # its own nomination is part of the answer that is compared
             self._scheduler.handle.nominator.clear(one.info.uid)
             self._answered(one)
+
+    def pause(self) -> None:
+        """What comes now comes in no order: nothing is compared until `begin`."""
+        self.watching = False
+
+    def waits(self, uid: str) -> bool:
+        """Tell whether a pod of the other scheduler has no node, as far as we know."""
+        return uid in self._waiting
 
     def pod_seen(self, pod: PodInfo) -> bool:
         """A pod came or changed; the cache has not been told yet. Returns whether it is compared.

@@ -2,7 +2,8 @@
 
 Theory of operation. What the informers bring goes to the cache, and to a `Shadow`, which compares.
 No pod is ever queued, so nothing is carried out; and if something were, the client would refuse
-it: this instance never leads, and its connection only reads (`Settings.read_only`).
+it: this instance never leads, and its connection only reads (`Settings.read_only`). What happened
+while a watch was broken comes in no order, and is taken in without a comparison.
 """
 
 from __future__ import annotations
@@ -89,6 +90,10 @@ class ShadowInstance(RemoteInstance):
 
     def step(self) -> int:
         """Take in what came, and compare; return 0, for no pod is decided for good."""
+        if not self.informers.following:
+            self.shadow.pause()
+        elif self._ready and not self.shadow.watching:
+            self.shadow.begin()
         self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._begin()
@@ -136,6 +141,8 @@ class ShadowInstance(RemoteInstance):
             self._note(NodeSeen(name, None if gone else self._fill(name).allocatable))
 
     def _pod_seen(self, pod: PodInfo) -> None:
+        if pod.node_name and self._ready and self.shadow.waits(pod.uid):
+            self.shadow_metrics.bound(seen=self.shadow.watching)
         compared = self.shadow.pod_seen(pod)
         if not pod.node_name:
             return
@@ -172,7 +179,7 @@ class ShadowInstance(RemoteInstance):
     # The file.
 
     def _note(self, record: ShadowRecord) -> None:
-        if self._file is not None and self.shadow.watching:
+        if self._file is not None and self._ready:
             self._file.write(record)
 
     def _start(self, continues: bool) -> Start:

@@ -38,6 +38,11 @@ class ShadowMetrics:
             buckets=BUCKETS,
             registry=registry,
         )
+        self._missed = Counter(
+            "policy_sched_shadow_missed_pods",
+            "Pods that were bound while a watch was broken, and are not compared.",
+            registry=registry,
+        )
         pods = Gauge(
             "policy_sched_shadow_pending_pods",
             "Pods of the other scheduler that have no node.",
@@ -55,6 +60,11 @@ class ShadowMetrics:
         """A profile decides: all its results are there, with 0."""
         for result in Result:
             self._decisions.labels(result.value, name)
+
+    def bound(self, *, seen: bool) -> None:
+        """A pod that we waited for is bound; ``seen``: in time to be compared."""
+        if not seen:
+            self._missed.inc()
 
     def compared(self, found: Comparison) -> None:
         """A decision was compared."""

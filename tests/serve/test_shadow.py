@@ -33,6 +33,7 @@ from policy_sched.serve.decision_log import Record
 from policy_sched.serve.shadow import ShadowInstance, ShadowOptions, why
 from tests.serve.recording import Recording
 from tests.serve.test_remote import CLOCKS, WATCHING, World, acted, node, pod, until
+from tests.serve.test_remote_races import bind
 
 POLICY = """\
 apiVersion: policysched.dev/v1alpha1
@@ -202,6 +203,37 @@ def test_a_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
                 await until(lambda: len(instance.shadow) == 0)
             texts = [str(record["msg"]) for record in beside.records]
             assert "The shadow's log cannot be written; lines are left out" in texts
+
+    acted(play)
+
+
+def test_what_happened_while_the_server_was_away_is_not_compared(tmp_path: Path) -> None:
+    """It came in no order: it is counted, noted where it is, and the next is compared again."""
+
+    async def play(world: World) -> None:
+        beside = Beside(world, tmp_path)
+        async with world.served():
+            beside.proxy = Recording(world.address.port)
+            world.apply(node("b"), pod("p", "1"))
+            running = beside.running()
+            instance = await running.__aenter__()
+            await until(lambda: len(instance.shadow) == 1)
+        try:
+            await until(lambda: not instance.shadow.watching)
+            bind(world, "p", "b")
+            async with world.served():
+                missed = "policy_sched_shadow_missed_pods_total 1.0"
+                await until(lambda: missed in instance.metrics.text())
+                await until(lambda: instance.shadow.watching)
+                world.apply(pod("q", "1"))
+                await until(lambda: len(instance.shadow) == 1)
+                bind(world, "q", "b")
+                await until(lambda: "q" in beside.compared())
+        finally:
+            await running.__aexit__(None, None, None)
+        assert set(beside.compared()) == {"q"}
+        placed = [one for one in beside.noted() if isinstance(one, PodPlaced)]
+        assert [one.node for one in placed] == ["b"]
 
     acted(play)
 
