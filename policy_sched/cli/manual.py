@@ -22,9 +22,20 @@ from policy_sched.framework.pipeline import ENTRY_POINT_GROUP
 from policy_sched.framework.points import POINTS
 from policy_sched.language.codes import CODES, WARNINGS
 from policy_sched.language.environment import RECORDS, SECTIONS, VARIABLES, Section
+from policy_sched.language.examples import EXAMPLES
+from policy_sched.language.examples_of_problems import CODE_EXAMPLES, SECTION_EXAMPLES
 from policy_sched.language.functions import Overload, spellings
 
 MARK: Final = "<!-- Below this line: printed by `python -m policy_sched.cli.manual`. -->"
+
+_ARGUMENTS: Final = {
+    "label key": "zone",
+    "annotation key": "example.com/team",
+    "field": "architecture",
+    "resource": "cpu",
+    "image name": "docker.io/library/redis:7",
+}
+"""Arguments of columns, for examples."""
 
 
 def reference() -> str:
@@ -107,12 +118,14 @@ def _sections() -> Iterator[str]:
     yield "What each expression's value must be, and the variables that it may read besides "
     yield "`params` and `variables`."
     yield ""
-    yield from _table(("expression", "value", "sees"), map(_section_row, SECTIONS.values()))
+    heads = ("expression", "value", "sees", "example")
+    yield from _table(heads, map(_section_row, SECTIONS.values()))
 
 
-def _section_row(section: Section) -> tuple[str, str, str]:
+def _section_row(section: Section) -> tuple[str, ...]:
     seen = sorted(section.visible - {"params", "variables"})
-    return _code(section.name), section.expected, " ".join(map(_code, seen)) or "nothing else"
+    shown = " ".join(map(_code, seen)) or "nothing else"
+    return _code(section.name), section.expected, shown, _code(SECTION_EXAMPLES[section.name])
 
 
 def _variables() -> Iterator[str]:
@@ -139,7 +152,7 @@ def _variables() -> Iterator[str]:
 def _functions() -> Iterator[str]:
     yield "## Operators, functions and methods"
     yield ""
-    yield "`ext` marks what Kubernetes' CEL does not have."
+    yield "`ext` marks what Kubernetes' CEL does not have. Behind `=>` stands an example's value."
     groups: dict[str, list[Overload]] = {}
     for overload in spellings():
         groups.setdefault(overload.group, []).append(overload)
@@ -148,8 +161,11 @@ def _functions() -> Iterator[str]:
         yield f"### {group}"
         yield ""
         yield from _table(
-            ("signature", "ext", "meaning"),
-            ((_code(o.signature), "ext" if o.ext else "", o.doc) for o in overloads),
+            ("signature", "ext", "meaning", "example"),
+            (
+                (_code(o.signature), "ext" if o.ext else "", o.doc, _code(EXAMPLES[o.id]))
+                for o in overloads
+            ),
         )
 
 
@@ -182,20 +198,33 @@ def _columns() -> Iterator[str]:
         yield f"### Columns of {title}"
         yield ""
         yield from _table(
-            ("column", "dtype", "kind", "unit", "meaning"), map(_column_row, families.values())
+            ("column", "dtype", "kind", "unit", "meaning", "example"),
+            map(_column_row, families.values()),
         )
 
 
-def _column_row(family: Family) -> tuple[str, str, str, str, str]:
-    key = f"{family.name}, {family.argument}" if family.argument else family.name
-    return _code(key), family.dtype.__name__, family.kind.value, family.unit, family.sentence
+def _column_row(family: Family) -> tuple[str, ...]:
+    name = f"{family.name}, {family.argument}" if family.argument else family.name
+    facts = (family.dtype.__name__, family.kind.value, family.unit, family.sentence)
+    return _code(name), *facts, _code(f"table.column({column_example(family)}).values")
+
+
+def column_example(family: Family) -> tuple[str, ...]:
+    """Return the key of a column of a family."""
+    return (family.name, _ARGUMENTS[family.argument]) if family.argument else (family.name,)
 
 
 def _codes() -> Iterator[str]:
     yield "## Codes of problems"
     yield ""
-    rows = ((_code(c), str(WARNINGS.get(c, _kind(c))), text) for c, text in CODES.items())
-    yield from _table(("code", "kind", "meaning"), rows)
+    yield "Examples are filter rules, or parts of a policy's spec, or tell in words what has the "
+    yield "problem. What exactly is said, and how to mend it, `check` shows with the place."
+    yield ""
+    rows = (
+        (_code(c), str(WARNINGS.get(c, _kind(c))), text, _code(CODE_EXAMPLES[c]))
+        for c, text in CODES.items()
+    )
+    yield from _table(("code", "kind", "meaning", "example"), rows)
 
 
 def _kind(code: str) -> str:

@@ -18,6 +18,8 @@ from policy_sched.language.environment import (
     Variable,
     sections_with,
 )
+from policy_sched.language.examples import EXAMPLES
+from policy_sched.language.examples_of_problems import CODE_EXAMPLES, SECTION_EXAMPLES
 from policy_sched.language.functions import Overload, spellings
 from policy_sched.language.macros import METHOD_MACROS
 
@@ -59,9 +61,12 @@ class Entry:
     title: str
     kind: str
     text: str
+    example: str = ""
 
     def __str__(self) -> str:
-        return f"{self.title}\n    {self.kind}\n    {self.text}"
+        lines = [self.title, self.kind, self.text]
+        lines += [f"example: {self.example}"] if self.example else []
+        return "\n    ".join(lines)
 
 
 def entries(topic: str) -> list[Entry]:
@@ -84,7 +89,7 @@ def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
 def _entries(topic: str) -> Iterator[Entry]:
     code = topic.upper()
     if code in CODES:
-        yield Entry(code, _kind_of(code), CODES[code])
+        yield Entry(code, _kind_of(code), CODES[code], CODE_EXAMPLES[code])
     if topic in VARIABLES:
         yield of_variable(VARIABLES[topic])
     for section in SECTIONS.values():
@@ -136,7 +141,8 @@ def of_field(record: Record, field: RecordField) -> Entry:
 def of_section(section: Section) -> Entry:
     """Return the entry of a section of a policy."""
     seen = ", ".join(sorted(section.visible)) or "nothing"
-    return Entry(f"{section.name}: {section.expected}", "section of a policy", f"sees {seen}")
+    title, example = f"{section.name}: {section.expected}", SECTION_EXAMPLES[section.name]
+    return Entry(title, "section of a policy", f"sees {seen}", example)
 
 
 def of_macro(name: str) -> Entry:
@@ -148,6 +154,5 @@ def of_macro(name: str) -> Entry:
 def of_overload(overload: Overload) -> Entry:
     """Return the entry of one way to call a function, a method or an operator."""
     ext = ", not in Kubernetes' CEL" if overload.ext else ""
-    return Entry(
-        overload.signature, f"{_KINDS[overload.kind]} ({overload.group}){ext}", overload.doc
-    )
+    kind = f"{_KINDS[overload.kind]} ({overload.group}){ext}"
+    return Entry(overload.signature, kind, overload.doc, EXAMPLES[overload.id])

@@ -175,5 +175,6 @@ def _diagnostic(document: TextDocument, one: Diagnostic) -> lsp.Diagnostic:
 
 def _markdown(entry: Entry) -> lsp.MarkupContent:
     parts = [f"```\n{entry.title}\n```", f"*{entry.kind}*", entry.text]
+    parts += [f"```\n{entry.example}\n```"] if entry.example else []
     value = "\n\n".join(part for part in parts if part)
     return lsp.MarkupContent(lsp.MarkupKind.Markdown, value)

@@ -172,4 +172,4 @@ def _all_of(overloads: tuple[Overload, ...]) -> Entry:
         return first
     titles = "\n".join(dict.fromkeys(one.signature for one in overloads))
     texts = "\n".join(dict.fromkeys(one.doc for one in overloads))
-    return Entry(titles, first.kind, texts)
+    return Entry(titles, first.kind, texts, first.example)

@@ -9,6 +9,10 @@ import pytest
 
 from policy_sched.cli import manual
 from policy_sched.cli.main import VERBS
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.columns import NODE_COLUMNS, POD_COLUMNS, Family
+from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.pod_table import PodTable
 from policy_sched.framework.points import POINTS
 from policy_sched.language.codes import CODES
 from policy_sched.language.environment import RECORDS
@@ -43,6 +47,21 @@ def test_nothing_is_left_without_a_meaning() -> None:
     """Each row of the reference ends in a sentence, not in an empty cell."""
     rows = [line for line in manual.reference().splitlines() if line.startswith("| `")]
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+@pytest.mark.parametrize(
+    ("families", "table"),
+    [(NODE_COLUMNS, NodeTable()), (POD_COLUMNS, Cache().pods)],
+    ids=["nodes", "pods"],
+)
+def test_the_columns_of_examples_can_be_opened(
+    families: dict[str, Family], table: NodeTable | PodTable
+) -> None:
+    """Each row's example is a key that the table knows."""
+    for family in families.values():
+        key = manual.column_example(family)
+        assert f"`table.column({key}).values`" in manual.reference()
+        assert table.column(key).values.dtype == family.dtype
 
 
 def yaml_blocks() -> list[str]:

@@ -1,0 +1,92 @@
+"""Every function, section and code has an example, which is what it says it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.language.checker import check_expression
+from policy_sched.language.codes import CODES, WARNINGS
+from policy_sched.language.environment import SECTIONS
+from policy_sched.language.examples import EXAMPLES
+from policy_sched.language.examples_of_problems import CODE_EXAMPLES, SECTION_EXAMPLES
+from policy_sched.language.expression import FIRST_ERROR, compile_expression
+from policy_sched.language.functions import OVERLOADS
+from policy_sched.language.ir import KINDS
+from policy_sched.language.lint_trees import walk
+from policy_sched.language.typed import Call
+from policy_sched.language.value_text import value_text
+from policy_sched.profiles.check import check_open
+from policy_sched.simulate.evaluation import evaluated
+
+PARAMS = {"affinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: P}\n"
+RUN_TIME = [code for code in CODES if code.startswith("PS6")]
+#: What is told in words, as it takes more than one policy, or a cluster.
+IN_WORDS = {
+    *("PS311", "PS407", "PS408", "PS410", "PS411", "PS501", "PS705", "PS708"),
+    *("PS711", "PS712", "PS713"),
+}
+SHOWN = [code for code in CODES if code not in IN_WORDS and code not in RUN_TIME]
+
+
+def test_nothing_is_without_an_example() -> None:
+    """And no example is of what there is not."""
+    assert list(EXAMPLES) == list(OVERLOADS)
+    assert list(SECTION_EXAMPLES) == list(SECTIONS)
+    assert list(CODE_EXAMPLES) == list(CODES)
+    assert all(CODE_EXAMPLES.values())
+
+
+@pytest.mark.parametrize("overload", EXAMPLES)
+def test_an_example_uses_its_function(overload: str) -> None:
+    """In the form that it stands for."""
+    text, _, value = EXAMPLES[overload].partition(" => ")
+    core, problems = check_expression(text, "any", PARAMS)
+    assert core is not None, problems
+    assert overload in {part.overload for part in walk(core) if isinstance(part, Call)}
+    if value:
+        assert shown(text) == value
+
+
+def shown(text: str) -> str:
+    """Return the value of an expression that reads nothing."""
+    found = evaluated(text, "any", None, Cache(), None, 0)
+    (value,) = found.values
+    return value_text(value.value, found.type)
+
+
+@pytest.mark.parametrize("section", SECTION_EXAMPLES)
+def test_an_example_may_stand_in_its_section(section: str) -> None:
+    """It has the right type, and reads only what is visible there."""
+    core, problems = check_expression(SECTION_EXAMPLES[section], section)
+    assert core is not None, problems
+
+
+@pytest.mark.parametrize("code", SHOWN)
+def test_an_example_has_its_problem(code: str, tmp_path: Path) -> None:
+    """As a filter rule, or as a part of a policy's spec."""
+    text = CODE_EXAMPLES[code]
+    spec = {"filter": [{"expression": text, "message": "m"}]}
+    document = HEAD + f"spec: {yaml.safe_dump(spec, default_flow_style=True, width=9999)}"
+    if text.startswith("apiVersion: "):
+        document = HEAD.replace("apiVersion: policysched.dev/v1alpha1", text) + "spec: {}"
+    elif re.match(r"[a-zA-Z]+: ", text):
+        rest = "" if text.startswith("score") else "  score: {expression: '1'}\n"
+        document = f"{HEAD}spec:\n{rest}  {text}\n"
+    found = check_open(str(tmp_path / "p.yaml"), document)
+    assert code in {one.code for one in found}
+    assert all(one.severity == WARNINGS.get(one.code, "error") for one in found)
+
+
+@pytest.mark.parametrize("code", RUN_TIME)
+def test_an_example_can_fail_so(code: str) -> None:
+    """The compiler knows that it can."""
+    core, problems = check_expression(CODE_EXAMPLES[code].rpartition(", ")[0], "filter")
+    assert core is not None, problems
+    kinds = {KINDS[site.kind] for site in compile_expression(core).sites if site.kind}
+    assert KINDS[int(code[2:]) - FIRST_ERROR] in kinds
