@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import time
@@ -26,7 +27,7 @@ from policy_sched.client.kube.retries import Patience
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.serve.certificates import self_signed
-from policy_sched.serve.decision_log import INFO, WARNING
+from policy_sched.serve.decision_log import INFO, WARNING, DecisionLog
 from policy_sched.serve.doorkeeper import (
     ANONYMOUS,
     Asked,
@@ -39,12 +40,17 @@ from policy_sched.serve.doorkeeper import (
 )
 from policy_sched.serve.endpoints import OPEN, Endpoints, Offered
 from policy_sched.serve.explanations import Explaining, Shown
-from policy_sched.serve.listening import Listener, server_context
+from policy_sched.serve.listening import Listener, renew, server_context
 from policy_sched.serve.remote import RemoteInstance
 from policy_sched.serve.running import Running
 from policy_sched.serve.scheduling import Scheduling
 from policy_sched.simulate.explanation_report import as_json, text_lines
 
+Pair = tuple[bytes, bytes]
+"""A certificate and its key, in PEM."""
+
+REREAD: Final = 60.0
+"""Seconds between two looks at the files of the certificate."""
 PORT: Final = 10259
 """kube-scheduler's."""
 EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - as kube-scheduler; behind TLS and authorization
@@ -157,11 +163,17 @@ async def endpoints(
             lambda: _in_force(instance, overrides),
             flags.authorization_always_allow_paths,
         )
-        context = _context(flags, given, secure=remote)
+        pair = _pair(flags, given, secure=remote)
+        context = None if pair is None else server_context(*pair, flags.client_ca_file)
+        if context is not None:
+            context.minimum_version = _VERSIONS[flags.tls_min_version]
         port = PORT if flags.secure_port is None else flags.secure_port
         listener = Listener(Endpoints(offered, door).answer, (host, port), context)
         await stack.enter_async_context(listener)
         instance.log.say(INFO, "Serving securely" if context else "Serving", url=listener.url)
+        if context is not None and given.certificate is not None:
+            following = asyncio.create_task(_follow(context, given, pair, instance.log))
+            stack.callback(following.cancel)
         yield
 
 
@@ -174,23 +186,41 @@ def _in_force(instance: Scheduling, overrides: Overrides) -> KubeSchedulerConfig
     return settings.model_copy(update={"leader_election": election.model_copy(update=named)})
 
 
-def _context(flags: EndpointFlags, given: Access, *, secure: bool) -> ssl.SSLContext | None:
-    """Return the TLS of the endpoints: of a certificate that is given, or one of our own."""
-    if given.certificate is not None and given.key is not None:
-        try:
-            pair = Path(given.certificate).read_bytes(), Path(given.key).read_bytes()
-        except OSError as error:
-            raise ClusterError(f"{error.filename}: cannot be read: {error.strerror}") from None
-    elif secure:
+def _pair(flags: EndpointFlags, given: Access, *, secure: bool) -> Pair | None:
+    """Return certificate and key of the endpoints: those that are given, or some of our own."""
+    if given.certificate is not None:
+        return _read(given)
+    if secure:
         names = [socket.gethostname(), "localhost", "127.0.0.1", "::1"]
-        pair = self_signed(names, time.time_ns())
-    elif flags.client_ca_file is not None:
+        return self_signed(names, time.time_ns())
+    if flags.client_ca_file is not None:
         raise ClusterError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
-    else:
-        return None
-    context = server_context(*pair, flags.client_ca_file)
-    context.minimum_version = _VERSIONS[flags.tls_min_version]
-    return context
+    return None
+
+
+def _read(given: Access) -> Pair:
+    """Read certificate and key. Raises ClusterError."""
+    try:
+        return Path(given.certificate or "").read_bytes(), Path(given.key or "").read_bytes()
+    except OSError as error:
+        raise ClusterError(f"{error.filename}: cannot be read: {error.strerror}") from None
+
+
+async def _follow(
+    context: ssl.SSLContext, given: Access, pair: Pair | None, log: DecisionLog
+) -> None:
+    """Show what the files hold, when they are replaced; a pair that is no pair is told of."""
+    while True:
+        await asyncio.sleep(REREAD)
+        try:
+            found = _read(given)
+            if found != pair:
+                renew(context, *found)
+                log.say(INFO, "The endpoints have another certificate")
+        except ClusterError as error:
+            log.say(WARNING, "The endpoints keep their certificate", error=str(error))
+            continue
+        pair = found
 
 
 async def _door(

@@ -29,6 +29,7 @@ from policy_sched.serve.health import Check, Verdict, answer, answer_of_one
 from policy_sched.serve.listening import from_here, sent
 from policy_sched.serve.resource_metrics import pieces
 from policy_sched.serve.scheduling import Scheduling
+from policy_sched.serve.upstream_metrics import HealthMetrics
 
 TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -72,10 +73,12 @@ class Endpoints:
     def __init__(self, offered: Offered, door: Doorkeeper) -> None:
         self._offered = offered
         self._door = door
+        self._slis = HealthMetrics()
         self._pages: dict[str, Page] = {
             "/": self._index,
             "/metrics": self._metrics,
             "/metrics/resources": self._resources,
+            "/metrics/slis": self._healths,
             "/configz": self._configz,
             "/policies": self._policies,
             "/version": self._version,
@@ -144,7 +147,10 @@ class Endpoints:
                 return _text("404 page not found\n", 404)
             return _verdict(answer_of_one(one))
         excluded = request.query.getall("exclude", [])
-        verdict = answer(kind, checks, excluded, verbose="verbose" in request.query)
+        observe = self._slis.checked
+        verdict = answer(
+            kind, checks, excluded, verbose="verbose" in request.query, observe=observe
+        )
         if verdict.failed:
             self._offered.instance.log.say(INFO, f"{kind} check failed", failed=verdict.failed)
         return _verdict(verdict)
@@ -157,6 +163,9 @@ class Endpoints:
 
     async def _metrics(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
         return _text(self._offered.instance.metrics.text(), content_type=METRICS)
+
+    async def _healths(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _text(self._slis.text(), content_type=METRICS)
 
     async def _resources(self, request: web.BaseRequest, _caller: Caller) -> web.StreamResponse:
         """Write requests and limits of all pods; nothing if another instance leads, as upstream."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 PING: Final = "ping"
 LEADER_ELECTION: Final = "leaderElection"
@@ -33,13 +33,26 @@ class Verdict:
     failed: str = ""
 
 
+Observe: TypeAlias = Callable[[str, str, bool], None]
+"""Told of each check that was made: its name, the path it belongs to, whether all was well."""
+
+
+def unobserved(_name: str, _path: str, _well: bool) -> None:
+    """Tell nobody."""
+
+
 def nothing_wrong() -> str:
     """Answer at all: whoever does is alive."""
     return ""
 
 
 def answer(
-    path: str, checks: Sequence[Check], excluded: Collection[str] = (), *, verbose: bool = False
+    path: str,
+    checks: Sequence[Check],
+    excluded: Collection[str] = (),
+    *,
+    verbose: bool = False,
+    observe: Observe = unobserved,
 ) -> Verdict:
     """Return the answer of ``/healthz``, ``/livez`` or ``/readyz`` (``path`` without the slash)."""
     lines, failed = [], []
@@ -48,6 +61,7 @@ def answer(
             lines.append(f"[+]{check.name} excluded: ok\n")
             continue
         wrong = check.test()
+        observe(check.name, path, not wrong)
         if wrong:
             lines.append(f"[-]{check.name} failed: reason withheld\n")
             failed.append(f"{check.name}: {wrong}")

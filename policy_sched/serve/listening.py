@@ -149,15 +149,23 @@ def server_context(certificate: bytes, key: bytes, clients: str | None = None) -
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    renew(context, certificate, key)
     try:
-        with _file_of(certificate + b"\n" + key) as path:
-            context.load_cert_chain(path)
         if clients is not None:
             context.load_verify_locations(cafile=clients)
             context.verify_mode = ssl.CERT_OPTIONAL
     except OSError as error:
-        raise ClusterError(f"the certificate cannot be used: {error}") from None
+        raise ClusterError(f"{clients}: cannot be used: {error}") from None
     return context
+
+
+def renew(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Show another certificate to whoever connects from now on. Raises ClusterError."""
+    try:
+        with _file_of(certificate + b"\n" + key) as path:
+            context.load_cert_chain(path)
+    except OSError as error:
+        raise ClusterError(f"the certificate cannot be used: {error}") from None
 
 
 @contextmanager

@@ -62,6 +62,29 @@ class Families:
         return numbers
 
 
+class HealthMetrics(Families):
+    """/metrics/slis: what came of health checks, as all components of Kubernetes have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kubernetes_healthcheck = self.gauge(
+            "kubernetes_healthcheck",
+            "[STABLE] This metric records the result of a single healthcheck.",
+            "name type",
+        )
+        self.kubernetes_healthchecks_total = self.counter(
+            "kubernetes_healthchecks_total",
+            "[STABLE] This metric records the results of all healthcheck.",
+            "name status type",
+        )
+
+    def checked(self, name: str, path: str, well: bool) -> None:
+        """A check was made."""
+        self.kubernetes_healthcheck.values[name, path] = well
+        status = "success" if well else "error"
+        self.kubernetes_healthchecks_total.values[name, status, path] += 1
+
+
 class UpstreamMetrics(Families):
     """The families, by upstream's names without their prefix ``scheduler_``."""
 

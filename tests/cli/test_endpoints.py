@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
+from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.instance import Instance, Sources
 from policy_sched.serve.remote import RemoteInstance
@@ -134,6 +136,52 @@ def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path) -> N
         async with endpoints(flags, Access(), running, Overrides()), asking(records) as ask:
             assert records[-1]["msg"] == "Serving"
             assert (await ask("/policies"))[0] == 200
+
+    asyncio.run(story())
+    instance.close()
+
+
+def test_a_certificate_that_is_replaced_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To whoever connects next; what is no certificate changes nothing."""
+    monkeypatch.setattr("policy_sched.cli.endpoints.REREAD", 0.01)
+    records: list[Record] = []
+    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    flags = _port(EndpointFlags(bind_address="127.0.0.1"))
+    files = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def put(pair: tuple[bytes, bytes]) -> bytes:
+        for file, content in zip(files, pair, strict=True):
+            file.write_bytes(content)
+        return pair[0]
+
+    async def shown() -> bytes:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        port = flags.secure_port
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return ssl.DER_cert_to_PEM_cert(der).encode()
+
+    async def said(message: str) -> None:
+        async with asyncio.timeout(10):
+            while not any(record["msg"] == message for record in records):
+                await asyncio.sleep(0.01)
+
+    async def story() -> None:
+        first = put(self_signed(["one"], time.time_ns()))
+        access = Access(str(files[0]), str(files[1]))
+        async with endpoints(flags, access, running, Overrides()):
+            assert await shown() == first
+            second = put(self_signed(["two"], time.time_ns()))
+            await said("The endpoints have another certificate")
+            assert await shown() == second
+            put((b"nonsense", b"nonsense"))
+            await said("The endpoints keep their certificate")
+            assert await shown() == second
 
     asyncio.run(story())
     instance.close()
