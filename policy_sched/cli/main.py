@@ -3,7 +3,8 @@
 Exit codes: 0 done; 1 there is something wrong in the files that were given (or, where asked for,
 a pod was not placed); 2 the command was called wrongly, a file could not be read, or we made a
 mistake; 3 only lints, where they are asked to be fatal; 130 interrupted; 141 nobody reads on.
-Verbs are imported when they are called, so that ``--help`` answers at once.
+Verbs are imported when they are called, so that ``--help`` answers at once. What is not given by a
+flag is taken from the environment: POLICY_SCHED_CHECK_OUTPUT is ``check --output``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import Final
 
 from cyclopts import App
+from cyclopts.config import Env
 
 from policy_sched import __version__
 from policy_sched.cli.paths import MisspeltOptionError
@@ -84,6 +86,7 @@ app = App(
     exit_on_error=False,
     print_error=False,
     result_action="return_value",
+    config=Env("POLICY_SCHED_", show=False),
 )
 for _verb, (_function, _help) in VERBS.items():
     app.command(_function, name=_verb, help=_help)

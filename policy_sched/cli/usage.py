@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from cyclopts import App, Argument
 from cyclopts.exceptions import (
@@ -32,7 +33,7 @@ def _what(error: CycloptsError, verbs: Collection[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
         tokens = error.unused_tokens or []
         what = "argument" if len(tokens) == 1 else "arguments"
-        return f"unexpected {what}: {' '.join(tokens)}"
+        return f"unexpected {what}: {' '.join(tokens)}{_repeated(error, tokens)}"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         return _missing(error)
     text = str(error).rstrip(".")
@@ -58,10 +59,22 @@ def _see(command: Iterable[str]) -> str:
     return f"See '{' '.join(command)} --help' for usage."
 
 
+def _repeated(error: UnusedCliTokensError, tokens: Sequence[str]) -> str:
+    """Return a hint if the surplus stands behind an option and its value, as if it took more."""
+    given = list(error.root_input_tokens or ())
+    at = given.index(tokens[0]) if tokens and tokens[0] in given else 0
+    option = given[at - 2] if at >= 2 else ""
+    return f"; for another value write {option} again" if option.startswith("--") else ""
+
+
+#: What others call our verbs.
+_ELSEWHERE: Final = {"lint": "check", "validate": "check", "format": "fmt", "describe": "explain"}
+
+
 def _unknown_command(token: str, verbs: Collection[str]) -> str:
     if token.startswith("-"):
         return f"unknown option: {token}"
-    close = nearest(token, verbs)
+    close = _ELSEWHERE.get(token) or nearest(token, verbs)
     hint = f'; did you mean "{close}"?' if close else f"; there are {', '.join(sorted(verbs))}"
     return f'unknown command "{token}"{hint}'
 

@@ -78,6 +78,22 @@ def test_wrong_usage_is_exit_code_2(
     assert "Traceback" not in captured.err
 
 
+def test_options_may_come_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A flag has the last word; a value that there is not is told with the variable's name."""
+    file = tmp_path / "policy.yaml"
+    file.write_text("apiVersion: policysched.dev/v1alpha1\nkind: Policy\n", encoding="utf-8")
+    monkeypatch.setenv("POLICY_SCHED_CHECK_OUTPUT", "tap")
+    assert run(["check", str(file)]) == 1
+    assert capsys.readouterr().out.startswith("TAP version 14\n")
+    assert run(["check", str(file), "-o", "text"]) == 1
+    assert capsys.readouterr().out.startswith(f"{file}:1:1: error PS704: ")
+    monkeypatch.setenv("POLICY_SCHED_CHECK_OUTPUT", "toml")
+    assert run(["check", str(file)]) == 2
+    assert 'invalid value "toml" for POLICY_SCHED_CHECK_OUTPUT' in capsys.readouterr().err
+
+
 def test_mistakes_in_files_are_exit_code_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

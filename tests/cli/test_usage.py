@@ -13,7 +13,12 @@ from policy_sched.cli.main import VERBS, run
         ("chek x", 'unknown command "chek"; did you mean "check"?'),
         ("frobnicate", f'unknown command "frobnicate"; there are {", ".join(sorted(VERBS))}'),
         ("--helpp", "unknown option: --helpp"),
+        ("lint policies", 'unknown command "lint"; did you mean "check"?'),
         ("check", "PATH is missing"),
+        (
+            "explain p --cluster a --policies b c",
+            "unexpected argument: c; for another value write --policies again",
+        ),
         ("check --stricct policies", "unknown option: --stricct; did you mean --strict?"),
         ("check --frob=3 policies", "unknown option: --frob=3"),
         ("simulate --seeed 3 x", "unknown option: --seeed; did you mean --seed?"),
