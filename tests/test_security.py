@@ -18,6 +18,7 @@ from policy_sched.cli.main import VERBS, run
 from policy_sched.client.kube import api, lines
 from policy_sched.client.kube.access import Trust, tls_context
 from policy_sched.language import codes
+from policy_sched.serve import doorkeeper, listening
 from policy_sched.source import documents
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +51,9 @@ a0: &a0 [x, x, x]
         f"bodies of {refusals.LIMIT >> 20} MiB (YAML {bodies.YAML_BYTES >> 10} KiB)",
         f"headers of {connections.HEADER_BYTES >> 10} KiB, {connections.CONNECTIONS:,} connections",
         f"says nothing for {connections.SILENT_SECONDS:.0f} s",
+        f"{listening.MOST} connections, the oldest gives way",
+        f"must come within {listening.KEPT:.0f} s, headers of {listening.LINE >> 10} KiB",
+        f"remembered for {doorkeeper.TTL:.0f} s",
     ],
 )
 def test_the_page_has_the_numbers_of_the_code(claim: str) -> None:
