@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from policy_sched.apiserver.bodies import object_data
 from policy_sched.apiserver.forms import check_event
+from policy_sched.apiserver.ownership.merging import present
 from policy_sched.apiserver.refusals import JSON, not_acceptable, unreadable
 from policy_sched.apiserver.served import Served
 from policy_sched.client.embedded.api_error import bad_request
@@ -77,6 +78,8 @@ def object_of(body: bytes, content_type: str, served: Served) -> Plain:
     Raises ApiError if it is none of the resource.
     """
     data = object_data(body, content_type, served.kind)
+    if b"null" in body:
+        data = present(data)
     if not isinstance(data, dict):
         why = "couldn't get version/kind; json parse error: json: cannot unmarshal"
         raise unreadable(served.kind, f"{why} into an object", body)

@@ -34,6 +34,7 @@ from policy_sched.client.embedded.resources import NAMESPACE
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.client.embedded.times import timestamp
+from policy_sched.client.embedded.workload_defaults import fill_in
 from policy_sched.model.expansion import Plain
 
 OPERATIONS: Final = 10_000
@@ -99,6 +100,7 @@ class Writing:
             raise too_large()
         old = self._store.find(key.kind, key.namespace, key.name)
         self._granting.check(sent.user, target, data, old)
+        fill_in(target.served.kind, data)
         with self.perhaps(dry=sent.options.dry_run):
             if old is None:
                 if target.served.kind in _CREATED_BY_UPDATE and not target.subresource:
@@ -119,7 +121,8 @@ class Writing:
         stored = self._store.get(key.kind, key.namespace, key.name)
         if isinstance(patch, list) and len(patch) * len(stored.raw) > PATCH_WORK:
             raise too_large("the JSON patch has too many operations for an object of this size")
-        data = checked(patched(served.form.data(stored), patch, sent.content_type), served)
+        result = patched(served.form.data(stored), patch, sent.content_type)
+        data = checked(present(result) if b"null" in sent.body else result, served)
         check_fields(sent, data)
         _place(data, sent.target)
         _check_uid(stored, data)

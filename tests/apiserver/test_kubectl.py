@@ -102,6 +102,28 @@ def test_kubectl_watches(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_roll_outs_have_a_history(tmp_path: Path) -> None:
+    """Each template is a revision, and one can go back to the last."""
+    file = tmp_path / "web.json"
+    file.write_text(json.dumps(deployment("web")), encoding="utf-8")
+
+    async def run() -> None:
+        async with serving() as world:
+            kubectl = Kubectl(world, tmp_path)
+            await kubectl("apply", "-f", str(file))
+            await kubectl("set", "env", "deploy/web", "A=1")
+            history = words(await kubectl("rollout", "history", "deploy/web"))
+            assert [row[0] for row in history[2:] if row] == ["1", "2"]
+            await kubectl("rollout", "undo", "deploy/web")
+            history = words(await kubectl("rollout", "history", "deploy/web"))
+            assert [row[0] for row in history[2:] if row] == ["2", "3"]
+            shown = json.loads(await kubectl("get", "deploy", "web", "-o", "json"))
+            assert "env" not in shown["spec"]["template"]["spec"]["containers"][0]
+            assert shown["spec"]["strategy"]["type"] == "RollingUpdate"
+
+    asyncio.run(run())
+
+
 CREATED = [
     ("namespace", "shop"),
     ("serviceaccount", "s"),

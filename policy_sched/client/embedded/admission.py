@@ -12,7 +12,9 @@ from policy_sched.client.embedded.pod_changes import set_condition
 from policy_sched.client.embedded.refusals import forbidden, invalid
 from policy_sched.client.embedded.resources import Resource
 from policy_sched.client.embedded.stored import read
-from policy_sched.model.defaulting import SYSTEM_PRIORITIES, Priorities, fill_in
+from policy_sched.client.embedded.workload_defaults import fill_in
+from policy_sched.model.defaulting import SYSTEM_PRIORITIES, Priorities
+from policy_sched.model.defaulting import fill_in as fill_in_pod
 from policy_sched.model.expansion import Plain
 from policy_sched.model.pod import ContainerSpec, Pod
 from policy_sched.model.priority import PriorityClass
@@ -88,9 +90,11 @@ def complete(resource: Resource, data: Plain) -> None:
         case "PodDisruptionBudget":
             counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
             data["status"] = dict.fromkeys(counts, 0) | (data.get("status") or {})
-        case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController":
+        case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController" | "DaemonSet":
             data["spec"] = data.get("spec") or {}
-            data["spec"].setdefault("replicas", 1)
+            fill_in(resource.kind, data)
+        case "CronJob" | "Service":
+            fill_in(resource.kind, data)
         case "Job":
             spec = data["spec"] = data.get("spec") or {}
             if spec.get("completions") is None and spec.get("parallelism") is None:
@@ -136,7 +140,7 @@ def _fill_containers(resource: Resource, data: Plain) -> Pod:
     """Write what defaulting gives the containers into the data; return the pod with that."""
     pod = read(resource, msgspec.json.encode(data))
     assert isinstance(pod, Pod)
-    fill_in(pod)
+    fill_in_pod(pod)
     spec = data["spec"]
     for field, filled in (
         ("initContainers", pod.spec.init_containers),

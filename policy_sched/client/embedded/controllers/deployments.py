@@ -26,6 +26,8 @@ from policy_sched.model import expansion
 from policy_sched.model.expansion import TEMPLATE_HASH, Plain
 from policy_sched.model.workloads import ReplicaSet
 
+REVISION: Final = "deployment.kubernetes.io/revision"
+"""Annotation of deployments and their replica sets: which template it is, by number."""
 _QUARTER: Final = "25%"
 _REVISIONS: Final = 10
 """Old replica sets that are kept, unless the deployment says otherwise."""
@@ -92,9 +94,22 @@ class Deployments:
             if new is None:
                 return False
         old = [one for one in sets if one is not new]
+        if _same_template(new.stored, data) and self._number(new, old, stored):
+            return True
         acted = self._scale(new, old, data)
         acted = self._forget(old, data) or acted
         return report(self._store, stored, _status(new, sets)) or acted
+
+    def _number(self, new: _Set, old: Sequence[_Set], deployment: Stored) -> bool:
+        """Write the number of the present revision; tell whether it was another."""
+        number = max(_revision(new.stored), 1 + max((_revision(o.stored) for o in old), default=0))
+        wrong = [one for one in (new.stored, deployment) if _revision(one) != number]
+        for one in wrong:
+            data = one.data
+            annotations = data["metadata"].get("annotations") or {}
+            data["metadata"]["annotations"] = {**annotations, REVISION: str(number)}
+            self._store.revise(one, data)
+        return bool(wrong)
 
     def _standing(self, stored: Stored) -> _Set:
         typed, uid = stored.typed, stored.uid
@@ -158,6 +173,12 @@ class Deployments:
         return bool(surplus)
 
 
+def _revision(stored: Stored) -> int:
+    """Return the number of a revision, 0 if it has none."""
+    text = stored.typed.metadata.annotations.get(REVISION, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
 def _first_size(data: Plain, old: Sequence[_Set]) -> int:
     """Return with how many replicas a new set begins."""
     desired = expansion.replicas_of(data)
@@ -194,15 +215,26 @@ def share(value: Any, whole: int, *, up: bool) -> int:
 
 
 def _same_template(stored: Stored, deployment: Plain) -> bool:
-    """Tell whether a set is of a deployment's present template, but for the hash's label."""
+    """Tell whether a set is of a deployment's present template, but for the hash's label.
+
+    What is empty is as good as what is not there.
+    """
     template = expansion.template_of(stored.data)
-    return _without_hash(template) == _without_hash(expansion.template_of(deployment))
+    return bool(_without_hash(template) == _without_hash(expansion.template_of(deployment)))
 
 
-def _without_hash(template: Plain) -> Plain:
+def _without_hash(template: Plain) -> Any:
     meta = dict(template.get("metadata") or {})
     labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != TEMPLATE_HASH}
-    return {**template, "metadata": {**meta, "labels": labels}}
+    return _said({**template, "metadata": {**meta, "labels": labels}})
+
+
+def _said(value: Any) -> Any:
+    """Return plain data without what is empty."""
+    if isinstance(value, dict):
+        found = {key: _said(one) for key, one in value.items()}
+        return {key: one for key, one in found.items() if one not in (None, "", {}, [])}
+    return [_said(one) for one in value] if isinstance(value, list) else value
 
 
 def _status(new: _Set, sets: Sequence[_Set]) -> Plain:
