@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-EVERY: Final = 0.05
-"""Seconds between two collections: at 1,000 pods a second they take a few milliseconds each."""
+EVERY: Final = 0.2
+"""Seconds between two collections: at 1,000 pods a second they take some milliseconds each."""
 MANY: Final = 100_000
 """New objects after which Python collects by itself, if nobody was asked to look before."""
 

@@ -24,6 +24,8 @@ from policy_sched.serve.scheduling import Scheduling
 
 GRACE: Final = 10.0
 """Seconds in which bindings that were sent must be answered when the instance ends."""
+SLICE: Final = 0.005
+"""Seconds after which a step takes up nothing new: connections, leases and probes wait for it."""
 LOOK: Final = 0.05
 """Seconds between two looks at what is half done when the instance ends."""
 LONGEST_SLEEP: Final = 3600.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from math import inf
 from typing import Final
 
 from policy_sched.client.protocol import Client
@@ -32,8 +33,6 @@ from policy_sched.serve.turns import Turns
 
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which its owner gets a turn."""
-SLICE: Final = 0.005
-"""Seconds after which a step takes up nothing new: connections, leases and probes wait for it."""
 CLOSING = "the scheduler is shutting down"
 
 
@@ -67,6 +66,8 @@ class Scheduling(ABC):
         self.metrics.watch(self.scheduler)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
+        self.slice = inf
+        """Seconds after which a step takes up nothing new; whoever drives it may set them."""
         self.metrics.loaded(store.current, store.status)
         self._say_what_is_in_force("Loaded policies")
         self.log.problems(store.current.warnings)
@@ -149,7 +150,7 @@ class Scheduling(ABC):
     def _slice(self) -> Callable[[], bool]:
         """Return what tells whether a slice of time that begins now is over."""
         timer = self.metrics.attempts.timer
-        until = timer() + SLICE
+        until = timer() + self.slice
         return lambda: timer() >= until
 
     def queue_lengths(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
+from functools import cached_property, lru_cache
 from random import Random
 from typing import Any, Final, Self
 
@@ -38,6 +39,7 @@ from policy_sched.client.kube.recovery import Recovery
 from policy_sched.client.kube.retries import REQUEST_BACKOFF, Patience, pause_before_retry
 from policy_sched.client.kube.transport import (
     JSON,
+    TROUBLE,
     Sending,
     check_content,
     connector_of,
@@ -45,6 +47,7 @@ from policy_sched.client.kube.transport import (
     proxy_argument,
     read_within,
     translated,
+    translation,
 )
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import EPOCH
@@ -234,6 +237,10 @@ class Api:
 
     # Inside.
 
+    @cached_property
+    def _server(self) -> URL:
+        return URL(self.access.server, encoded=True)
+
     def _own_limits(self) -> _Limits:
         bucket = TokenBucket(self.chance.clocks.monotonic, self.settings.qps, self.settings.burst)
         return _Limits(bucket, asyncio.Semaphore(self.settings.connections))
@@ -248,38 +255,50 @@ class Api:
                 raise
 
     async def _try(self, sending: Sending, seconds: float) -> bytes:
-        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self.settings.connect)
-        async with self._answer(sending, timeout) as response:
-            check_content(sending, response)
-            body = await read_within(response, self.settings.longest_answer)
-            if body is None:
-                limit = self.settings.longest_answer
-                raise Malformed(f"{sending}: the answer is longer than {limit} bytes")
-            self.recovery.answered()
-            return body
+        try:
+            response = await self._opened(sending, _whole(seconds, self.settings.connect))
+            try:
+                check_content(sending, response)
+                body = await read_within(response, self.settings.longest_answer)
+            finally:
+                _let_go(response)
+        except TROUBLE as error:
+            raise translation(sending, error) from None
+        if body is None:
+            limit = self.settings.longest_answer
+            raise Malformed(f"{sending}: the answer is longer than {limit} bytes")
+        self.recovery.answered()
+        return body
 
     @asynccontextmanager
     async def _answer(
         self, sending: Sending, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request once, or twice after a 401; yield an answer that is no refusal."""
-        credentials = self.access.credentials
-        grant = await credentials.grant()
+        """Send a request; yield an answer that is no refusal."""
         with translated(sending):
-            response = await self._send(sending, grant, timeout)
-            if response.status == UNAUTHORIZED and credentials.refused(grant):
-                response.release()
-                grant = await credentials.grant()
-                response = await self._send(sending, grant, timeout)
+            response = await self._opened(sending, timeout)
             try:
-                if response.status >= 300:
-                    raise await self._refusal(response)
                 yield response
             finally:
-                if response.content.at_eof():
-                    response.release()
-                else:
-                    response.close()
+                _let_go(response)
+
+    async def _opened(
+        self, sending: Sending, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Send a request once, or twice after a 401; return an answer that is no refusal."""
+        credentials = self.access.credentials
+        grant = await credentials.grant()
+        response = await self._send(sending, grant, timeout)
+        if response.status == UNAUTHORIZED and credentials.refused(grant):
+            response.release()
+            grant = await credentials.grant()
+            response = await self._send(sending, grant, timeout)
+        if response.status < 300:
+            return response
+        try:
+            raise await self._refusal(response)
+        finally:
+            _let_go(response)
 
     async def _send(
         self, sending: Sending, grant: Grant, timeout: aiohttp.ClientTimeout
@@ -293,7 +312,9 @@ class Api:
         if grant.authorization:
             headers["Authorization"] = grant.authorization
         access = self.access
-        url = URL(access.server + sending.path, encoded=True).with_query(dict(sending.query))
+        url = self._server.with_path(self._server.raw_path.rstrip("/") + sending.path, encoded=True)
+        if sending.query:
+            url = url.with_query(dict(sending.query))
         now, code = self.chance.clocks.monotonic, NO_ANSWER
         began = now()
         try:
@@ -305,13 +326,13 @@ class Api:
                 timeout=timeout,
                 allow_redirects=False,
                 proxy=proxy_argument(access.proxy),
-                ssl=self._context(grant.certificate) if url.scheme == "https" else True,
+                ssl=self._context(grant.certificate) if self._server.scheme == "https" else True,
                 server_hostname=access.trust.server_name or None,
             )
             code = str(response.status)
         finally:
             if self.observe is not None:
-                self.observe(code, sending.method, url.authority, (now() - began) / SECOND)
+                self.observe(code, sending.method, self._server.authority, (now() - began) / SECOND)
         return response
 
     def _context(self, certificate: Certificate | None) -> ssl.SSLContext:
@@ -335,3 +356,17 @@ def _reads(sending: Sending) -> bool:
     return sending.method in ("GET", "HEAD") or (
         sending.method == "POST" and sending.path in QUESTIONS
     )
+
+
+@lru_cache(maxsize=64)
+def _whole(seconds: float, connect: float) -> aiohttp.ClientTimeout:
+    """Return the time that a whole answer may take."""
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=connect)
+
+
+def _let_go(response: aiohttp.ClientResponse) -> None:
+    """Use the connection again if the answer was read to its end."""
+    if response.content.at_eof():
+        response.release()
+    else:
+        response.close()

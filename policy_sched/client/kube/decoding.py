@@ -57,8 +57,7 @@ class Page(Generic[T]):
     unread: list[Unread] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], gc=False):
     """A line of a watch: what happened, to what, at which version.
 
     ``type`` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR. ``object`` is set for the first

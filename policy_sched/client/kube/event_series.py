@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from policy_sched.client.embedded.times import micro_timestamp
 from policy_sched.client.kube.backoff import SECOND
 
@@ -24,8 +26,7 @@ NOTE_LIMIT: Final = 1024
 Plain = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True, gc=False):
     """The object that an event is about."""
 
     kind: str

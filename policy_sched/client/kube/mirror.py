@@ -11,10 +11,11 @@ before. An object of the same name and another UID is another object: DELETED, t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from policy_sched.model.meta import ApiObject
 
@@ -36,8 +37,7 @@ class ChangeType(StrEnum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One change: ``old`` is None for ADDED, ``new`` is None for DELETED.
 
     ``old`` of DELETED is the last state that was seen, which a watch sends with the deletion.

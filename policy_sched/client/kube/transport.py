@@ -7,24 +7,28 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import aiohttp
+import msgspec
 
 from policy_sched.client.kube.access import AccessError
 from policy_sched.client.kube.answers import Malformed, Unreachable
 from policy_sched.client.kube.lines import Lines, LineTooLong
 from policy_sched.client.kube.proxies import SOCKS
 from policy_sched.client.kube.socks import SocksConnector, SocksProxy
+from policy_sched.errors import ClusterError
 
 JSON: Final = "application/json"
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
 """A peer that has gone is noticed after 75 s (client-go: HTTP/2 pings after 30 s, for 15 s)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
+TROUBLE: Final = (aiohttp.ClientError, OSError)
+"""What aiohttp raises; time that is over is an OSError."""
+
+
+class Sending(msgspec.Struct, frozen=True):
     """A request as it is sent; its text names method and path."""
 
     method: str
@@ -32,7 +36,7 @@ class Sending:
     query: Mapping[str, str]
     data: bytes | None
     content_type: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -71,22 +75,26 @@ def translated(sending: Sending) -> Iterator[None]:
     """Raise what aiohttp raises as ours."""
     try:
         yield
-    except aiohttp.ClientSSLError as error:
-        why = _certificate_problem(error)
-        raise AccessError(f"{sending}: no trust in the server: {why}") from None
-    except aiohttp.ClientConnectorError as error:
+    except TROUBLE as error:
+        raise translation(sending, error) from None
+
+
+def translation(sending: Sending, error: Exception) -> ClusterError:
+    """Return what aiohttp has raised as ours."""
+    if isinstance(error, aiohttp.ClientSSLError):
+        return AccessError(f"{sending}: no trust in the server: {_certificate_problem(error)}")
+    if isinstance(error, aiohttp.ClientConnectorError):
         why = f"cannot connect to {error.host}:{error.port}: {_reason(error.os_error)}"
-        raise Unreachable(f"{sending}: {why}", sent=False) from None
-    except aiohttp.ConnectionTimeoutError as error:
-        raise Unreachable(f"{sending}: {_text(error)}", sent=False) from None
-    except aiohttp.InvalidURL:
-        raise AccessError(f"{sending}: the server's URL cannot be used") from None
-    except TimeoutError:
-        raise Unreachable(f"{sending}: no answer in time", sent=True) from None
-    except aiohttp.ClientPayloadError:
-        raise Unreachable(f"{sending}: the answer broke off", sent=True) from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise Unreachable(f"{sending}: {_text(error)}", sent=True) from None
+        return Unreachable(f"{sending}: {why}", sent=False)
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return Unreachable(f"{sending}: {_text(error)}", sent=False)
+    if isinstance(error, aiohttp.InvalidURL):
+        return AccessError(f"{sending}: the server's URL cannot be used")
+    if isinstance(error, TimeoutError):
+        return Unreachable(f"{sending}: no answer in time", sent=True)
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return Unreachable(f"{sending}: the answer broke off", sent=True)
+    return Unreachable(f"{sending}: {_text(error)}", sent=True)
 
 
 def _certificate_problem(error: aiohttp.ClientSSLError) -> str:
