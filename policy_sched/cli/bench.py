@@ -61,6 +61,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
     policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     like: str | None = None,
     existing: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
+    tls: Annotated[bool, Parameter(negative="")] = False,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run one of kube-scheduler's benchmark workloads in process: first cold, then warm.
@@ -89,13 +90,15 @@ def bench(  # noqa: PLR0913  # the options of the verb
         scenario in turn, pods those of its first pending pod, so that a policy has work to do.
     existing
         Pods that are bound before API measures anything: 30,000 unless given.
+    tls
+        Whether the API server of API speaks TLS.
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
     if name in WORKLOADS:
         found, lines = _workload(name, nodes, pods, policies, like)
     elif name == api_benchmark.NAME:
-        found, lines = _api(nodes, pods, existing)
+        found, lines = _api(nodes, pods, existing, tls=tls)
     else:
         found, lines = _other(name, nodes, pods, policies)
     if output == "json":
@@ -116,10 +119,10 @@ def _workload(
     return benchmark.document(result), benchmark.text_lines(result)
 
 
-def _api(nodes: int | None, pods: int | None, existing: int | None) -> Told:
+def _api(nodes: int | None, pods: int | None, existing: int | None, *, tls: bool) -> Told:
     here = api_benchmark.EXISTING if existing is None else existing
     load = nodes or api_benchmark.NODES, pods or api_benchmark.PODS, here
-    result = asyncio.run(api_benchmark.run_api(*load))
+    result = asyncio.run(api_benchmark.run_api(*load, tls=tls))
     return api_benchmark.document(result), api_benchmark.text_lines(result)
 
 

@@ -12,6 +12,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -25,6 +26,7 @@ from policy_sched.client.embedded.resources import POD
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.model.expansion import Plain
 from policy_sched.model.pod import Pod
+from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.collecting import Collector, collecting_briefly, settle
 
 TOUCHED: Final = "policysched.dev/touched"
@@ -99,14 +101,27 @@ def forget(store: ObjectStore) -> int:
     return store.version
 
 
-async def serve(directory: str) -> None:
-    """Serve until standard input ends."""
+def _access(directory: Path, address: Address, *, tls: bool) -> Access:
+    if not tls:
+        return Access()
+    certificate, key = directory / "tls.crt", directory / "tls.key"
+    for file, content in zip(
+        (certificate, key), self_signed([address.host], time.time_ns()), strict=True
+    ):
+        file.touch(0o600)
+        file.write_bytes(content)
+    return Access(str(certificate), str(key))
+
+
+async def serve(directory: Path, *, tls: bool) -> None:
+    """Serve until standard input ends; what goes with the kubeconfig is in the directory too."""
     cluster = EmbeddedCluster.open(None, time.time_ns)
-    store, access, address = cluster.store, Access(), Address("127.0.0.1", 0)
+    store, address = cluster.store, Address("127.0.0.1", 0)
+    access = _access(directory, address, tls=tls)
     bindings = Bindings(store)
     async with CountingServer(store, address, access) as server:
         text = kubeconfig(server.address, access, server.tokens)
-        write_kubeconfig(f"{directory}/kubeconfig", text)
+        write_kubeconfig(str(directory / "kubeconfig"), text)
         commands = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(commands)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
@@ -135,4 +150,4 @@ def _say(fact: Plain) -> None:
 
 if __name__ == "__main__":
     with collecting_briefly():
-        asyncio.run(serve(sys.argv[1]))
+        asyncio.run(serve(Path(sys.argv[1]), tls="tls" in sys.argv[2:]))

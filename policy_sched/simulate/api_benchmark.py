@@ -93,17 +93,20 @@ class Result:
 
     nodes: int
     existing: int
+    tls: bool
     phases: tuple[Phase, ...]
     sync_seconds: float
     blocked: float
     blocked_busy: float
 
 
-async def run_api(nodes: int = NODES, pods: int = PODS, existing: int = EXISTING) -> Result:
-    """Run both phases. Raises PolicySchedError if a pod is not bound."""
+async def run_api(
+    nodes: int = NODES, pods: int = PODS, existing: int = EXISTING, *, tls: bool = False
+) -> Result:
+    """Run both phases, with TLS or without. Raises PolicySchedError if a pod is not bound."""
     with TemporaryDirectory() as name:
         directory = Path(name)
-        async with api_server(directory) as server:
+        async with api_server(directory, tls=tls) as server:
             kubeconfig = directory / "kubeconfig"
             access = load([kubeconfig], CLOCKS)
             chance = Chance(CLOCKS, Random(0))  # noqa: S311 - jitter
@@ -122,7 +125,7 @@ async def run_api(nodes: int = NODES, pods: int = PODS, existing: int = EXISTING
                     state = await running.state()
     held = _values(state["metrics"])
     phases = first, second
-    return Result(nodes, existing, phases, synced, held[_BLOCKED], held[_BUSY])
+    return Result(nodes, existing, tls, phases, synced, held[_BLOCKED], held[_BUSY])
 
 
 def _options(directory: Path, kubeconfig: Path) -> list[str]:
@@ -222,6 +225,7 @@ def document(result: Result) -> Document:
         "workload": NAME,
         "nodes": result.nodes,
         "existing": result.existing,
+        "tls": result.tls,
         "pods": first.pods,
         "pods_per_second": round(first.pods_per_second),
         "p50_ms": round(first.latency.p50_us / 1e3, 1),
@@ -260,7 +264,8 @@ def text_lines(result: Result) -> Iterator[str]:
     """Yield the result for people."""
     yield (
         f"{NAME}: {result.nodes} nodes, {result.existing} pods there before; API server, scheduler"
-        f" and creator of pods in processes of their own; client limited to {QPS} requests/s"
+        f" and creator of pods in processes of their own, {'TLS' if result.tls else 'no TLS'};"
+        f" client limited to {QPS} requests/s"
     )
     for phase in result.phases:
         yield f"  {phase.name}: {phase.pods} pods, {phase.pods_per_second:,.0f} pods/s bound"

@@ -76,13 +76,14 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def api_server(directory: Path) -> AsyncIterator[ServerProcess]:
+async def api_server(directory: Path, *, tls: bool) -> AsyncIterator[ServerProcess]:
     """Run an API server that leaves its kubeconfig in a directory."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         _SERVER,
         str(directory),
+        *(["tls"] if tls else []),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=1 << 26,

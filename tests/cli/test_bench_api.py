@@ -32,9 +32,10 @@ def test_all_pods_are_bound_while_the_cluster_is_read_again(
 
 def test_it_tells_people_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     """The rate, the latency, who used what, and whether the loop was held for too long."""
-    assert run(["bench", "API", "--nodes", "5", "--pods", "5", "--existing", "1"]) == 0
+    assert run(["bench", "API", "--nodes", "5", "--pods", "5", "--existing", "1", "--tls"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("API: 5 nodes, 1 pods there before; ")
+    assert lines[0].endswith(" of their own, TLS; client limited to 5000 requests/s")
     assert lines[1].startswith("  create and bind: 5 pods, ")
     assert "    from creation to binding p50 " in lines[2]
     assert lines[-1].startswith("  the event loop was never held longer than ")
