@@ -15,6 +15,7 @@ from cyclopts.validators import Number
 from policy_sched.cli.formats import as_junit, as_sarif, as_tap, failures
 from policy_sched.cli.paths import PathsOrStdin
 from policy_sched.cli.render import FAILED, LINTED, OK, require_files, write_diagnostics
+from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.profiles.check import Checkup, check_all
 
 Output = Literal["text", "json", "github", "junit", "tap", "sarif"]
@@ -89,7 +90,7 @@ def _few_collections() -> Iterator[None]:
 def _checked(paths: tuple[str, ...], snapshot: tuple[str, ...]) -> Checkup:
     """Check files; what is wrong with those of the snapshot is told beside what is wrong here."""
     if not snapshot:
-        return check_all(paths, stdin=sys.stdin)
+        return check_all(paths, stdin=sys.stdin, each=side_by_side)
     # API objects and the cluster take 50 ms to import.
     from policy_sched.model.manifests import load  # noqa: PLC0415  see above
     from policy_sched.profiles.snapshot import snapshot_of  # noqa: PLC0415  see above

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Any, Final, TextIO
 
@@ -50,6 +51,11 @@ Further = Callable[
     [LoadedPolicy, PolicySource, CheckedPolicy, Sequence[Mapping[str, Any]]], list[Diagnostic]
 ]
 """From a policy, its source, its checked form and the arguments that configurations give it."""
+
+
+CheckOne = Callable[[LoadedPolicy], list[Diagnostic]]
+CheckEach = Callable[[CheckOne, Sequence[LoadedPolicy]], list[list[Diagnostic]]]
+"""Applies the check of one policy to many, in their order."""
 
 
 @dataclass(slots=True)
@@ -119,8 +125,16 @@ def check_files(paths: Sequence[str]) -> list[Diagnostic]:
     return check_all(paths).diagnostics
 
 
+def one_by_one(work: CheckOne, policies: Sequence[LoadedPolicy]) -> list[list[Diagnostic]]:
+    """Check policies one after the other."""
+    return [work(policy) for policy in policies]
+
+
 def check_all(
-    paths: Sequence[str], further: Further | None = None, stdin: TextIO | None = None
+    paths: Sequence[str],
+    further: Further | None = None,
+    stdin: TextIO | None = None,
+    each: CheckEach = one_by_one,
 ) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
@@ -128,7 +142,8 @@ def check_all(
     the policies found here, those of the shipped default profile, and installed Python plugins.
     Tests of policies are looked at for their shape. Documents of other kinds are refused in a file
     that is named, and passed over in a directory; but a path without anything to check is a
-    problem. ``further``: what else is asked of policies without errors.
+    problem. ``further``: what else is asked of policies without errors. ``each``: how policies are
+    gone through.
     """
     found = _Found()
     seen: set[FilePath] = set()
@@ -151,7 +166,7 @@ def check_all(
                 any_here = True
         if not any_here:
             found.diagnostics.append(_nothing_in(path))
-    return _finished(found, further)
+    return _finished(found, further, each=each)
 
 
 def _nothing_in(path: str) -> Diagnostic:
@@ -180,12 +195,16 @@ def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnos
 
 
 def _finished(
-    found: _Found, further: Further | None, others: Sequence[LoadedPolicy] = ()
+    found: _Found,
+    further: Further | None,
+    others: Sequence[LoadedPolicy] = (),
+    each: CheckEach = one_by_one,
 ) -> Checkup:
     """Return what is wrong with what was read; ``others`` are policies that are sound."""
     found.diagnostics += duplicate_names(found.policies)
-    for policy in found.policies:
-        found.diagnostics += _policy(policy, found.configs, further)
+    work = partial(_policy, configs=found.configs, further=further)
+    for diagnostics in each(work, found.policies):
+        found.diagnostics += diagnostics
     seen = {(d.file, d.line, d.column) for d in found.diagnostics}
     for config in found.configs:
         refused = _resolved(config, (*found.policies, *others))

@@ -1,0 +1,69 @@
+"""Does one thing to many items on all cores, in processes that are copies of this one.
+
+Theory of operation. What the items hold is there already, so a copy of this process starts at once
+and needs no word to begin; only results are sent, through a pipe. Each copy takes every n-th item,
+this process among them. What a copy cannot do, whatever became of it, is done here again. There are
+copies only where a process can be copied and has no threads of its own that would be missing there.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+ENOUGH: Final = 20
+"""Items that are worth a copy: it takes some 10 ms, and a policy 5."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def side_by_side(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return what ``work`` gives for each item, in their order; results must be picklable."""
+    count = min(_cores(), len(items) // ENOUGH)
+    if count < 2 or not hasattr(os, "fork") or threading.active_count() > 1:
+        return [work(item) for item in items]
+    shares = [items[i::count] for i in range(count)]
+    pipes = [_copy(work, share) for share in shares[1:]]
+    done = [[work(item) for item in shares[0]]]
+    for share, (process, pipe) in zip(shares[1:], pipes, strict=True):
+        found: list[R] | None = _received(pipe)
+        os.waitpid(process, 0)
+        done.append([work(item) for item in share] if found is None else found)
+    return [done[i % count][i // count] for i in range(len(items))]
+
+
+def _copy(work: Callable[[T], R], share: Sequence[T]) -> tuple[int, int]:
+    """Start a copy that does a share; return its process, and the pipe that it answers on."""
+    ours, theirs = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(theirs)
+        return process, ours
+    try:
+        os.close(ours)
+        with os.fdopen(theirs, "wb") as stream:
+            pickle.dump([work(item) for item in share], stream, pickle.HIGHEST_PROTOCOL)
+        os._exit(0)
+    finally:
+        os._exit(1)  # nothing that this process would do at its end is done twice
+
+
+def _received(pipe: int) -> list[R] | None:
+    """Return the results of a copy, None if it failed."""
+    with os.fdopen(pipe, "rb") as stream:
+        try:
+            found: list[R] = pickle.load(stream)  # noqa: S301 - from our own copy
+        except (EOFError, pickle.UnpicklingError):
+            return None
+    return found
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
