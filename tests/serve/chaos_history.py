@@ -19,10 +19,10 @@ Line = dict[str, Any]
 
 @dataclass
 class Findings:
-    """What is wrong, and when (ns since 1970) which pod was bound."""
+    """What is wrong, and when (ns since 1970) pods were bound, by what their names begin with."""
 
     wrong: list[str] = field(default_factory=list)
-    bound_at: list[int] = field(default_factory=list)
+    bound_at: dict[str, list[int]] = field(default_factory=dict)
     pods: dict[str, Line] = field(default_factory=dict)
     bindings: int = 0
 
@@ -64,7 +64,7 @@ class Book:
         if node and not before:
             self._node_of[uid] = node
             self.found.bindings += 1
-            self.found.bound_at.append(line["at"])
+            self.found.bound_at.setdefault(line["name"].partition("-")[0], []).append(line["at"])
         self._leave(uid)
         if line["phase"] == "Failed":
             self.found.wrong.append(f"{line['name']} was turned away by {node}")

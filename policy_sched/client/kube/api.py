@@ -206,15 +206,16 @@ class Api:
                 asked = wait_of(error) is not None
             await self.pause(pause, asked=asked)
 
-    async def pause(self, seconds: float, *, asked: bool = False) -> None:
+    async def pause(self, seconds: float, *, asked: bool = False) -> bool:
         """Wait before something is tried again; not longer than the server is away.
 
-        ``asked``: the server named the time, and it is waited for whatever happens.
+        ``asked``: the server named the time, and it is waited for whatever happens. Returns
+        whether the server came back meanwhile.
         """
-        if asked:
-            await self.chance.sleep(seconds)
-        else:
-            await self.recovery.pause(self.chance.sleep, seconds)
+        if not asked:
+            return await self.recovery.pause(self.chance.sleep, seconds)
+        await self.chance.sleep(seconds)
+        return False
 
     @asynccontextmanager
     async def stream(

@@ -54,8 +54,8 @@ class Recovery:
         else:
             self.answered()
 
-    async def pause(self, sleep: Callable[[float], Awaitable[None]], seconds: float) -> None:
-        """Sleep, but not longer than the server is away."""
+    async def pause(self, sleep: Callable[[float], Awaitable[None]], seconds: float) -> bool:
+        """Sleep, but not longer than the server is away; tell whether it is back."""
         event = asyncio.Event()
         self._waiting.add(event)
         tasks = {asyncio.ensure_future(sleep(seconds)), asyncio.ensure_future(event.wait())}
@@ -65,3 +65,4 @@ class Recovery:
             self._waiting.discard(event)
             for task in tasks:
                 task.cancel()
+        return event.is_set()

@@ -50,7 +50,7 @@ Trouble = Callable[[Selection, str], None]
 
 LASTING: Final = SECOND
 """A stream that ends sooner is a failure, whatever it brought (client-go: a very short watch)."""
-RELISTS: Final = 10 * SECOND
+RELISTS: Final = 5 * SECOND
 """A version that is too old leads to a list at once, but not more often than that."""
 _NO_STREAMING_LIST: Final = frozenset({400, 404, 405, 415, 422})
 """Answers of servers that do not know streaming lists."""
@@ -146,10 +146,11 @@ class Reflector(Generic[T]):
                 await self._api.pause(asked, asked=True)
                 continue
             now = chance.clocks.monotonic()
-            if self._progress and now - began >= LASTING:
+            lasted = self._progress and now - began >= LASTING
+            if not lasted and (self._version or not self._lists_at_once(now)):
+                lasted = await self._api.pause(pauses.next())
+            if lasted:
                 pauses.succeeded()
-            elif self._version or not self._lists_at_once(now):
-                await self._api.pause(pauses.next())
 
     def _lists_at_once(self, now: int) -> bool:
         """Tell whether a version that was too old may be followed by a list without a pause."""
