@@ -138,6 +138,33 @@ def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) 
     acted(play)
 
 
+def test_who_decides_by_the_same_policies_agrees_about_every_pod(tmp_path: Path) -> None:
+    """In bursts, with nodes that fill up, and some that evict: what is compared is comparable."""
+
+    async def play(world: World) -> None:
+        async with world.served():
+            beside = Beside(world, tmp_path)
+            beside.policy.write_text(POLICY % "nobody")
+            world.apply(*(node(f"n{i}") for i in range(5)))
+            sizes = Random(1)
+            async with beside.running(), world.scheduler():
+                for burst in range(4):
+                    names = [f"p{burst}-{i}" for i in range(20)]
+                    world.apply(*(pod(name, f"{sizes.randint(1, 5)}00m") for name in names))
+                    await until(lambda names=names: set(names) <= set(beside.compared()))
+                world.apply(pod("big", "3500m", priority=9))
+                await until(lambda: "big" in beside.compared())
+            found = beside.compared()
+            big = found.pop("big")
+            assert {one.result for one in found.values()} == {Compared.AGREE}
+            assert any(one.ours.node is None for one in found.values())
+            # Who has to go depends on when pods were seen to start, too.
+            assert big.theirs.preempts
+            assert big.ours.preempts
+
+    acted(play)
+
+
 def test_policies_are_reloaded_while_it_watches(tmp_path: Path) -> None:
     """What comes after a reload is decided by the new policies, and says so."""
 
