@@ -8,6 +8,7 @@ copies only where a process can be copied and has no threads of its own that wou
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import threading
@@ -44,6 +45,7 @@ def _copy(work: Callable[[T], R], share: Sequence[T]) -> tuple[int, int]:
         os.close(theirs)
         return process, ours
     try:
+        gc.disable()  # it would touch, and so copy, all memory that both share
         os.close(ours)
         with os.fdopen(theirs, "wb") as stream:
             pickle.dump([work(item) for item in share], stream, pickle.HIGHEST_PROTOCOL)
