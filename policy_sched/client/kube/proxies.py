@@ -35,7 +35,10 @@ def proxy_problem(url: str) -> str:
 
 def proxy_of_environment(server: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return the proxy that the environment names for a server, or ""."""
-    parts = urlsplit(server)
+    try:
+        parts = urlsplit(server)
+    except ValueError:
+        return ""  # no server, no way to it
     host = (parts.hostname or "").rstrip(".")
     proxy = _named(environ, f"{parts.scheme}_proxy")
     if not proxy or not host or _here(host) or _excepted(parts, _named(environ, "no_proxy")):

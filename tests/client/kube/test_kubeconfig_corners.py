@@ -1,0 +1,189 @@
+"""Corners of kubeconfigs: what plugins are told, files that go, values of other forms."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched.client.kube.access import AccessError
+from policy_sched.client.kube.exec_plugin import ExecCommand, ExecPlugin, parse_credential
+from tests.client.kube.test_kubeconfig import (
+    Clock,
+    config,
+    credential,
+    exec_user,
+    granted,
+    loaded,
+    plugin,
+    problems,
+)
+
+PEM = "-----BEGIN CERTIFICATE-----"
+
+
+def test_plugins_are_told_of_the_cluster_as_it_is_reached(tmp_path: Path) -> None:
+    """Server name, proxy, compression, checks, and what the file says for plugins alone."""
+    plugin(tmp_path, credential("t"))
+    extensions = [
+        {"name": "other", "extension": {"x": 1}},
+        {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "me"}},
+    ]
+    cluster = {
+        "tls-server-name": "kubernetes",
+        "insecure-skip-tls-verify": True,
+        "proxy-url": "http://proxy:3128",
+        "disable-compression": True,
+        "extensions": extensions,
+    }
+    access = loaded(tmp_path, config(exec_user(), **cluster))
+    granted(access)
+    assert not access.compression
+    told = json.loads((tmp_path / "info").read_text())["spec"]["cluster"]
+    assert told == {
+        "server": "https://k8s:6443",
+        "tls-server-name": "kubernetes",
+        "insecure-skip-tls-verify": True,
+        "proxy-url": "http://proxy:3128",
+        "disable-compression": True,
+        "config": {"audience": "me"},
+    }
+
+
+def test_plugins_are_told_nothing_they_did_not_ask_for(tmp_path: Path) -> None:
+    """Without provideClusterInfo; and the program is the one beside the file, not one in PATH."""
+    plugin(tmp_path, credential("t"))
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        access = loaded(Path(), config(exec_user(provideClusterInfo=False)))
+        assert granted(access).authorization == "Bearer t"
+    finally:
+        os.chdir(here)
+    assert "cluster" not in json.loads((tmp_path / "info").read_text())["spec"]
+
+
+def test_authorities_may_stand_in_a_file(tmp_path: Path) -> None:
+    """Beside the kubeconfig; the data counts before the file, and a file must be there."""
+    (tmp_path / "ca.pem").write_text(PEM)
+    access = loaded(tmp_path, config({"token": "t"}, **{"certificate-authority": "ca.pem"}))
+    assert access.trust.authorities == PEM.encode()
+    (found,) = problems(tmp_path, config({"token": "t"}, **{"certificate-authority": "none"}))
+    assert "none cannot be read: No such file" in found
+    insecure = {"certificate-authority": "ca.pem", "insecure-skip-tls-verify": True}
+    (found,) = problems(tmp_path, config({"token": "t"}, **insecure))
+    assert "mean nothing where insecure-skip-tls-verify is true" in found
+
+
+@pytest.mark.parametrize(
+    ("server", "url"), [("k8s:6443", "http://k8s:6443"), ("http://k8s/x/", "http://k8s/x")]
+)
+def test_servers_are_read_as_client_go_reads_them(tmp_path: Path, server: str, url: str) -> None:
+    """Without a scheme it is plain HTTP; a slash in the end means nothing."""
+    assert loaded(tmp_path, config({"token": "t"}, server=server)).server == url
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster", "words"),
+    [
+        ({}, {"server": ""}, "the cluster has no server"),
+        ({}, {"server": "https://["}, "the server is not a URL"),
+        ({"exec": {"args": "one"}}, {}, "args must be a list"),
+        ({"exec": ["x"]}, {}, "exec must be a mapping"),
+        ({}, {"disable-compression": "no"}, "disable-compression must be true or false"),
+        ({"as-groups": ["a"]}, {}, "as-groups is not supported"),
+        ({"exec": {"command": "x", "apiVersion": "v1"}, "token": "t"}, {}, "beside other"),
+        ({"exec": {"apiVersion": "client.authentication.k8s.io/v1"}}, {}, "has no command"),
+        ({"exec": {"command": "x"}}, {}, "the exec plugin has no apiVersion"),
+        ({"tokenFile": "t", "client-certificate": "a", "client-key": "b"}, {}, "beside files"),
+    ],
+)
+def test_values_that_cannot_be_used_are_told(
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], words: str
+) -> None:
+    """One problem of each."""
+    assert any(words in one for one in problems(tmp_path, config(user, **cluster)))
+
+
+def test_a_proxy_of_the_environment_that_cannot_be_used_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the server for which it would be used."""
+    monkeypatch.setenv("HTTPS_PROXY", "gopher://p")
+    (found,) = problems(tmp_path, config({"token": "t"}))
+    assert "the environment names a proxy for it that cannot be used" in found
+
+
+def test_contexts_must_name_what_there_is(tmp_path: Path) -> None:
+    """Contexts without a cluster or a name, a user that is not there, no context at all."""
+    value = config({"token": "t"})
+    value["contexts"][0]["context"] = {"cluster": "", "user": "you"}
+    found = problems(tmp_path, value)
+    assert any("the context names no cluster" in one for one in found)
+    assert any("there is no user 'you'" in one for one in found)
+    value = config({"token": "t"})
+    value["contexts"].append({"context": {}})
+    assert any("an entry of contexts has no name" in one for one in problems(tmp_path, value))
+    value = config({"token": "t"})
+    del value["current-context"]
+    (one,) = problems(tmp_path, value)
+    assert "no context is the current one" in one
+    value["current-context"] = "d"
+    (one,) = problems(tmp_path, value)
+    assert "there is no context 'd'" in one
+
+
+def test_a_context_without_a_user_is_nobody(tmp_path: Path) -> None:
+    """No credentials are sent, and a refusal leaves nothing to try."""
+    value = config({})
+    del value["contexts"][0]["context"]["user"]
+    access = loaded(tmp_path, value)
+    assert granted(access).authorization == ""
+    assert not access.credentials.refused(granted(access))
+
+
+def test_files_that_go_or_are_empty(tmp_path: Path) -> None:
+    """A token file must hold a token; a certificate counts on when its files are gone."""
+    (tmp_path / "token").write_text(" \n")
+    with pytest.raises(AccessError, match="the file holds no token"):
+        granted(loaded(tmp_path, config({"tokenFile": "token"})))
+    for name in ("c", "k"):
+        (tmp_path / name).write_text(name)
+    clock = Clock()
+    access = loaded(tmp_path, config({"client-certificate": "c", "client-key": "k"}), clock)
+    first = granted(access)
+    (tmp_path / "k").unlink()
+    clock.advance(301)
+    assert granted(access) == first
+    assert not access.credentials.refused(first)
+    gone = loaded(tmp_path, config({"client-certificate": "c", "client-key": "k"}))
+    with pytest.raises(AccessError, match="No such file"):
+        granted(gone)
+
+
+def test_plugins_may_give_certificates_and_must_give_both_halves() -> None:
+    """A certificate with its key, with or without a token."""
+    command = ExecCommand("x")
+    whole = credential("")
+    whole["status"] |= {"clientCertificateData": "C", "clientKeyData": "K"}
+    grant, end = parse_credential(json.dumps(whole).encode(), command)
+    assert (grant.authorization, end) == ("", None)
+    assert grant.certificate is not None
+    assert (grant.certificate.certificate, grant.certificate.key) == (b"C", b"K")
+    del whole["status"]["clientKeyData"]
+    with pytest.raises(AccessError, match="a certificate without a key"):
+        parse_credential(json.dumps(whole).encode(), command)
+
+
+def test_plugins_that_do_not_end_are_ended(tmp_path: Path) -> None:
+    """After a while, with an error that names the program."""
+    path = tmp_path / "slow"
+    path.write_text("#!/bin/sh\nexec sleep 60\n")
+    path.chmod(0o755)
+    slow = ExecPlugin(ExecCommand(str(path)), Clock().wall, timeout=0.1)
+    with pytest.raises(AccessError, match=r"slow' has not ended in 0\.1 s"):
+        asyncio.run(slow.grant())
