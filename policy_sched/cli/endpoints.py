@@ -237,6 +237,7 @@ async def _door(
         ("SubjectAccessReview", flags.authorization_kubeconfig),
     ):
         api = _asked(path, instance.api)
+        api.observe = instance.metrics.attempts.requested
         asked[kind] = await stack.enter_async_context(api)
 
     async def review(kind: str, spec: Plain) -> Plain:

@@ -38,6 +38,17 @@ Parts: TypeAlias = tuple[frozenset[str], str, frozenset[str] | None]
 pod there (or ""), and those that PreScore left out; None if nothing was scored."""
 
 
+Ended: TypeAlias = Callable[[str, Code, float], None]
+
+
+def _not_measured(_point: str, _code: Code, _start: float) -> None:
+    """Nobody wants to know."""
+
+
+def _not_counted(_evaluation: tuple[str, Parts]) -> None:
+    """Nobody wants to know."""
+
+
 class Runner:
     """Runs the plugins of one pipeline; a `WatchedRunner` takes the time of everything as well."""
 
@@ -46,7 +57,11 @@ class Runner:
         self.call: Call = self.called
         """Calls one plugin. Who wants its time may put something else here."""
         self.began: Callable[[], float] = float
-        """Says when something begins that takes time, in seconds; nobody asks: 0. See `ended`."""
+        """Says when something begins that takes time, in seconds; nobody asks: 0."""
+        self.ended: Ended = _not_measured
+        """Told that an extension point ran since something began, and what came of it."""
+        self.evaluated: Callable[[tuple[str, Parts]], None] = _not_counted
+        """Told that all nodes were filtered and scored, how that was come by, and by whom."""
         self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
         self.wide = {
             point: tuple(h for h in pipeline.at(point) if pipeline.scope(h.plugin) > Scope.NODE)
@@ -72,14 +87,8 @@ class Runner:
     def broke(self, point: str, hook: Hook) -> None:
         """A plugin failed."""
 
-    def ended(self, point: str, code: Code, start: float) -> None:
-        """An extension point ran since ``start``, and that came of it."""
-
     def waited(self, code: Code, seconds: float) -> None:
         """A pod waited for permission for so long, and that came of it."""
-
-    def evaluated(self, how: str, parts: Parts) -> None:
-        """All nodes were filtered and scored for a pod, with help of an earlier answer or not."""
 
     def first_rejection(self, point: str, *args: object) -> Status:
         """Ask in order until one plugin does not agree; its status, or Success."""

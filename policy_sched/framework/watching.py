@@ -13,14 +13,14 @@ call counts as Unschedulable if it left no row, and as Success if it left any.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from policy_sched.framework.pipeline import Hook, Pipeline
 from policy_sched.framework.points import POINTS
 from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult, Verdict
-from policy_sched.framework.runner import Parts, Runner
+from policy_sched.framework.runner import Ended, Parts, Runner
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.unfinished import Unfinished
 
@@ -59,27 +59,17 @@ class WatchedRunner(Runner):
         self.evaluations: list[tuple[str, Parts]] = []
         """How evaluations were come by, and who took no part in them, since it was emptied."""
         self.began = self._timer = tape.timer
+        self.evaluated = self.evaluations.append
         self._good = {
-            hook: tape.points[label, Code.SUCCESS.value] for hook, label in _LABELS.items()
+            hook: tape.points[label, _SUCCESS.value].append for hook, label in _LABELS.items()
         }
+        self.ended = _ended_on(tape, self._good)
 
     # What others measure.
-
-    def ended(self, point: str, code: Code, start: float) -> None:
-        """An extension point ran since ``start``, and that came of it."""
-        took = self._timer() - start
-        if code is _SUCCESS:
-            self._good[point].append(took)
-        else:
-            self.tape.points[_LABELS[point], code.value].append(took)
 
     def waited(self, code: Code, seconds: float) -> None:
         """A pod waited for permission for so long, and that came of it."""
         self.tape.waits[(code.value,)].append(seconds)
-
-    def evaluated(self, how: str, parts: Parts) -> None:
-        """All nodes were filtered and scored for a pod."""
-        self.evaluations.append((how, parts))
 
     # What is measured here.
 
@@ -106,7 +96,7 @@ class WatchedRunner(Runner):
     def first_rejection(self, point: str, *args: object) -> Status:
         """Ask as ever, and take the time."""
         if not self.pipeline.at(point):
-            self._good[point].append(0.0)
+            self._good[point](0.0)
             return SUCCESS
         start = self._timer()
         code = Code.ERROR
@@ -155,7 +145,7 @@ class WatchedRunner(Runner):
     def permit(self, *args: object) -> tuple[Status, dict[str, PermitResult]]:
         """Ask as ever, and take the time."""
         if not self.pipeline.at("permit"):
-            self._good["permit"].append(0.0)
+            self._good["permit"](0.0)
             return SUCCESS, {}
         start = self._timer()
         code = Code.ERROR
@@ -165,6 +155,20 @@ class WatchedRunner(Runner):
         finally:
             self.ended("permit", code, start)
         return found
+
+
+def _ended_on(tape: Tape, good: Mapping[str, Callable[[float], None]]) -> Ended:
+    """Return what is told of points, some ten times for each pod: ``good`` takes successes."""
+    timer = tape.timer
+
+    def ended(point: str, code: Code, start: float) -> None:
+        took = timer() - start
+        if code is _SUCCESS:
+            good[point](took)
+        else:
+            tape.points[_LABELS[point], code.value].append(took)
+
+    return ended
 
 
 def _code_of(answer: object) -> Code:

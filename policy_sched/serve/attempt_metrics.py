@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final
+from weakref import WeakSet
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.handle import Handle
@@ -57,7 +58,7 @@ class AttemptMetrics:
         self._cycle = 0
         self._group_began = 0.0
         self._tapes: dict[str, Tape] = {}
-        self._runners: dict[str, WatchedRunner] = {}
+        self._runners: WeakSet[WatchedRunner] = WeakSet()
         self._took: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         self._waited: defaultdict[int, list[float]] = defaultdict(list)
         self._tries: list[float] = []
@@ -72,15 +73,16 @@ class AttemptMetrics:
         tape = self._tapes.get(name)
         if tape is None:
             tape = self._tapes[name] = Tape(self.timer)
-        self._count_parts(name)
-        runner = self._runners[name] = WatchedRunner(pipeline, tape)
+        self._count_parts()
+        runner = WatchedRunner(pipeline, tape)
+        self._runners.add(runner)
         return runner
 
     def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         """Decide, and take the time; of one cycle in ten that of each plugin as well."""
         self._cycle += 1
         if self._cycle % SAMPLED < 2:  # from every tenth cycle until the next
-            for runner in self._runners.values():
+            for runner in self._runners:
                 runner.sample(self._cycle % SAMPLED == 0)
         timer = self.timer
         attempt.began = start = timer()
@@ -178,7 +180,7 @@ class AttemptMetrics:
         _move(families.pod_scheduling_attempts.take, (), self._tries)
         for name, tape in self._tapes.items():
             self._fold_tape(name, tape)
-            self._count_parts(name)
+        self._count_parts()
         families.fold()
 
     def discard(self) -> None:
@@ -188,7 +190,7 @@ class AttemptMetrics:
                 for took in lists.values():
                     took.clear()
             tape.broken.clear()
-        for runner in self._runners.values():
+        for runner in self._runners:
             runner.evaluations.clear()
 
     def _failed(self, outcome: Outcome, attempt: Attempt) -> None:
@@ -217,16 +219,19 @@ class AttemptMetrics:
                 families.volume_scheduling_stage_error_total.values[(stage,)] += count
         tape.broken.clear()
 
-    def _count_parts(self, profile: str) -> None:
-        """Count who took part in evaluations since the last time."""
-        runner = self._runners.get(profile)
-        if runner is None:
-            return
-        seen, runner.evaluations = Counter(runner.evaluations), []
-        for (how, parts), count in seen.items():
-            self.families.batch_attempts_total.values[profile, how] += count
-            for plugin, point in _took_part(runner, parts):
-                self.families.plugin_evaluation_total.values[plugin, point, profile] += count
+    def _count_parts(self) -> None:
+        """Count who took part in evaluations since the last time.
+
+        A reload that is refused makes runners as well, so that those in force are not the latest.
+        """
+        for runner in self._runners:
+            profile = runner.pipeline.scheduler_name
+            seen = Counter(runner.evaluations)
+            runner.evaluations.clear()
+            for (how, parts), count in seen.items():
+                self.families.batch_attempts_total.values[profile, how] += count
+                for plugin, point in _took_part(runner, parts):
+                    self.families.plugin_evaluation_total.values[plugin, point, profile] += count
 
 
 def _took_part(runner: WatchedRunner, parts: Parts) -> Iterable[tuple[str, str]]:

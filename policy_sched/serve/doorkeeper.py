@@ -161,6 +161,7 @@ class _Kept(Generic[T]):
         known = self._answers.get(question)
         if known is None or self._now() >= known[0]:
             task = asyncio.create_task(ask())
+            task.add_done_callback(_taken_note_of)
             self._answers[question] = known = (self._now() + self._ttl, task)
             self._answers.move_to_end(question)
             if len(self._answers) > REMEMBERED:
@@ -171,6 +172,12 @@ class _Kept(Generic[T]):
             if self._answers.get(question) is known:
                 del self._answers[question]
             raise
+
+
+def _taken_note_of(task: asyncio.Task[T]) -> None:
+    """An answer may come when nobody waits for it any more; that it failed is no news then."""
+    if not task.cancelled():
+        task.exception()
 
 
 def certified(certificate: Mapping[str, Any] | None) -> Caller | None:

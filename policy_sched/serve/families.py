@@ -82,11 +82,6 @@ class Numbers(Family):
             self.values[known] = 0
         self.values.update(values)
 
-    def add(self, counted: Mapping[Labels, float]) -> None:
-        """Count what is counted here."""
-        for labels, count in counted.items():
-            self.values[labels] += count
-
     def _samples(self) -> Iterator[str]:
         for values, value in self.values.items():
             prefix = self._prefixes.get(values)

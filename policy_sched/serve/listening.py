@@ -30,7 +30,6 @@ HANDSHAKE: Final = 10.0
 LINE: Final = 8 * 1024
 """Bytes that a header or the first line of a request may have."""
 HEADERS: Final = 64
-BODY: Final = 64 * 1024
 BACKLOG: Final = 128
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

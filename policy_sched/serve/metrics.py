@@ -64,6 +64,10 @@ class PolicyMetrics(Families):
             "Reloads by result and by what asked for them.",
             "result trigger",
         )
+        self.events_lost = self.counter(
+            "policy_sched_events_lost_total",
+            "Events that could not be written in time.",
+        )
         self.build = self.gauge(
             "policy_sched_build_info",
             "A constant '1', labeled by the versions of policy_sched and of Python.",

@@ -132,7 +132,7 @@ class RemoteInstance(Scheduling):
         api.observe = self.metrics.attempts.requested
         if candidacy is not None:
             candidacy.api.observe = api.observe
-        self.metrics.refresh.append(self._show_lease)
+        self.metrics.refresh.append(self._look)
 
     def _elector(self, candidacy: Candidacy) -> Elector:
         lease = Lease(candidacy.api, candidacy.namespace, candidacy.name, self._lease_trouble)
@@ -208,7 +208,9 @@ class RemoteInstance(Scheduling):
         kinds = [r.selection.kind[1] for r in self.informers.reflectors if not r.synced.is_set()]
         return f"{len(kinds)} informers not started yet: {kinds}" if kinds else ""
 
-    def _show_lease(self) -> None:
+    def _look(self) -> None:
+        """Set what is only looked up for a page of metrics."""
+        self.metrics.policies.events_lost.values[()] = self.client.events.lost
         if self.candidacy is not None:
             families = self.metrics.upstream
             families.leader_election_master_status.values[(self.candidacy.name,)] = self.leads

@@ -140,5 +140,6 @@ def test_nobody_is_measured_who_is_not_watched() -> None:
     assert runner.began() == 0.0
     runner.ended("filter", Code.SUCCESS, 0.0)
     runner.waited(Code.SUCCESS, 1.0)
-    runner.evaluated("no_hint", (frozenset(), "", None))
-    assert set(vars(runner)) == {"pipeline", "call", "began", "_active", "wide", "pre_bind"}
+    runner.evaluated(("no_hint", (frozenset(), "", None)))
+    measuring = {"call", "began", "ended", "evaluated"}
+    assert set(vars(runner)) == {"pipeline", "_active", "wide", "pre_bind", *measuring}

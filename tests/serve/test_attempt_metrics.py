@@ -325,6 +325,21 @@ def test_a_group_that_is_decided_as_one_is_an_attempt_of_its_own() -> None:
     assert (took.count(*labels), took.total(*labels)) == (2, 4.0)
 
 
+def test_a_reload_that_is_refused_leaves_the_runners_in_force() -> None:
+    """Those that were made for it measure nothing, and those in force go on being read."""
+    world = Measured()
+    pipeline = world.scheduler.profiles["default-scheduler"].pipeline
+    made = world.metrics.attempts.runner(pipeline)
+    for number in range(10):
+        world.schedule(pod_of(f"p{number}", cpu="1m"))
+    page = world.page()
+    fit = "{extension_point=Filter,plugin=NodeResourcesFit,profile=default-scheduler}"
+    assert page[f"plugin_evaluation_total{fit}"] == 10
+    sampled = "{extension_point=Filter,plugin=NodeResourcesFit,status=Success}"
+    assert page[f"plugin_execution_duration_seconds_count{sampled}"] == 1
+    assert made.evaluations == []
+
+
 def test_measures_are_folded_before_they_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if nobody ever asks for them."""
     monkeypatch.setattr("policy_sched.serve.metrics.FOLDED_AFTER", 2)

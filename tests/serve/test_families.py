@@ -27,7 +27,7 @@ def test_a_counter_counts_by_labels() -> None:
     """A series is there once it was counted; one without labels from the start."""
     family = Numbers("pods_total", COUNTER, "Pods.", ["node"])
     family.values[("a",)] += 2
-    family.add({("b",): 1})
+    family.values[("b",)] += 1
     assert "".join(family.lines()) == (
         "# HELP pods_total Pods.\n# TYPE pods_total counter\n"
         'pods_total{node="a"} 2\npods_total{node="b"} 1\n'
