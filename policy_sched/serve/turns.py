@@ -3,7 +3,8 @@
 Theory of operation. The loop asks its selector for events, and then runs whatever is ready: one
 turn. The selector of `measured_loop` therefore sees each turn's beginning and end, and costs an
 idle process nothing. What is counted is time that passed, so a machine that is busy with something
-else adds to it; of the longest turn the processor time is kept beside it, which says who it was.
+else adds to it; the most processor time that a turn has used is kept beside it, which says what
+this process is to blame for.
 """
 
 from __future__ import annotations
@@ -46,9 +47,8 @@ class Turns:
             return
         self._counts[bisect_left(BUCKETS, seconds)] += 1
         self._sum += seconds
-        if seconds > self.longest:
-            self.longest = seconds
-            self.longest_busy = busy
+        self.longest = max(self.longest, seconds)
+        self.longest_busy = max(self.longest_busy, busy)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
@@ -62,7 +62,7 @@ class Turns:
         yield histogram
         text = "The longest turn of the event loop since the cluster was first read."
         yield GaugeMetricFamily(LONGEST, text, self.longest)
-        text = "Processor time within the longest turn of the event loop."
+        text = "The most processor time that a turn of the event loop has used since then."
         yield GaugeMetricFamily(LONGEST_BUSY, text, self.longest_busy)
 
 

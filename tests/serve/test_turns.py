@@ -39,7 +39,7 @@ def _run(turns: Turns, *calls: Callable[[], None]) -> None:
         runner.run(one_after_the_other())
 
 
-def test_the_longest_turn_is_known_with_the_processor_time_in_it() -> None:
+def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
     """Whoever holds the loop is measured; time in which it waits for events is not."""
     turns = Turns()
     _run(turns, lambda: None, lambda: _held(0.06), lambda: None)
