@@ -290,8 +290,9 @@ def text_lines(result: Result) -> Iterator[str]:
         found = sorted(phase.requests.items(), key=lambda one: -one[1])
         yield "    requests: " + ", ".join(f"{count} {name}" for name, count in found)
     yield f"  the cluster was read {result.sync_seconds:.1f} s after the scheduler's start"
+    blocked, busy = result.blocked * 1e3, result.blocked_busy * 1e3
     verdict = "below" if result.blocked < _MAY_BLOCK else "NOT below"
     yield (
-        f"  the event loop was never held longer than {result.blocked * 1e3:.0f} ms, {verdict} 50 ms,"
-        f" and no turn of it used more than {result.blocked_busy * 1e3:.0f} ms of a processor"
+        f"  the event loop was never held longer than {blocked:.0f} ms, {verdict} 50 ms,"
+        f" and no turn of it used more than {busy:.0f} ms of a processor"
     )
