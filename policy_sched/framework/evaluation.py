@@ -303,8 +303,9 @@ class Evaluator:
             evaluation = evaluation.limited(pod, self._sample.of(evaluation.filtering))
         if extenders:
             evaluation = evaluation.extended(pod, extenders)
-        if evaluation.broken is not None:
-            raise evaluation.broken
+        failure = evaluation.filtering.failure() or evaluation.broken
+        if failure is not None:
+            raise failure
         return evaluation
 
     def _evaluate_in(self, domain: Domain, pod: PodInfo) -> Evaluation:

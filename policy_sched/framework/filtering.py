@@ -24,7 +24,7 @@ from policy_sched.framework.extender import EXTENDER
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.rejections import Rejections
 from policy_sched.framework.results import Codes, Describe, PreFilterResult, Rows, Scope, Verdict
-from policy_sched.framework.runner import Runner
+from policy_sched.framework.runner import Runner, broken
 from policy_sched.framework.signing import Key
 from policy_sched.framework.status import Code, Status
 from policy_sched.framework.trial import Trial
@@ -63,6 +63,8 @@ class Filtering:
         self.n = table.n
         self._codes: list[Codes | None] = []
         self._describes: list[Describe] = []
+        self._fatal: dict[int, frozenset[int]] = {}
+        """By plugin, the codes of rows on which it broke."""
         self.promised: dict[int, tuple[int, Status]] = {}
         """Rows that are rejected beside nominated pods, or by extenders, and how."""
         self.explanations = Explanations(self.n)
@@ -87,6 +89,8 @@ class Filtering:
                 verdict = self._ask(hook, state, pod, rows)
                 self._codes.append(self._spread(verdict.codes, rows))
                 self._describes.append(verdict.describe)
+                if verdict.fatal:
+                    self._fatal[len(self._codes) - 1] = verdict.fatal
         except PluginError:
             runner.ended("filter", Code.ERROR, start)
             raise
@@ -111,6 +115,22 @@ class Filtering:
     def any_feasible(self) -> bool:
         """Tell whether the pod can run anywhere."""
         return not bool(self.first.all())
+
+    def failure(self) -> PluginError | None:
+        """Return what ends the attempt: a plugin that broke on a row that no other had rejected."""
+        for index, fatal in self._fatal.items():
+            codes = self._codes[index]
+            if codes is None:
+                continue
+            where = (self.by_plugins == index + 1) & np.isin(codes, list(fatal))
+            if where.any():
+                row = np.flatnonzero(where)[:1]
+                (status,) = self._describes[index](row, codes[row])
+                hook, name = self.plugins[index], self._answers.table.names[row.item()]
+                self._runner.broke("filter", hook)
+                text = f"{status.message()} (node {name})"
+                return PluginError(broken("filter", hook.plugin, text))
+        return None
 
     def feasible_rows(self) -> NDArray[np.intp]:
         """Return the rows on which the pod can run, ascending, shape (k,)."""
@@ -226,7 +246,7 @@ class Filtering:
         self.by_plugins = self.by_plugins.copy()
         self.first = self.by_plugins if alike else self.first.copy()
         self._codes = [None if codes is None else codes.copy() for codes in self._codes]
-        self._describes = list(self._describes)
+        self._describes, self._fatal = list(self._describes), dict(self._fatal)
         self.promised = dict(self.promised)
         self.explanations = Explanations(self.n)
 
@@ -299,6 +319,8 @@ class Filtering:
             )
             if verdict.codes is not None:
                 self._describes[index] = verdict.describe
+                if verdict.fatal:
+                    self._fatal[index] = verdict.fatal
             if scope is Scope.NODE:
                 self._patch_codes(index, touched, verdict.codes)
             else:

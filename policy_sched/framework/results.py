@@ -39,6 +39,9 @@ class Verdict:
     parts: Callable[[], Sequence[tuple[str, Codes | None]]] | None = None
     """The answers that this one is made of, by name and each over all asked rows, for whoever
     wants to know what each of them does alone; None if it is one."""
+    fatal: frozenset[int] = frozenset()
+    """Codes of rows on which the filter broke: the attempt ends, unless such a row was rejected by
+    a plugin before. Their status says what happened."""
 
     @staticmethod
     def of(codes: Codes, *statuses: Status) -> Verdict:

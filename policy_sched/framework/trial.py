@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from policy_sched.errors import PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
-from policy_sched.framework.results import Scope, Verdict
-from policy_sched.framework.runner import Runner
+from policy_sched.framework.results import Codes, Scope, Verdict
+from policy_sched.framework.runner import Runner, broken
 from policy_sched.framework.signing import Key
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
@@ -30,7 +30,8 @@ class Trial:
     on one node must not stand while another is asked about. ``by_state``: such plugins learn of
     pods that come and go by AddPod and RemovePod alone; where these change nothing that a plugin
     keeps in the state, its answer is as before, whatever else is tried out. ``key``: the signature
-    of the pods that get these answers, None where only this one does.
+    of the pods that get these answers, None where only this one does. ``pipeline``: the hash of
+    the policies that the filters belong to.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Trial:
         key: Key | None = None,
     ) -> None:
         self.key = key
+        self.pipeline = runner.pipeline.content_hash
         self._runner = runner
         self._filters = tuple(filters)
         scopes = [runner.pipeline.scope(hook.plugin) for hook in filters]
@@ -71,8 +73,11 @@ class Trial:
         """
         found = np.ones(rows.size, np.bool_)
         for hook in self._moving if moved else self._filters:
-            codes = self._ask(hook, state, pod, None if whole else rows).codes
+            verdict = self._ask(hook, state, pod, None if whole else rows)
+            codes = verdict.codes
             if codes is not None:
+                if verdict.fatal:
+                    self._check(hook, verdict, rows[found], codes[found])
                 found &= codes == 0
         return found
 
@@ -90,6 +95,8 @@ class Trial:
             verdict = self._ask(hook, state, pod, rows)
             if verdict.codes is None or not verdict.codes.any():
                 continue
+            if verdict.fatal:
+                self._check(hook, verdict, rows, verdict.codes)
             bad = verdict.codes != 0
             statuses = verdict.describe(rows[bad], verdict.codes[bad])
             for row, status in zip(rows[bad].tolist(), statuses, strict=True):
@@ -135,6 +142,14 @@ class Trial:
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict
+
+    def _check(self, hook: Hook, verdict: Verdict, rows: NDArray[np.intp], codes: Codes) -> None:
+        """Raise PluginError if the filter broke on one of the rows, which passed so far."""
+        where = np.flatnonzero(np.isin(codes, list(verdict.fatal)))[:1]
+        if where.size:
+            (status,) = verdict.describe(rows[where], codes[where])
+            self._runner.broke("filter", hook)
+            raise PluginError(broken("filter", hook.plugin, status.message()))
 
     def _tell(self, point: str, name: str, hook: Hook, *args: object) -> None:
         status = cast("Status", self._runner.call(point, hook, *args))

@@ -61,9 +61,10 @@ class BoundPolicy:
         self._names = bound(sections.node_names)
         self._filter = bound(sections.filter)
         self._rules = [(rule, bound(rule.explain)) for rule in sections.rules]
-        self._aborting = [
+        self.aborting = frozenset(
             2 * i + 2 for i, rule in enumerate(sections.rules) if rule.on_error == "Abort"
-        ]
+        )
+        """The codes of `filter` that end the attempt, unless the node is out anyway."""
         self._score = (
             None
             if sections.score is None
@@ -158,8 +159,7 @@ class BoundPolicy:
     def filter(self, pod: PodInfo, cycle: Cycle, rows: Rows = None) -> Codes | None:
         """Return a code per row; None if every row passes.
 
-        0 passes; 2 * i + 1 was rejected by rule i, 2 * i + 2 met an error in rule i. Raises
-        RuleError where a rule whose onError is Abort fails on a live row.
+        0 passes; 2 * i + 1 was rejected by rule i, 2 * i + 2 met an error in rule i.
         """
         bound = self._filter
         if bound is None:
@@ -172,8 +172,6 @@ class BoundPolicy:
         for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
             codes = judge(codes, out[root.value], errors, rule, i, n)
-        if self._aborting and codes is not None:
-            self._abort(pod, cycle, np.arange(n) if rows is None else rows, codes)
         return codes
 
     def by_rule(
@@ -197,19 +195,7 @@ class BoundPolicy:
         codes = [self._filter_one(bound, pod, cycle, row) for row in rows.tolist()]
         if not any(codes):
             return None
-        found = np.array(codes, dtype=np.int16)
-        if self._aborting:
-            self._abort(pod, cycle, rows, found)
-        return found
-
-    def _abort(self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp], codes: Codes) -> None:
-        """Raise RuleError if a rule whose onError is Abort failed on a node that lives."""
-        live = self._table.live.values[rows]
-        failed = np.flatnonzero(np.isin(codes, self._aborting) & live)
-        if len(failed):
-            row, code = int(rows[failed[0]]), int(codes[failed[0]])
-            why = self._explain_one(pod, cycle, row, code).reasons[0]
-            raise RuleError(f"{why} (node {self._table.names[row]})")
+        return np.array(codes, dtype=np.int16)
 
     def _filter_one(self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, row: int) -> int:
         out = bound.functions.scalar(pod, cycle, row)

@@ -165,7 +165,7 @@ class _Rules:
             return [Status(_code(one.resolvable), one.reasons) for one in explained]
 
         parts = (lambda: self._bound.by_rule(pod, cycle, rows)) if self._several else None
-        return Verdict(codes, describe, parts=parts)
+        return Verdict(codes, describe, parts=parts, fatal=self._bound.aborting)
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
@@ -218,7 +218,7 @@ class _Rules:
         if names is not None and node not in names:
             return False
         codes = bound.filter(pod, self._still, np.array([row], np.intp))
-        return codes is None or not codes.any()
+        return codes is None or codes.item() == 0 or codes.item() in bound.aborting
 
     def _own_hint(self, kind: str, action: str) -> Hint:
         """Return the policy's hint about one kind of event."""

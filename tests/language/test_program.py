@@ -181,7 +181,7 @@ class TestFilter:
             assert some.tolist() == whole[rows].tolist()
 
     def test_errors_by_on_error(self) -> None:
-        """Allow lets a failing rule pass, Reject rejects in words, Abort raises."""
+        """Allow lets a failing rule pass, Reject rejects in words, Abort marks what ends it all."""
         text, cache = 'node.labels["rack"] == "a"', cluster(RACKS)
         allowing = bound(cache, filter=rule(text, on_error="Allow")).filter(POD, NOW)
         assert allowing is not None
@@ -190,8 +190,12 @@ class TestFilter:
         (why,) = rejecting.explain(POD, NOW, np.array([2]), np.array([2], dtype=np.int16))
         assert why.reasons == ("rule Test.filter[0]: no such key 'rack'",)
         assert not why.resolvable
-        with pytest.raises(RuleError, match=r"no such key 'rack' \(node n2\)"):
-            bound(cache, filter=rule(text, on_error="Abort")).filter(POD, NOW)
+        aborting = bound(cache, filter=rule(text, on_error="Abort"))
+        codes = aborting.filter(POD, NOW)
+        assert codes is not None
+        assert codes.tolist() == [0, 1, 2]
+        assert aborting.aborting == {2}
+        assert rejecting.aborting == frozenset()
 
     def test_explanations(self) -> None:
         """A message, a messageExpression and reasons each give the status' words."""
