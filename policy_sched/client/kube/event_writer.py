@@ -65,6 +65,7 @@ class EventWriter:
     async def cancel(self) -> None:
         """Give up what waits; it is lost."""
         await self._lanes.cancel()
+        self.waiting = 0
 
     async def _finish(self) -> None:
         while True:

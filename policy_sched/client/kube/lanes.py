@@ -48,6 +48,7 @@ class Lanes:
         for task in self._tasks:
             task.cancel()
         await self.drained()
+        self._waiting.clear()  # lanes that had not begun did not end by themselves
 
     async def _drive(self, key: str) -> None:
         waiting = self._waiting[key]

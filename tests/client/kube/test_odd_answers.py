@@ -260,3 +260,64 @@ def test_what_breaks_off_is_said_in_words() -> None:
 
     acted(play(broken_off, "GET /x: the answer broke off"))
     acted(play(_cut, "GET /x: Server disconnected"))
+
+
+def test_a_kind_that_is_not_served_is_empty_and_asked_for_again() -> None:
+    """What a server begins to serve later is seen then."""
+    lists: list[str] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if asked.query.get("watch"):
+            await wire.begin()
+            return await quiet()
+        lists.append("")
+        if len(lists) < 3:
+            return await wire.answer(404, b"404 page not found\n", Content_Type="text/plain")
+        return await wire.answer(200, GOOD)
+
+    follower, here = followed(script, 2, streaming=False)
+    assert follower.reflector.synced.is_set()
+    assert follower.words == ["ADDED a@1", "ADDED b@2"]
+    assert len(here.slept) == 2
+
+
+def test_pages_that_expire_again_and_again_give_way_to_one_piece() -> None:
+    """Three times begun in pages, then asked for at once; if that is refused, too, later."""
+    asks: list[tuple[str, str]] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if asked.query.get("watch"):
+            await wire.begin()
+            return await quiet()
+        asks.append((asked.query.get("limit", ""), asked.query.get("continue", "")))
+        if "continue" in asked.query or len(asks) == 7:
+            return await wire.answer(410, status(410, "Expired"))
+        if "limit" in asked.query and len(asks) < 8:
+            return await wire.answer(200, listed(5, pod("a", 1), token="more"))
+        return await wire.answer(200, GOOD)
+
+    followed(script, 2, streaming=False, page=1)
+    assert asks[:7] == [("1", ""), ("1", "more")] * 3 + [("", "")]
+
+
+def test_objects_that_cannot_be_read_keep_their_place() -> None:
+    """In a list: known by name, reported, and not taken for deleted."""
+    bad = pod("b", 3)
+    bad["spec"] = {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}
+    nameless = {"metadata": {"name": 5}}
+    tries: list[str] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        tries.append("")
+        if asked.query.get("watch"):
+            return await wire.answer(410, status(410, "Expired"))
+        if len(tries) == 1:
+            return await wire.answer(200, GOOD)
+        if len(tries) == 3:
+            return await wire.answer(200, {**listed(7), "items": [nameless]})
+        return await wire.answer(200, listed(8, bad, pod("c", 8)))
+
+    follower, _ = followed(script, 4, streaming=False)
+    assert follower.words == ["ADDED a@1", "ADDED b@2", "DELETED a@1", "ADDED c@8"]
+    assert any("a quantity is no quantity" in text for text in follower.troubles)
+    assert follower.reflector.mirror.get("default", "b") is not None

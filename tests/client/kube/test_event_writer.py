@@ -1,0 +1,117 @@
+"""Events over time: series that end, series that go on, and what finds no room."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from policy_sched.client.kube.event_series import FINISH, REFRESH, Reference, Said
+from policy_sched.client.kube.event_writer import QUEUE, EventWriter
+from policy_sched.errors import ClusterError
+from tests.client.kube.stage import Asked, Stage, Wire, acted, stage
+
+ABOUT = Reference("Pod", "default", "web", "u1")
+
+
+def said(note: str, reason: str = "FailedScheduling") -> Said:
+    """Return something to say of a pod."""
+    return Said(ABOUT, "Warning", reason, "Scheduling", "me", "me-1", note)
+
+
+async def yes(asked: Asked, wire: Wire) -> None:
+    """Accept."""
+    await wire.answer(201, {})
+
+
+def counts(here: Stage) -> list[tuple[str, int]]:
+    """Return method and count of what was written."""
+    return [(a.method, a.json.get("series", {}).get("count", 1)) for a in here.asked]
+
+
+async def until(here: Stage, count: int) -> None:
+    """Wait for so many requests."""
+    while len(here.asked) < count:
+        await asyncio.sleep(0.001)
+
+
+def test_a_series_is_written_when_it_ends_and_from_time_to_time() -> None:
+    """Every half hour while it goes on, and once more when nothing was said for six minutes."""
+
+    async def play() -> None:
+        async with stage(yes) as here, here.api() as api:
+            writer = EventWriter(api)
+            for note in "abc":
+                writer.say(said(note))
+            await writer.drained()
+            assert counts(here) == [("POST", 1), ("PATCH", 2)]
+            writer._series._series[said("x")].count = 7
+            here.wall.ns += FINISH + 1
+            task = asyncio.create_task(writer.run())
+            await until(here, 3)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert counts(here)[2] == ("PATCH", 7)
+            assert len(writer._series) == 0
+            assert {FINISH / 1e9, REFRESH / 1e9} & set(here.slept)
+
+    acted(play())
+
+
+def test_a_series_that_goes_on_is_refreshed() -> None:
+    """Its count so far."""
+
+    async def play() -> None:
+        async with stage(yes) as here, here.api() as api:
+            writer = EventWriter(api)
+            for note in "ab":
+                writer.say(said(note))
+            await writer.drained()
+            task = asyncio.create_task(writer._refresh())
+            await until(here, 3)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert counts(here)[2] == ("PATCH", 2)
+
+    acted(play())
+
+
+def test_what_finds_no_room_is_lost_and_what_is_cancelled_too() -> None:
+    """A server that does not answer costs no memory without end."""
+
+    async def never(asked: Asked, wire: Wire) -> None:
+        await asyncio.Event().wait()
+
+    async def play() -> None:
+        told: list[str] = []
+
+        def lost(about: str, _error: ClusterError) -> None:
+            told.append(about)
+
+        async with stage(never) as here, here.api() as api:
+            writer = EventWriter(api, lost)
+            for number in range(QUEUE + 3):
+                writer.say(said("x", reason=f"R{number}"))
+            assert (writer.waiting, writer.lost) == (QUEUE, 3)
+            await asyncio.sleep(0)
+            await writer.cancel()
+            assert writer.waiting == 0
+            assert told == []
+
+    acted(play())
+
+
+def test_what_cannot_be_written_is_told_with_its_object() -> None:
+    """By whoever refuses, and in his words."""
+    told: list[tuple[str, Any]] = []
+
+    async def refuse(asked: Asked, wire: Wire) -> None:
+        await wire.answer(403, {"kind": "Status", "code": 403, "message": "not you"})
+
+    async def play() -> None:
+        async with stage(refuse) as here, here.api() as api:
+            writer = EventWriter(api, lambda about, error: told.append((about, str(error))))
+            writer.say(said("x"))
+            await writer.drained()
+        assert told == [("default/web", "not you")]
+
+    acted(play())
