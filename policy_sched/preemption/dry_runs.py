@@ -212,10 +212,14 @@ def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]
 
 
 class DryRuns:
-    """The dry runs of one profile, by kind of pod; the one not asked for longest goes first."""
+    """The dry runs of one profile, by kind of pod; the one not asked for longest goes first.
+
+    They are those of the filters in force: after a reload everything is asked anew.
+    """
 
     def __init__(self, search: Search) -> None:
         self._search = search
+        self._pipeline = ""
         self._kept: OrderedDict[Hashable, DryRun] = OrderedDict()
 
     def of(self, attempt: PreemptionAttempt) -> DryRun:
@@ -223,6 +227,9 @@ class DryRuns:
         kind = self._search.kind(attempt)
         if kind is None:
             return DryRun(self._search, attempt)
+        if self._pipeline != attempt.trial.pipeline:
+            self._pipeline = attempt.trial.pipeline
+            self._kept.clear()
         run = self._kept.get(kind)
         if run is None:
             run = self._kept[kind] = DryRun(self._search, attempt)

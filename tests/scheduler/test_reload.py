@@ -117,6 +117,22 @@ class TestFilters:
         assert world.place(pod) is Place.BACKOFF
         assert [o.node for o in world.schedule()] == ["b"]
 
+    def test_what_evictions_would_help_is_found_out_anew(self, world: World) -> None:
+        """Dry runs that were kept are those of the filters before."""
+        for node in NODES:
+            low = make_pod(f"low-{node}", cpu="4", priority=-1, node_name=node)
+            world.scheduler.cache.add_pod(PodInfo.of(low))
+        world.put(nodes=frozenset())
+        world.reload()
+        pod = world.pod("high", cpu="4")
+        (outcome,) = world.schedule()
+        assert "preemption: 0/3 nodes are available: 3 kept away." in outcome.message
+        world.put(nodes=frozenset("b"))
+        world.reload()
+        world.queue.activate([pod.uid])
+        world.schedule()
+        assert world.scheduler.handle.nominator.node_of(pod.uid) == "b"
+
     def test_who_was_rejected_by_something_else(self, world: World) -> None:
         """A pod that is too large sleeps on."""
         pod = world.pod("large", cpu="100")
