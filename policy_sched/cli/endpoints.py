@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from cyclopts import Parameter
 
-from policy_sched.apiserver.access import Access
+from policy_sched.apiserver.access import Access, Address
 from policy_sched.apiserver.security.authentication import Tokens
 from policy_sched.cli.durations import nanoseconds
 from policy_sched.cli.upstream_flags import Overrides
@@ -75,8 +75,8 @@ class EndpointFlags:
         interfaces with --kubeconfig, 127.0.0.1 otherwise.
     secure_port
         Their port: 10259 with --kubeconfig, off otherwise; 0 is off, too. HTTPS, with a
-        certificate that is made at the start unless --tls-cert-file names one; without
-        --kubeconfig and --tls-cert-file plain HTTP on loopback.
+        certificate that is made at the start unless --tls-cert-file names one; plain HTTP on
+        loopback without --kubeconfig and --tls-cert-file.
     client_ca_file
         Certificates of clients that this authority (PEM) signed are believed by the endpoints:
         the common name is the user, organizations are groups.
@@ -153,8 +153,10 @@ async def endpoints(
     host = flags.bind_address or (EVERYWHERE if remote else HERE)
     async with AsyncExitStack() as stack:
         door = await _door(flags, given, instance, stack)
-        if isinstance(door, OpenDoor) and host not in (HERE, "::1", "localhost"):
-            raise ClusterError(f"{host} can be reached from other machines: that needs tokens")
+        near = Address(host, 0).loopback
+        if isinstance(door, OpenDoor) and not near:
+            text = "can be reached from other machines: that needs --token-auth-file"
+            raise ClusterError(f"--bind-address {host} {text}")
         offered = Offered(
             instance,
             running.reload,
@@ -163,7 +165,7 @@ async def endpoints(
             lambda: _in_force(instance, overrides),
             flags.authorization_always_allow_paths,
         )
-        pair = _pair(flags, given, secure=remote)
+        pair = _pair(flags, given, secure=remote or not near)
         context = None if pair is None else server_context(*pair, flags.client_ca_file)
         if context is not None:
             context.minimum_version = _VERSIONS[flags.tls_min_version]

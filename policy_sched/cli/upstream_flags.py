@@ -12,6 +12,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 
 UNBUILT: Final = {
+    "--write-config-to": "/configz shows the configuration with all its defaults",
     "--master": "the server is the one of --kubeconfig; a kubeconfig can name another",
     "--kube-api-content-type": "requests and answers are JSON",
     "--profiling": "there are no /debug/pprof pages: they are of Go",

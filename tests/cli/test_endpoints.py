@@ -141,6 +141,24 @@ def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path) -> N
     instance.close()
 
 
+def test_beyond_loopback_nothing_goes_in_the_clear(tmp_path: Path) -> None:
+    """Tokens are for a server that others cannot listen to."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKENS, encoding="utf-8")
+    records: list[Record] = []
+    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    flags = _port(EndpointFlags(bind_address="0.0.0.0"))
+
+    async def story() -> None:
+        async with endpoints(flags, Access(tokens=str(tokens)), running, Overrides()):
+            assert records[-1]["msg"] == "Serving securely"
+            assert records[-1]["url"].startswith("https://")
+
+    asyncio.run(story())
+    instance.close()
+
+
 def test_a_certificate_that_is_replaced_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,7 +225,7 @@ def test_flags_that_cannot_be_are_refused(flags: dict[str, Any], words: str) -> 
 @pytest.mark.parametrize(
     ("flags", "access", "words"),
     [
-        (EndpointFlags("0.0.0.0", 1), Access(), "that needs tokens"),
+        (EndpointFlags("0.0.0.0", 1), Access(), "that needs --token-auth-file"),
         (EndpointFlags(secure_port=1, client_ca_file="x"), Access(), "needs --tls-cert-file"),
         (EndpointFlags(secure_port=1), Access("/none", "/none"), "/none: cannot be read"),
     ],
