@@ -22,6 +22,7 @@ UNKNOWN_KEY: Final = "PS702"
 WRONG_TYPE: Final = "PS703"
 MISSING_KEY: Final = "PS704"
 WRONG_VALUE: Final = "PS705"
+DUPLICATE: Final = "PS708"
 """Codes of the family PS7xx: the shape of a file."""
 
 

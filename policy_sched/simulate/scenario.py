@@ -23,7 +23,15 @@ from policy_sched.profiles.models_policy import API_VERSION
 from policy_sched.profiles.models_test import PolicyTest, keys_of
 from policy_sched.simulate.expectations import read_outcome
 from policy_sched.simulate.outcome import Outcome
-from policy_sched.simulate.reader import WRONG_TYPE, WRONG_VALUE, Path, Plain, Reader
+from policy_sched.simulate.reader import (
+    DUPLICATE,
+    MISSING_KEY,
+    WRONG_TYPE,
+    WRONG_VALUE,
+    Path,
+    Plain,
+    Reader,
+)
 from policy_sched.simulate.short_forms import expand
 from policy_sched.source import UNREADABLE, Marked, SourceFile, decoded, diagnostic, parse_documents
 
@@ -78,6 +86,8 @@ def load_scenarios(path: str) -> list[Scenario]:
         problems.extend(wrong)
         if scenario is not None:
             scenarios.append(scenario)
+    if not scenarios and not problems:
+        problems.append(Diagnostic(path, 1, 1, MISSING_KEY, "there is no test in this file"))
     if problems:
         raise PolicyError(problems)
     return scenarios
@@ -191,6 +201,7 @@ def _config(reader: Reader, value: object, folder: FilePath) -> Mapping[str, obj
 
 
 def _objects(reader: Reader, fields: Plain, key: str) -> Iterator[tuple[int, ApiObject]]:
+    seen: set[tuple[type, str, str]] = set()
     for i, value in enumerate(reader.items(fields.get(key), (key,))):
         at = (key, i)
         before = len(reader.problems)
@@ -199,8 +210,13 @@ def _objects(reader: Reader, fields: Plain, key: str) -> Iterator[tuple[int, Api
             continue
 
         decoded = decode_object(manifest, _reporter(reader, at, value))
-        if decoded is not None:
-            yield i, decoded
+        if decoded is None:
+            continue
+        name, namespace = decoded.metadata.name, decoded.metadata.namespace
+        if (type(decoded), namespace, name) in seen:
+            reader.problem(at, DUPLICATE, f"{type(decoded).__name__} {name} is there twice")
+        seen.add((type(decoded), namespace, name))
+        yield i, decoded
 
 
 def _reporter(reader: Reader, at: Path, written: object) -> Report:

@@ -108,6 +108,25 @@ class TestRecords:
 class TestTests:
     """The form that a person writes."""
 
+    def test_what_is_there_twice_is_told(self, tmp_path: Path) -> None:
+        """A node, or a pending pod; objects of two kinds or two namespaces may be namesakes."""
+        text = (
+            "name: x\n"
+            "objects: [{node: a}, {node: a}, {pod: a, node: a}, {pod: b/a, node: a}]\n"
+            "pending: [p, q/p, p]\n"
+        )
+        assert problems(written(tmp_path, "a.yaml", text)) == [
+            "2:22 PS708 Node a is there twice",
+            "3:19 PS708 Pod p is there twice",
+        ]
+
+    @pytest.mark.parametrize("name", ["a.yaml", "a.jsonl"])
+    def test_a_file_without_a_test_is_told(self, name: str, tmp_path: Path) -> None:
+        """Nobody names a file to test nothing."""
+        assert problems(written(tmp_path, name, "\n")) == [
+            "1:1 PS704 there is no test in this file"
+        ]
+
     def test_what_is_not_written_is_not_expected(self, tmp_path: Path) -> None:
         """Every field of an expectation may be left out."""
         scenario = yaml(
