@@ -64,12 +64,11 @@ class Lane:
         self.shared = True
         return copy(self)
 
-    def noted(self, row: int) -> Lane:
-        """Return a lane in which every row has the share of this one; it takes no room."""
-        twin = copy(self)
-        twin.part = np.broadcast_to(self.weighted()[row], self.raw.shape)
-        twin.raw = _NOTHING
-        return twin
+    def share(self, row: int) -> int:
+        """Return the plugin's share of one row's total."""
+        if self.part is not None:
+            return int(self.part[row])
+        return int(self.raw[row]) * self.hook.weight
 
     def put(self, rows: NDArray[np.intp], fresh: Scores) -> Scores:
         """Write fresh raw scores of `rows`; return by how much they rose."""
@@ -87,6 +86,9 @@ class Scoring:
     ``shares``: what others than plugins added to it, by who did. ``scored``: whether plugins were
     asked; they need not be where there is no choice.
     """
+
+    note: Mapping[str, int] | None = None
+    """By plugin, what one row got, where no more than that was kept."""
 
     def __init__(
         self,
@@ -148,7 +150,8 @@ class Scoring:
     def noted(self, row: int) -> Scoring:
         """Return what one row got, and keep no more than that; it cannot be patched."""
         twin = self.narrowed(row)
-        twin._lanes = [lane.noted(row) for lane in self._lanes]  # noqa: SLF001 - one of its own kind
+        twin.note = {lane.hook.plugin: lane.share(row) for lane in self._lanes}
+        twin._lanes = []  # noqa: SLF001 - one of its own kind
         return twin
 
     def narrowed(self, row: int) -> Scoring:
@@ -180,7 +183,10 @@ class Scoring:
 
     def weighted(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
         """Return each plugin's normalised and weighted score of `rows`, by plugin."""
-        plugins = {lane.hook.plugin: lane.weighted()[rows].tolist() for lane in self._lanes}
+        if self.note is not None:
+            plugins = {plugin: [share] * rows.size for plugin, share in self.note.items()}
+        else:
+            plugins = {lane.hook.plugin: lane.weighted()[rows].tolist() for lane in self._lanes}
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
     def raw(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
