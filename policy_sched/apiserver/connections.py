@@ -61,6 +61,7 @@ class Connections(web.Server):
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=IDLE_SECONDS,
+            auto_decompress=False,  # the API server reads no compressed bodies either
             max_line_size=HEADER_BYTES,
             max_field_size=HEADER_BYTES,
         )

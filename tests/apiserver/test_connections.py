@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
 
+from policy_sched.apiserver import answering
 from policy_sched.apiserver.connections import (
     HEADER_BYTES,
     SILENT_SECONDS,
@@ -17,7 +19,7 @@ from policy_sched.apiserver.connections import (
 from policy_sched.apiserver.fairness import LATE_SECONDS, Fairness
 from policy_sched.apiserver.listing import PIECE, PIECE_BYTES, bounded
 from policy_sched.apiserver.security.users import UNSECURED, User
-from tests.apiserver.world import serving
+from tests.apiserver.world import PODS, serving
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -159,6 +161,25 @@ def test_long_lines_and_headers_are_refused(path: str) -> None:
         async with serving() as world:
             pair = await asyncio.open_connection("127.0.0.1", world.server.address.port)
             assert b"400" in await ask(pair, path, f"X: {'y' * 2 * HEADER_BYTES}")
+            pair[1].close()
+
+    asyncio.run(run())
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that is compressed is not unpacked."""
+    monkeypatch.setattr(answering, "BODY_SECONDS", 0.05)
+
+    async def run() -> None:
+        async with serving() as world:
+            pair = await asyncio.open_connection("127.0.0.1", world.server.address.port)
+            headers = ("Content-Type: application/json", "Content-Length: 100")
+            assert b"504" in await ask(pair, PODS, *headers, body=b"{")
+            pair[1].close()
+            packed = gzip.compress(b" " * 10_000_000)
+            pair = await asyncio.open_connection("127.0.0.1", world.server.address.port)
+            headers = ("Content-Encoding: gzip", f"Content-Length: {len(packed)}")
+            assert b"400" in await ask(pair, PODS, *headers, body=packed)
             pair[1].close()
 
     asyncio.run(run())
