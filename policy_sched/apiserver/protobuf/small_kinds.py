@@ -77,6 +77,7 @@ RulesReviewStatus: 1 resourceRules *ResourceRule, 2 nonResourceRules *NonResourc
 authorization.k8s.io/v1/SelfSubjectRulesReview: 1 metadata ObjectMeta, 2 spec RulesReviewSpec, \
   3 status RulesReviewStatus
 policy/v1/Eviction: 1 metadata ObjectMeta, 2 deleteOptions ?DeleteOptions
+policy/v1beta1/Eviction: 1 metadata ObjectMeta, 2 deleteOptions ?DeleteOptions
 ScaleSpec: 1 replicas i
 ScaleStatus: 1 replicas i, 2 selector s
 autoscaling/v1/Scale: 1 metadata ObjectMeta, 2 spec ScaleSpec, 3 status ScaleStatus
