@@ -3,8 +3,8 @@
 A plugin implements what it needs as methods marked with ``hookimpl``; arguments may be left out,
 their names count. ``rows`` are rows of the node table: an intp array, or None for all of them
 (`handle.table.n`). Filters and scores must be functions of their arguments and the node table.
-Where pods of a group are tried out together, `reserve` and `permit` find a `Rehearsal` in the state:
-whatever they do is undone by `unreserve`, and other pods are to be left alone.
+Where pods of a group are tried out together, `reserve` and `permit` find a `Rehearsal` in the
+state: what they do is undone by `unreserve`, and other pods are to be left alone.
 """
 
 from __future__ import annotations
