@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from policy_sched.client.embedded.resources import POD
+from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.client import RECORD_EVENT, KubeClient
@@ -190,10 +190,12 @@ class RemoteInstance(Scheduling):
     async def look(self) -> Seen:
         """List nodes and pods, beside the requests of scheduling and its limits."""
         settings = replace(LOOKING, read_only=self.api.settings.read_only)
+        # What is there already stands for what is read: to forget all at once would take long.
+        nodes, pods = self.informers.reflectors[0].mirror, self.informers.reflectors[-1].mirror
         async with Api(self.api.access, self.api.chance, settings) as api:
-            nodes = await list_all(api, READ[0], Decoding(READ[0].kind, Node))
-            pods = await list_all(api, READ[-1], Decoding(READ[-1].kind, Pod))
-        return Seen([node.metadata.name for node in nodes.items], pods.items)
+            first = await list_all(api, READ[0], Decoding(NODE, Node), known=nodes.known)
+            last = await list_all(api, READ[-1], Decoding(POD, Pod), known=pods.known)
+        return Seen([node.metadata.name for node in first.items], last.items)
 
     def _lease_checks(self) -> tuple[Check, ...]:
         """A leader that has not renewed for long is sick, as upstream's watchdog has it."""
