@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.shown import ROOT, blocks, examples, named_file, printed
 
 MANUAL = (ROOT / "policies" / "README.md").read_text(encoding="utf-8")
+
+
+#: The traces are no part of the package; who has them beside it runs this, too.
+TRACES = ROOT.parent / "shared" / "traces"
+OPENB = "policy-sched diff policies/default mine --cluster openb_nodes.csv.gz"
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="OpenB's files are not here")
+def test_the_answer_on_openb_is_what_the_manual_says(tmp_path: Path) -> None:
+    """The manual leaves out the lines of single pods."""
+    section = MANUAL.partition("## The first hour\n")[2].partition("\n## ")[0]
+    files = [file for block in blocks(section) if (file := named_file(block, "mine"))]
+    *_, policy = (text for name, text in files if name == "policy.yaml")
+    (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
+    (shown,) = (text for _, text in blocks(section) if text.startswith(f"$ {OPENB}"))
+    command, _, expected = shown.partition("\n")
+    command = command.partition(" --fail-on")[0].removeprefix("$ ")
+    command = command.replace("openb_", f"{TRACES}/openb_")
+    lines = printed(command, "mine", tmp_path).splitlines(keepends=True)
+    assert "".join(one for one in lines if not one.startswith("  default/")) == expected
 
 
 def test_the_first_hour_goes_as_the_manual_says(tmp_path: Path) -> None:
