@@ -30,6 +30,8 @@ class Unit:
     reads: Reads
     sites: tuple[Site, ...]
     can_fail: bool
+    eased: bool = False
+    """Whether a pod that comes to a node may turn what a filter says of the node to yes."""
 
     @property
     def units(self) -> float:

@@ -34,6 +34,7 @@ from policy_sched.language.compiled import (
     Step,
     Unit,
 )
+from policy_sched.language.easing import may_ease
 from policy_sched.language.expression import constant
 from policy_sched.language.generate import generate
 from policy_sched.language.ir import Op
@@ -339,4 +340,5 @@ def make_unit(
         find_reads(ops),
         tuple(low.build.sites),
         any(root.error is not None for root in roots),
+        keeps and any(may_ease(value.op, value.err) for value in values),
     )

@@ -59,6 +59,8 @@ class CompiledPolicy:
         """What the rules that place a pod read: filter, score, and the conditions of both."""
         self.rejecting_reads: Reads = self.filter_reads | _reads(sections.node_names)
         """What decides whether a node is refused to a pod."""
+        self.eased_by_pods = sections.filter is not None and sections.filter.eased
+        """Whether a node that is refused may be acceptable because a pod came to it."""
         self.gate_reads: Reads = _reads(*(gate.unit for gate in sections.pre_enqueue))
         """What decides whether a pod is kept out of the queue."""
         self.sort_reads: Reads = _reads(sections.queue_sort)

@@ -18,6 +18,8 @@ from policy_sched.language.placement import Shapes, find_region
 _LEAVES = frozenset({"const", "column", "param", "none"})
 #: Operations that read columns by the row's number, or by a name that is an argument.
 _READERS = frozenset({"column_of", "fits", "affinity", "preference"})
+#: Operations whose value depends on other nodes than the row's, however constant their arguments.
+_BEYOND = frozenset({"domain_index", "runtime_of", "tally", "facts_at"})
 _KEPT = frozenset("bife")
 
 
@@ -45,6 +47,8 @@ class Standings:
 
     def _find(self, op: Op) -> bool:
         if not op.args and op.kind not in _LEAVES and op.kind not in _READERS:
+            return False
+        if op.kind in _BEYOND:
             return False
         return all(self.holds(a) for a in op.args)
 

@@ -5,6 +5,7 @@ author registers nothing. Where a node's verdict depends on nothing beyond that 
 the policy itself: it is asked again about the one node on which something changed. Otherwise
 every such event is worth an attempt. A pod that may evict others is tried again by any change of
 what runs on a node: where it still does not fit, evicting fewer than before may be enough now.
+Most rules never say yes to a node because it got another pod; those that may hear of that, too.
 Rules that gate a pod read the pod and what it belongs to.
 """
 
@@ -17,6 +18,7 @@ from policy_sched.language.program import CompiledPolicy
 from policy_sched.language.reads import Scope
 from policy_sched.model.events import (
     ALL,
+    ASSIGNED_POD_ADD,
     TIMER,
     UPDATE,
     ActionType,
@@ -138,6 +140,9 @@ def _events(
         yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint)
         if pods:
             yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), hint)
+        if policy.eased_by_pods and not pods & ActionType.ADD:
+            hint = _asks_again(helps, _nobody) if alone else None
+            yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint)
     yield from _of_domains(policy)
     own = ActionType(0)
     belongs = set()

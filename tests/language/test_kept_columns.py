@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
@@ -50,6 +50,32 @@ def test_kept_columns_are_fresh(
     for step in range(data.draw(st.integers(1, 3))):
         for i in range(data.draw(st.integers(1, 2))):
             change(data, cache, 10 * step + i)
+        assert_fresh(bound, cache, pod)
+
+
+#: What depends on other nodes than the row's, though only static columns are read by row.
+ELSEWHERE = (
+    "domain('zone').podCount + node.allocatable['cpu'].units()",
+    "domain('zone').requested['cpu'].sign() > 0 && !node.unschedulable",
+    "node.images[?'img:1'].optMap(i, i.numNodes).orValue(0) * 2",
+    "domain('zone').nodeCount * 3",
+    "[node][0].free['cpu'].units() + 1",
+)
+
+
+@pytest.mark.parametrize("text", ELSEWHERE)
+@settings(max_examples=40)
+@given(data=st.data(), situation=worlds())
+def test_what_other_nodes_decide_is_not_kept(
+    text: str, data: st.DataObject, situation: tuple[World, PodInfo]
+) -> None:
+    """What happens elsewhere counts at once, on every row that it concerns."""
+    world, pod = situation
+    cache = cache_of(world)
+    bound = bound_to(text, cache, "any")
+    assert_fresh(bound, cache, pod)
+    for step in range(2):
+        change(data, cache, step)
         assert_fresh(bound, cache, pod)
 
 

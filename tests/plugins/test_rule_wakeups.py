@@ -1,0 +1,183 @@
+"""No lost wake-ups: whatever a filter reads, the pod is tried again once a node would take it.
+
+Point 6 of the language's test plan: random rules, random clusters, random sequences of events.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Final
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from policy_sched.client.memory import MemoryClient
+from policy_sched.cluster.cache import Cache
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.language.checker import check_policy
+from policy_sched.language.program import compile_policy
+from policy_sched.language.sources import PolicySource, RuleSource, Text
+from policy_sched.model.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    UPDATE,
+    ActionType,
+    ClusterEvent,
+    EventResource,
+    QueueingHint,
+)
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.rules import rule_plugin
+from policy_sched.queue.changes import node_changes, pod_changes
+from policy_sched.queue.nominator import Nominator
+from policy_sched.testing import make_pod
+from tests.language.strategies import PARAMS, nodes, pods, rules
+
+NAMES: Final = ("n0", "n1", "n2")
+NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+NAMESPACE: Final = EventResource.NAMESPACE
+#: An event with the object before and after it.
+Told = tuple[ClusterEvent, object, object]
+QUIET: Final = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class Watched:
+    """A cluster, and the plugin of a policy with one filter rule over it."""
+
+    def __init__(self, rule: str) -> None:
+        source = PolicySource(
+            "Rules", params=PARAMS, filter=(RuleSource(Text(rule), "no"),), cost_limit=10**6
+        )
+        checked, _ = check_policy(source)
+        policy = None if checked is None else compile_policy(checked)[0]
+        assume(policy is not None)
+        assert policy is not None
+        self.cache = Cache()
+        handle = Handle(self.cache, WaitingPods(), Nominator(), MemoryClient(), lambda: 0)
+        self.plugin = rule_plugin(policy, handle, "default")
+
+    def feasible(self, pod: PodInfo) -> set[str]:
+        """Return the nodes that the rule has nothing against."""
+        table = self.cache.nodes
+        codes = self.plugin.filter(CycleState(), pod, None).codes  # type: ignore[attr-defined]
+        passed = np.zeros(table.n) if codes is None else codes
+        return {name for name, row in table.row_of.items() if not passed[row]}
+
+    def wakes(self, pod: PodInfo, told: list[Told]) -> bool:
+        """Tell whether the plugin asks for the pod after some events."""
+        return any(
+            one.event.covers(event)
+            and (one.hint is None or one.hint(pod, old, new) is QueueingHint.QUEUE)
+            for event, old, new in told
+            for one in self.plugin.events_to_register()  # type: ignore[attr-defined]
+        )
+
+    def happen(self, data: st.DataObject) -> list[Told]:
+        """Let something happen; return what is told of it, once it is in the cache."""
+        kinds = ("node", "node", "node gone", "pod", "pod gone", "pod changed", "namespace")
+        cache, table = self.cache, self.cache.nodes
+        kind = data.draw(st.sampled_from(kinds))
+        if kind == "node":
+            node = data.draw(nodes(data.draw(st.sampled_from(NAMES))))
+            row = table.row_of.get(node.metadata.name)
+            old = None if row is None else copy.deepcopy(table.nodes[row])
+            cache.add_node(node)
+            if old is None:
+                return [(NODE_ADD, None, node)]
+            return [(event, old, node) for event in node_changes(old, node)]
+        if kind == "namespace":
+            labels = data.draw(st.sampled_from([{}, {"tenant": "a"}, {"tenant": "b"}]))
+            name = data.draw(st.sampled_from(["a", "b", "default"]))
+            found = Namespace(metadata=make_pod(name, labels=labels).metadata)
+            action = UPDATE if name in table.namespaces else ActionType.ADD
+            old_namespace = table.namespaces.get(name)
+            cache.set_namespace(found)
+            return [(ClusterEvent(NAMESPACE, action), old_namespace, found)]
+        if kind == "pod":
+            place = data.draw(st.sampled_from(sorted(table.row_of)))
+            pod = PodInfo.of(data.draw(pods(f"bound{data.draw(st.integers(0, 5))}", place)))
+            if cache.pod(pod.uid) is not None:
+                return []
+            cache.add_pod(pod)
+            return [(ASSIGNED_POD_ADD, None, pod)]
+        return self._change(kind, data)
+
+    def _change(self, kind: str, data: st.DataObject) -> list[Told]:
+        cache, table = self.cache, self.cache.nodes
+        here = [pod for row in table.row_of.values() for pod in table.pods_on(row).values()]
+        if kind == "node gone" and len(table.row_of) > 1:
+            name, row = data.draw(st.sampled_from(sorted(table.row_of.items())))
+            node = table.nodes[row]
+            assert node is not None
+            gone = [pod for pod in here if pod.node_name == name]
+            for pod in gone:
+                cache.remove_pod(pod)
+            cache.remove_node(node)
+            return [*((ASSIGNED_POD_DELETE, p, None) for p in gone), (NODE_DELETE, node, None)]
+        if not here or kind == "node gone":
+            return []
+        pod = data.draw(st.sampled_from(here))
+        if kind == "pod gone":
+            cache.remove_pod(pod)
+            return [(ASSIGNED_POD_DELETE, pod, None)]
+        changed = copy.deepcopy(pod.pod)
+        changed.metadata.labels = data.draw(st.sampled_from([{}, {"app": "a"}, {"a": "b"}]))
+        newer = PodInfo.of(changed)
+        cache.update_pod(newer)
+        return [(event, pod, newer) for event in pod_changes(pod, newer)]
+
+
+def follow(rule: str, data: st.DataObject) -> None:
+    """Watch a pod that no node takes: when one does, the plugin has asked for it."""
+    watched = Watched(rule)
+    for name in NAMES[:2]:
+        watched.cache.add_node(data.draw(nodes(name)))
+    raw = data.draw(pods("asked"))
+    raw.spec.preemption_policy = "Never"
+    asked = PodInfo.of(raw)
+    for _ in range(6):
+        before = watched.feasible(asked)
+        told = watched.happen(data)
+        if not before and (found := watched.feasible(asked)):
+            assert watched.wakes(asked, told), (rule, told, found)
+
+
+@settings(QUIET, max_examples=150)
+@given(rules("filter", 2), st.data())
+def test_a_pod_that_could_run_is_tried_again(rule: str, data: st.DataObject) -> None:
+    """A random rule that refuses all nodes is asked again whenever its answer changes."""
+    follow(rule, data)
+
+
+#: Rules whose answer for one node may change by what happens elsewhere, or that read a lot.
+ELSEWHERE: Final = (
+    'node.images[?"img:1"].optMap(i, i.numNodes).orValue(0) > 1',
+    'domain("zone").podCount > 0',
+    'domains("zone").size() > 1',
+    "cluster.nodeCount > 2",
+    'cluster.requested["cpu"].sign() > 0',
+    'cluster.allocatable.names().exists(r, r == "example.com/gpu")',
+    "[node][0].labels.size() > 1",
+    '[node].exists(n, n.images[?"plain"].optMap(i, i.numNodes).orValue(0) > 1)',
+    'namespaceObject.labels[?"tenant"].orValue("") == "a"',
+    'node.pods.exists(p, p.labels[?"app"].orValue("") == "a")',
+    "node.pods.size() > 0 && !node.unschedulable",
+    'node.requested["cpu"].sign() > 0 || node.podCount == 2',
+    'percent(node.requested["cpu"], node.allocatable["cpu"]) >= 30',
+    "node.usedPorts.exists(p, p.port == 80)",
+    'node.allocatable["cpu"] / node.requested["cpu"] < 10.0',
+)
+
+
+@pytest.mark.parametrize("rule", ELSEWHERE)
+@settings(QUIET, max_examples=25)
+@given(data=st.data())
+def test_what_happens_elsewhere_counts(rule: str, data: st.DataObject) -> None:
+    """Totals, domains, images and namespaces: the pod hears of all that its rule reads."""
+    follow(rule, data)
