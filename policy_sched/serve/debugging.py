@@ -29,6 +29,8 @@ T = TypeVar("T")
 NODES: Final = 25
 """Nodes, with their pods, that are written at a time."""
 PODS: Final = 250
+COMPARED: Final = 2000
+"""Pods that are compared at a time."""
 PAUSE: Final = 2.0
 """Seconds between two looks at the cluster."""
 _SCALARS: Final = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -95,10 +97,10 @@ class Comparer:
         log = self._log
         log.say(INFO, "Cache comparer started")
         try:
-            found = self._compare(await look())
+            found = await self._compare(await look())
             if found:
                 await asyncio.sleep(self._pause)
-                found = found.both(self._compare(await look()))
+                found = found.both(await self._compare(await look()))
         except ClusterError as error:
             log.say(WARNING, "The cache cannot be compared", error=str(error))
             return None
@@ -111,22 +113,24 @@ class Comparer:
         log.say(INFO, "Cache comparer finished")
         return found
 
-    def _compare(self, seen: Seen) -> Mismatch:
+    async def _compare(self, seen: Seen) -> Mismatch:
+        """Compare piece by piece; what changes in between does not differ twice."""
         scheduler = self._scheduler
         ours = scheduler.profiles
-        pods = {
-            pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
-            for pod in seen.pods
-            if pod.spec.node_name or (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in ours
-        }
+        pods: set[str] = set()
+        for piece in _pieces(seen.pods, COMPARED):
+            pods.update(
+                pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+                for pod in piece
+                if pod.spec.node_name or (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in ours
+            )
+            await asyncio.sleep(0)
         held = {*scheduler.cache.held(), *(queued.info.uid for queued in _waiting(scheduler))}
+        await asyncio.sleep(0)
+        missed, redundant = frozenset(pods.difference(held)), frozenset(held.difference(pods))
+        await asyncio.sleep(0)
         nodes, known = set(seen.nodes), set(scheduler.cache.nodes.row_of)
-        return Mismatch(
-            frozenset(nodes - known),
-            frozenset(known - nodes),
-            frozenset(pods - held),
-            frozenset(held - pods),
-        )
+        return Mismatch(frozenset(nodes - known), frozenset(known - nodes), missed, redundant)
 
 
 def _waiting(scheduler: Scheduler) -> list[QueuedPod]:
