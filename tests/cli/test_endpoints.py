@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,9 +16,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from policy_sched.apiserver.access import RBAC, Access, Address
+from policy_sched.apiserver.access import RBAC, Access, Address, kubeconfig
 from policy_sched.apiserver.server import ApiServer
-from policy_sched.cli.endpoints import EndpointFlags, endpoints
+from policy_sched.cli.endpoints import EndpointFlags, _status_of, endpoints
 from policy_sched.cli.upstream_flags import Overrides
 from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.kube import access as kube
@@ -83,7 +84,13 @@ def test_an_api_server_says_who_may(tmp_path: Path) -> None:
             store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
             instance = RemoteInstance(store, api, None, records.append)
             running = Running(instance, lambda: None, LONGEST_SLEEP)
-            flags = EndpointFlags(bind_address="127.0.0.1", secure_port=0)
+            reviewed = tmp_path / "kubeconfig"
+            reviewed.write_text(kubeconfig(server.address, access, server.tokens), "utf-8")
+            flags = EndpointFlags(
+                bind_address="127.0.0.1",
+                secure_port=0,
+                authorization_kubeconfig=str(reviewed),
+            )
             async with endpoints(flags, Access(), running, Overrides()):
                 assert records[-1]["msg"] != "Serving securely"  # port 0 is off
             async with endpoints(_port(flags), Access(), running, Overrides()):
@@ -114,7 +121,7 @@ def _port(flags: EndpointFlags) -> EndpointFlags:
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return EndpointFlags(bind_address=flags.bind_address, secure_port=probe.getsockname()[1])
+        return replace(flags, secure_port=probe.getsockname()[1])
 
 
 def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path) -> None:
@@ -203,6 +210,13 @@ def test_a_certificate_that_is_replaced_is_shown(
 
     asyncio.run(story())
     instance.close()
+
+
+@pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"status": 7}'])
+def test_an_answer_that_is_no_review_is_refused(answer: bytes) -> None:
+    """Nobody is let in by it."""
+    with pytest.raises(ClusterError, match="of another form"):
+        _status_of(answer)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from policy_sched.serve.debugging import Comparer, Seen, dump
 from policy_sched.serve.decision_log import DecisionLog, Record
 from policy_sched.testing import FakeClock, make_pod
 from tests.scheduler.world import pod_of, scheduler_of
+from tests.serve import test_remote as remote
 
 
 class World:
@@ -134,3 +135,28 @@ def test_a_cluster_that_cannot_be_read_is_told_of() -> None:
     records = World().compare()
     assert records[-1]["msg"] == "The cache cannot be compared"
     assert records[-1]["error"] == "nobody there"
+
+
+def test_the_cluster_is_read_through_its_api() -> None:
+    """Not from the watch: a pod that the cache has lost is found there."""
+
+    async def play(world: remote.World) -> None:
+        world.apply(remote.node("n"), remote.pod("p"), remote.pod("q", "64"))
+        async with world.served(), world.scheduler() as instance:
+            while not world.bound() or not instance.scheduler.queue.unschedulable():
+                await asyncio.sleep(0.01)
+            comparer = Comparer(instance.scheduler, instance.log, pause=0)
+            found = await comparer.run(instance.look)
+            assert found is not None
+            assert not found
+            (lost,) = [info for info in instance.scheduler.cache.pods.infos if info is not None]
+            instance.scheduler.cache.remove_pod(lost)
+            found = await comparer.run(instance.look)
+            assert found is not None
+            assert found.missed_pods == {lost.uid}
+            await instance.debug()
+        said = [record["msg"] for record in world.records]
+        assert "Cache mismatch" in said
+        assert {"State", "Dump of cached NodeInfo", "Dump of scheduling queue"} <= set(said)
+
+    remote.acted(play)

@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from policy_sched.client.kube.access import Access
+from policy_sched.client.kube.api import Api, Chance
+from policy_sched.client.kube.backoff import SECOND
+from policy_sched.client.kube.election import (
+    Create,
+    Election,
+    ElectionSettings,
+    Found,
+    Get,
+    NotThere,
+)
+from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.serve.health import Check, Verdict, answer, answer_of_one, nothing_wrong
+from policy_sched.serve.remote import Candidacy
 
 PING = Check("ping", nothing_wrong)
 SICK = Check("leaderElection", lambda: "failed election to renew leadership on lease x")
+
+
+def test_a_leader_that_does_not_renew_is_sick() -> None:
+    """Twenty seconds after its lease has run out; who does not lead is well."""
+    now = [0]
+    clocks = Clocks(lambda: now[0], lambda: now[0])
+    election = Election("me", clocks, Random(1), ElectionSettings())
+    api = Api(Access("http://nowhere"), Chance(clocks, Random(1)))
+    candidacy = Candidacy(election, api, "kube-system", "policy-sched")
+    assert candidacy.overdue() == ""
+    attempt = election.attempt()
+    assert next(attempt) == Get()
+    create = attempt.send(NotThere())
+    assert isinstance(create, Create)
+    with pytest.raises(StopIteration):
+        attempt.send(Found(create.record))
+    now[0] = 35 * SECOND
+    assert candidacy.overdue() == ""
+    now[0] += 1
+    assert candidacy.overdue() == "failed election to renew leadership on lease policy-sched"
 
 
 def test_all_is_well() -> None:

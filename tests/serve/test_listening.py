@@ -13,8 +13,9 @@ import aiohttp.web
 import pytest
 
 from policy_sched.errors import ClusterError
+from policy_sched.serve import listening
 from policy_sched.serve.certificates import self_signed
-from policy_sched.serve.listening import Listener, server_context
+from policy_sched.serve.listening import Listener, sent, server_context
 
 
 def tell(story: Callable[[], Any]) -> None:
@@ -81,6 +82,30 @@ def test_slow_clients_are_closed_and_others_served() -> None:
                 await asyncio.wait_for(asyncio.gather(*ended), 10)
                 async with client.get(listener.url) as answer:
                     assert answer.status == 200
+
+    tell(story)
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer that nobody reads is not kept for ever."""
+    monkeypatch.setattr(listening, "TAKEN", 0.1)
+    ended = asyncio.Event()
+
+    async def much(request: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
+        response = await sent(request, aiohttp.web.Response(body=bytes(64 << 20)))
+        ended.set()
+        return response
+
+    async def story() -> None:
+        async with Listener(much, ("127.0.0.1", 0), None) as listener:
+            reader, writer = await asyncio.open_connection(*listener.address, limit=1024)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.wait_for(ended.wait(), 10)
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await asyncio.wait_for(reader.readexactly(64 << 20), 10)
+            writer.close()
 
     tell(story)
 
