@@ -1,4 +1,7 @@
-"""Promises about evaluation: vector, scalar and oracle agree, row by row, values and errors."""
+"""Promises about evaluation: vector, scalar and oracle agree, row by row, values and errors.
+
+Points 1 and 2 of the language's test plan: one meaning, also of some rows; ranges hold.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Promises of the catalogue of problems: each code fails, almost fails, and says the same words."""
+"""Promises of the catalogue of problems: each code fails, almost fails, and says the same words.
+
+Point 8 of the language's test plan: each code of a policy's texts.
+"""
 
 from __future__ import annotations
 

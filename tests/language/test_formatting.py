@@ -1,4 +1,7 @@
-"""The one form of an expression: same meaning, same comments, and stable."""
+"""The one form of an expression: same meaning, same comments, and stable.
+
+Point 4 of the language's test plan: fmt is stable and keeps the meaning.
+"""
 
 from __future__ import annotations
 

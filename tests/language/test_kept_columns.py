@@ -1,4 +1,7 @@
-"""Promises about kept columns: whatever happens to the cluster, a full pass is what it would be."""
+"""Promises about kept columns: whatever happens to the cluster, a full pass is what it would be.
+
+Point 1 of the language's test plan: rows brought up to date equal a full computation.
+"""
 
 from __future__ import annotations
 

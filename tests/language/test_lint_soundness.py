@@ -1,4 +1,7 @@
-"""What a lint says is always so is so on every node of every world, as the oracle has it."""
+"""What a lint says is always so is so on every node of every world, as the oracle has it.
+
+Point 2 of the language's test plan: PS401 and PS402 are never wrong.
+"""
 
 from __future__ import annotations
 

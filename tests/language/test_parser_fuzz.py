@@ -1,15 +1,28 @@
-"""Promises of the parser about text that nobody would write."""
+"""Promises of the parser about text that nobody would write.
+
+Point 4 of the language's test plan: nothing but problems in words, in bounded time.
+"""
 
 from __future__ import annotations
 
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
 import pytest
-from hypothesis import example, given
+import yaml
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.language.parser import parse
 
 from .strategies import rules
 
+CASES: Final = Path(__file__).with_name("cel_cases.yaml")
+EXPRESSION: Final = re.compile(r"expression: '?(.+?)'?$", re.MULTILINE)
+POLICIES: Final = Path(__file__).parents[2] / "policies"
 TOKENS = [
     *("a", "b.c", "pod", "node", "in", "true", "null", "has", "all", "if", "and", "__"),
     *("1", "0x1f", "1.5", "1e3", "5u", "9223372036854775808", "10Gi", ".5", "1."),
@@ -86,6 +99,39 @@ def test_damaged_rules_are_refused_in_words(text: str, data: st.DataObject) -> N
     promise(
         text[:start] + data.draw(st.sampled_from([*TOKENS, "", text[start:end] * 2])) + text[end:]
     )
+
+
+@functools.cache
+def corpus() -> Sequence[str]:
+    """Return the expressions of the cases in the order of cel-spec's, and of shipped policies."""
+    sections = yaml.safe_load(CASES.read_text(encoding="utf-8"))
+    found = [case["expr"] for cases in sections.values() for case in cases]
+    for path in sorted(POLICIES.glob("*/policy.yaml")):
+        found += re.findall(
+            r"expression: '?(.+?)'?$", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    return tuple(found)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_a_damaged_corpus_is_refused_in_words(data: st.DataObject) -> None:
+    """Expressions that people wrote, with pieces of others in them, give a tree or problems."""
+    text = data.draw(st.sampled_from(corpus()))
+    for _ in range(data.draw(st.integers(1, 3))):
+        other = data.draw(st.sampled_from(corpus()))
+        start, end = (data.draw(st.integers(0, len(text))) for _ in range(2))
+        first, last = (data.draw(st.integers(0, len(other))) for _ in range(2))
+        text = text[:start] + other[first:last] + text[end:]
+        promise(text)
+
+
+@given(st.binary(max_size=80))
+def test_bytes_that_are_read_as_text_are_refused_in_words(content: bytes) -> None:
+    """Bytes of any kind, as a careless reader makes text of them, give a tree or problems."""
+    for errors in ("surrogateescape", "replace"):
+        promise(content.decode("utf-8", errors))
+    promise(content.decode("latin-1"))
 
 
 @pytest.mark.parametrize(

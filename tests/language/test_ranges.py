@@ -1,4 +1,7 @@
-"""Promises about intervals: the result of an operation on members is a member of the result."""
+"""Promises about intervals: the result of an operation on members is a member of the result.
+
+Point 2 of the language's test plan: intervals are sound.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Promises about read-sets: what a policy does not name as read never changes its result."""
+"""Promises about read-sets: what a policy does not name as read never changes its result.
+
+Point 6 of the language's test plan: equal signatures, equal masks and scores.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whatever the tables of functions and records allow is compiled, and means one thing."""
+"""Whatever the tables of functions and records allow is compiled, and means one thing.
+
+Points 1 and 2 of the language's test plan, for all that the tables offer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Quantities mean what Kubernetes means by them, to the last nano-unit."""
+"""Quantities mean what Kubernetes means by them, to the last nano-unit.
+
+Point 5 of the language's test plan, for quantities.
+"""
 
 from __future__ import annotations
 

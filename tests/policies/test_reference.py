@@ -1,4 +1,7 @@
-"""The reference port decides every conformance step as kube-scheduler 1.36 did."""
+"""The reference port decides every conformance step as kube-scheduler 1.36 did.
+
+Point 5 of the language's test plan: rules against kube-scheduler, over recorded traces.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The default profile's rules and the reference decide alike on clusters that nobody wrote."""
+"""The default profile's rules and the reference decide alike on clusters that nobody wrote.
+
+Point 5 of the language's test plan: rules against kube-scheduler, over random clusters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The way back from a decoded scalar to the file is exact for every style."""
+"""The way back from a decoded scalar to the file is exact for every style.
+
+Point 4 of the language's test plan: the map of positions in YAML.
+"""
 
 from __future__ import annotations
 
