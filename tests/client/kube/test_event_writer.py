@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from policy_sched.client.kube.event_series import FINISH, REFRESH, Reference, Said
-from policy_sched.client.kube.event_writer import QUEUE, EventWriter
+from policy_sched.client.kube.event_writer import EventWriter
 from policy_sched.errors import ClusterError
 from tests.client.kube.stage import Asked, Stage, Wire, acted, stage
 
-ABOUT = Reference("Pod", "default", "web", "u1")
 
-
-def said(note: str, reason: str = "FailedScheduling") -> Said:
+def said(note: str, name: str = "web") -> Said:
     """Return something to say of a pod."""
-    return Said(ABOUT, "Warning", reason, "Scheduling", "me", "me-1", note)
+    about = Reference("Pod", "default", name, "u1")
+    return Said(about, "Warning", "FailedScheduling", "Scheduling", "me", "me-1", note)
 
 
 async def yes(asked: Asked, wire: Wire) -> None:
@@ -75,8 +76,13 @@ def test_a_series_that_goes_on_is_refreshed() -> None:
     acted(play())
 
 
-def test_what_finds_no_room_is_lost_and_what_is_cancelled_too() -> None:
+def test_what_finds_no_room_is_lost_and_what_is_cancelled_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A server that does not answer costs no memory without end."""
+
+    room = 20
+    monkeypatch.setattr("policy_sched.client.kube.event_writer.QUEUE", room)
 
     async def never(asked: Asked, wire: Wire) -> None:
         await asyncio.Event().wait()
@@ -89,10 +95,10 @@ def test_what_finds_no_room_is_lost_and_what_is_cancelled_too() -> None:
 
         async with stage(never) as here, here.api() as api:
             writer = EventWriter(api, lost)
-            for number in range(QUEUE + 3):
-                writer.say(said("x", reason=f"R{number}"))
-            assert (writer.waiting, writer.lost) == (QUEUE, 3)
-            await asyncio.sleep(0)
+            for number in range(room + 3):
+                writer.say(said("x", f"web{number}"))
+            assert (writer.waiting, writer.lost) == (room, 3)
+            await until(here, room)
             await writer.cancel()
             assert writer.waiting == 0
             assert told == []
