@@ -7,8 +7,8 @@ down (`chaos_history`) tells whether a pod was bound twice or lost, and whether 
 beyond its size; and how long it took until pods were bound again after each disaster. In the end
 both schedulers, the leader and the standby, believe of all pods what is so.
 
-A recovery takes two retry periods of the election at most, and longer only if the request that it
-waits for is itself one of the tenth that fail without an answer.
+A recovery takes two retry periods of the election at most, and longer only if a request that it
+waits for is one of the tenth that fail: nine of ten must be within two periods, all within six.
 
 Run by hand: python -m tests.serve.chaos_run 180 [SEED]; the same seed brings the same disasters.
 """
@@ -38,7 +38,7 @@ from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.leases import LEASE
 from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.client.kube.retries import Patience
-from tests.serve.chaos_actor import RECOVERY, TIMEOUT, TIMES, Actor
+from tests.serve.chaos_actor import RECOVERY, TIMES, Actor
 from tests.serve.chaos_history import Findings, lines_of, read
 from tests.serve.chaos_server import CALM
 
@@ -353,7 +353,8 @@ def main() -> None:
     print(f"seed {seed}: {len(disasters(seed, seconds))} disasters", flush=True)  # noqa: T201
     report = run(seconds, seed)
     print(report)  # noqa: T201
-    slow = [pause for _, pause in report.pauses if pause > RECOVERY + TIMEOUT]
+    pauses = sorted(pause for _, pause in report.pauses)
+    slow = pauses and (pauses[len(pauses) * 9 // 10] > RECOVERY or pauses[-1] > 3 * RECOVERY)
     sys.exit(bool(report.findings.wrong or report.lost or slow))
 
 
