@@ -299,7 +299,8 @@ async def _destroy(
         else:
             actor.jump(disaster.size)
         ended.append(Period(disaster, start, time.time_ns() + round(over * 1e9)))
-    await asyncio.sleep(RECOVERY)
+    left = max((one.over for one in ended), default=0) - time.time_ns()
+    await asyncio.sleep(max(0.0, left / 1e9) + RECOVERY)
 
 
 async def _settle(world: World) -> float:
