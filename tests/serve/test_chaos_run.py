@@ -7,8 +7,8 @@ from tests.serve.chaos_run import disasters, run
 
 
 def test_some_seconds_of_chaos_lose_nothing() -> None:
-    """Each pod is bound once, none is lost, no node holds more than it can."""
-    report = run(5.0, seed=1)
+    """A killed server, a stolen lease: each pod is bound once, none is lost, no node overfilled."""
+    report = run(3.0, seed=59)
     assert report.findings.wrong == [], str(report)
     assert report.lost == [], str(report)
     assert report.findings.bindings >= report.made > 20, str(report)
