@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -129,7 +130,10 @@ class BoundPolicy:
         return str(words)
 
     def queue_key(self, queued: QueuedPod, group: GroupCounts = NO_GROUP) -> tuple[Any, ...]:
-        """Return the sort keys of a queued pod: less comes first. A key that fails is 0."""
+        """Return the sort keys of a queued pod: less comes first.
+
+        A key that fails is the zero of its type, one that is no number is below all numbers.
+        """
         if self._keys is None:
             return ()
         out = self._keys.functions.scalar(queued.info, Cycle(queued=queued, pod_group=group), 0)
@@ -138,7 +142,9 @@ class BoundPolicy:
         for root, descending in zip(roots, self._sections.descending, strict=True):
             value = self._keys.one(root, out)
             if isinstance(value, Failure):
-                value = 0
+                value = type(out[root.value])()
+            elif value != value:  # noqa: PLR0124  # NaN, which nothing is before or after
+                value = -math.inf
             keys.append(reversed_key(value) if descending else value)
         return tuple(keys)
 
