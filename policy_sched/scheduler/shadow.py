@@ -75,6 +75,8 @@ class Shadow:
         # Both in the order of time.
         self._deadlines: dict[str, int] = {}
         self._kept: dict[str, Waiting] = {}
+        # Pods with unbound volumes for which no node was found when they came.
+        self._unkept: dict[str, Waiting] = {}
         # The rows of nodes by name, and of which version of the table they are.
         self._rows: dict[str, int] = {}
         self._rows_of = -1
@@ -129,6 +131,14 @@ class Shadow:
             self._answered(one)
         return False
 
+    def claim_seen(self, claim: PersistentVolumeClaim) -> None:
+        """A claim came, which pods may have waited for before anything could be decided."""
+        meta = claim.metadata
+        for one in list(self._unkept.values()) if self.watching else ():
+            info = one.info
+            if info.namespace == meta.namespace and meta.name in info.pvc_names:
+                self._decide_beforehand(one)
+
     def pod_gone(self, uid: str) -> None:
         """A pod was deleted."""
         if self._take(uid) is not None:
@@ -156,6 +166,7 @@ class Shadow:
         """Wait for a pod's node no more."""
         self._deadlines.pop(uid, None)
         self._kept.pop(uid, None)
+        self._unkept.pop(uid, None)
         return self._waiting.pop(uid, None)
 
     def _answered(self, one: Waiting) -> None:
@@ -170,8 +181,7 @@ class Shadow:
             self._deadlines.pop(one.info.uid, None)
             self._compare(one, answer, choice)
         self._nominate(one.info)
-        if one.choice is None and not one.answer and self._unbound_volumes(one.info):
-            self._keep(one)
+        self._decide_beforehand(one)
 
     def _bound(self, pod: PodInfo) -> bool:
         """The other scheduler has bound a pod: compare, and let it count where it is."""
@@ -250,13 +260,21 @@ class Shadow:
         found = (named(PersistentVolumeClaim, pod.namespace, name) for name in pod.pvc_names)
         return any(claim is None or not claim.spec.volume_name for claim in found)
 
-    def _keep(self, one: Waiting) -> None:
+    def _decide_beforehand(self, one: Waiting) -> None:
+        """Keep a decision if later the volumes would decide; one that finds no node yet is none."""
+        if one.choice is not None or not self._unbound_volumes(one.info):
+            return
+        choice = self._choose(one)
+        if choice.side.node is None or choice.side.preempts:
+            self._unkept[one.info.uid] = one
+            return
+        self._unkept.pop(one.info.uid, None)
         if len(self._kept) >= MOST_KEPT:
             self._kept.pop(next(iter(self._kept))).choice = None
         table = self._scheduler.handle.nodes
         if self._rows_of != table.journal.static_version:
             self._rows_of, self._rows = table.journal.static_version, dict(table.row_of)
-        one.choice = self._choose(one).keep(self._rows)
+        one.choice = choice.keep(self._rows)
         self._kept[one.info.uid] = one
 
 

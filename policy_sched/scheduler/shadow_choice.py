@@ -48,7 +48,7 @@ class Choice:
     def keep(self, row_of: Mapping[str, int]) -> Choice:
         """Return the choice as something that lasts; ``row_of`` are the rows as they are now."""
         if self.evaluation is None:
-            return self
+            return self  # decided with its group: nodes have no scores
         filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
         totals = None if scoring is None else scoring.total.copy()
         kept = Kept(row_of, filtering.first.copy(), totals, filtering.statuses())

@@ -21,6 +21,7 @@ from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.shadow import PATIENCE, Shadow
@@ -136,6 +137,8 @@ class ShadowInstance(RemoteInstance):
                 self._pod_seen(info)
             return
         tell(self.scheduler, change)
+        if isinstance(thing, PersistentVolumeClaim) and change.old is None:
+            self.shadow.claim_seen(thing)
         if isinstance(thing, Node):
             name, gone = thing.metadata.name, change.new is None
             self._note(NodeSeen(name, None if gone else self._fill(name).allocatable))

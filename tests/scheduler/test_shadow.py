@@ -500,6 +500,25 @@ def test_of_a_node_that_came_later_nothing_was_thought_before() -> None:
     assert (found.theirs.score, found.theirs.rejected_by) == (None, "")
 
 
+def test_a_claim_that_comes_after_its_pod_is_waited_for() -> None:
+    """As that of an ephemeral volume: without it there is no decision yet, with it there is."""
+    stage = Stage("a", "b")
+    object_seen(stage.scheduler, None, ZONAL)
+    stage.bind(make_pod("load", cpu="2"), "a")
+    volumes: Any = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+    pods = [make_pod(name, cpu="1", volumes=volumes) for name in ("first", "second")]
+    other = make_pod("other", namespace="elsewhere", volumes=volumes)
+    for pod in (*pods, other):
+        stage.see(pod)
+    object_seen(stage.scheduler, None, CLAIM)
+    stage.shadow.claim_seen(CLAIM)
+    stage.shadow.claim_seen(CLAIM)
+    stage.see(bound(pods[0], "a"))
+    assert (stage.last.ours.node, stage.last.beforehand) == ("b", True)
+    stage.see(bound(other, "a"))
+    assert (stage.last.result, stage.last.beforehand) == (Result.UNSCHEDULABLE, False)
+
+
 def test_decisions_made_beforehand_are_bounded() -> None:
     """Of more than 256 the oldest is decided when its binding comes."""
     stage = Stage("a")
