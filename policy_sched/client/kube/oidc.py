@@ -37,7 +37,6 @@ TIMEOUT: Final = 30.0
 """Seconds for each request to the issuer."""
 LONGEST: Final = 1 << 20
 """Bytes of an issuer's answer that are read."""
-FORM: Final = "application/x-www-form-urlencoded"
 
 T = TypeVar("T")
 Keep = Callable[[str, str], None]

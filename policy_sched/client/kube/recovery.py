@@ -36,15 +36,14 @@ class Recovery:
         self._answered = now()
         self._failed = False
         self._waiting: set[asyncio.Event] = set()
-        self.contact: int | None = None
 
     def answered(self) -> None:
-        """The server has answered; ``contact`` is when it did so last."""
+        """The server has answered."""
         now = self._now()
         if self._failed and now - self._answered >= AWAY:
             for event in self._waiting:
                 event.set()
-        self._answered = self.contact = now
+        self._answered = now
         self._failed = False
 
     def failed(self, error: ClusterError) -> None:
