@@ -11,7 +11,9 @@ queue, gated, until a profile of that name comes back.
 from __future__ import annotations
 
 from policy_sched.framework.pipeline import Hook
+from policy_sched.model.events import POLICY_RELOAD
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.plugins.preempting import Preempting
 from policy_sched.profiles.changes import Changes
 from policy_sched.profiles.policy_files import Compilation
 from policy_sched.profiles.store import PolicySet, PolicyStore, Reload, StoreStatus
@@ -70,8 +72,24 @@ class Reloader:
 
         regate = frozenset((*changes.gates, *changes.removed))
         queue.reload(gate, hints, sort_key=order, helps=helps, regate=regate)
+        queue.move_among(self._preempting(changes), POLICY_RELOAD, None)
         for queued in self._stranded(changes.removed):
             announce_no_profile(queued.info, scheduler.handle)
+
+    def _preempting(self, changes: Changes) -> list[str]:
+        """Return the UIDs of pods that may evict others where a rejection may not hold any more.
+
+        It may have stood behind the one that their attempt was told of.
+        """
+        profiles = self._scheduler.profiles
+        others = {
+            n for n in changes.void if n in profiles and profiles[n].pipeline.at("post_filter")
+        }
+        if not others:
+            return []
+        preempting = Preempting(self._scheduler.handle)
+        waiting = [q.info for q in self._scheduler.queue.unschedulable()]
+        return [pod.uid for pod in waiting if pod.scheduler_name in others and preempting(pod)]
 
     def _stranded(self, removed: tuple[str, ...]) -> list[QueuedPod]:
         """Return the pods that wait for one of the removed profiles."""

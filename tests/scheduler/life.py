@@ -41,7 +41,6 @@ from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 from policy_sched.framework.unfinished import Unfinished
 from policy_sched.model.events import (
-    POLICY_RELOAD,
     UPDATE,
     ClusterEvent,
     ClusterEventWithHint,
@@ -409,9 +408,7 @@ class Life:
         """
         if not self.nodes():
             self.node("n0")
-        if self.reload("plain"):
-            # A filter that stood behind another one kept nobody by name, but evictions in vain.
-            self.scheduler.queue.move(POLICY_RELOAD)
+        self.reload("plain")
         self.calm_down()
         self._everything()
         self.scheduler.queue.move(CALM)

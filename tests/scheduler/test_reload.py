@@ -118,7 +118,7 @@ class TestFilters:
         assert [o.node for o in world.schedule()] == ["b"]
 
     def test_what_evictions_would_help_is_found_out_anew(self, world: World) -> None:
-        """Dry runs that were kept are those of the filters before."""
+        """Those that were kept are of the filters before, which nobody names as a rejector."""
         for node in NODES:
             low = make_pod(f"low-{node}", cpu="4", priority=-1, node_name=node)
             world.scheduler.cache.add_pod(PodInfo.of(low))
@@ -129,7 +129,6 @@ class TestFilters:
         assert "preemption: 0/3 nodes are available: 3 kept away." in outcome.message
         world.put(nodes=frozenset("b"))
         world.reload()
-        world.queue.activate([pod.uid])
         world.schedule()
         assert world.scheduler.handle.nominator.node_of(pod.uid) == "b"
 
