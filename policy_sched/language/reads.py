@@ -97,6 +97,8 @@ def find_reads(roots: Iterable[Op]) -> Reads:
         if op.kind == "facts_at":
             node |= _ALL_OF_NODE
             scope = max(scope, Scope.NODE)
+        if op.kind == "facts_at" or (op.kind == "runtime_of" and op.data == "image_nodes"):
+            node.add("nodes")  # how many of them have an image
         todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
         columns_only = columns_only and op.kind not in _BESIDE_COLUMNS
         found = _read_of_pod(op)

@@ -130,7 +130,7 @@ def _events(
     veto = policy.veto_reads
     reads = policy.rejecting_reads | veto
     if policy.has_filter or policy.has_pre_filter or veto.node:
-        alone = reads.scope <= Scope.NODE and not veto.node
+        alone = reads.scope <= Scope.NODE and not veto.node and "nodes" not in reads.node
         change = ActionType.ADD
         pods = ActionType(0)
         for field in reads.node:
