@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.framework.handle import Handle
 from policy_sched.language.checker import check_policy
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.normalizing import Scored
 from policy_sched.language.preempting import Case
+from policy_sched.language.program import CompiledPolicy
 from policy_sched.language.sources import PolicySource
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.compile import content_hash
+from policy_sched.profiles.resources import default_policies
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.simulate.node_order_coverage import watch_search
 from policy_sched.simulate.rule_probes import (
     ERROR,
     Asker,
@@ -63,18 +66,25 @@ class RuleCoverage:
         self._wanted: dict[Spot, Wanted] = {}
 
     def watch(
-        self, scenario: Scenario, plans: Sequence[CompiledPlan], handle: Handle
+        self, scenario: Scenario, plans: Sequence[CompiledPlan], scheduler: Scheduler
     ) -> CoverageWatch:
         """Return what is to be told of the pods of one scenario."""
         probes: dict[str, list[PolicyProbes]] = {}
+        orders: dict[str, list[tuple[PolicyProbes, CompiledPolicy]]] = {}
         for ready in plans:
             plan = ready.plan
             tested = [s for s in plan.policies.values() if _is_tested(s, scenario)]
             found = [_probes(_Form(source)) for source in tested]
             probes[plan.scheduler_name] = found
+            pairs = [
+                (one, ready.policies[source.name])
+                for one, source in zip(found, tested, strict=True)
+                if one.node_order
+            ]
+            orders[plan.scheduler_name] = pairs
             for probe in (probe for policy in found for probe in policy):
                 self._register(probe)
-        return CoverageWatch(probes, handle, self._seen)
+        return CoverageWatch(probes, orders, scheduler, self._seen)
 
     def expect(self, source: PolicySource) -> None:
         """Count the rules of a policy without mistakes, whether or not a scenario tests it."""
@@ -116,11 +126,14 @@ class CoverageWatch:
     def __init__(
         self,
         probes: dict[str, list[PolicyProbes]],
-        handle: Handle,
+        orders: dict[str, list[tuple[PolicyProbes, CompiledPolicy]]],
+        scheduler: Scheduler,
         seen: dict[Spot, set[object]],
     ) -> None:
         self._probes = probes
-        self._handle = handle
+        self._orders = orders
+        self._scheduler = scheduler
+        self._handle = scheduler.handle
         self._seen = seen
         self._decided = 0
 
@@ -181,6 +194,15 @@ class CoverageWatch:
                 continue
             if policy.victims:
                 self._ask_victims(policy.victims, pod, now)
+        for policy, compiled in self._orders.get(pod.scheduler_name, ()):
+            profile = self._scheduler.profiles[pod.scheduler_name]
+            witness = partial(self._ask_order, policy, pod)
+            watch_search(compiled, pod, profile, self._handle, witness)
+
+    def _ask_order(
+        self, policy: PolicyProbes, pod: PodInfo, number: int, case: Case, row: int
+    ) -> None:
+        self._asker(pod, case, np.array([row], np.intp)).ask(policy.node_order[number], ALL)
 
     def _ask_victims(self, probes: Sequence[Probe], pod: PodInfo, now: int) -> None:
         nodes, pods = self._handle.nodes, self._handle.pods
@@ -229,7 +251,7 @@ class _Form:
 def _probes(form: _Form) -> PolicyProbes:
     checked, _ = check_policy(form.source)
     assert checked is not None, "the policy was compiled"
-    return probes_of(checked)
+    return probes_of(checked, _file(form.source))
 
 
 def _is_tested(source: PolicySource, scenario: Scenario) -> bool:
@@ -240,7 +262,10 @@ def _is_tested(source: PolicySource, scenario: Scenario) -> bool:
 
 
 def _file(source: PolicySource) -> str:
-    """Return the file in which a policy stands; "" of one without any text."""
+    """Return the file in which a policy stands; "" of one without any text.
+
+    A ``preemption`` section has texts of the shipped policy where it leaves something open.
+    """
     score, before, preemption = source.score, source.pre_filter, source.preemption
     texts = [
         *source.match_conditions,
@@ -255,4 +280,8 @@ def _file(source: PolicySource) -> str:
     texts += [preemption.eligible, preemption.victim] if preemption else []
     placement = source.placement
     texts += [one for one in (placement.domain, placement.score) if one] if placement else []
-    return next((text.file for text in texts if text.locate is not None), "")
+    texts += [key.expression for key in preemption.victim_order] if preemption else []
+    texts += [key.expression for key in preemption.node_order] if preemption else []
+    files = [text.file for text in texts if text.locate is not None]
+    shipped = str(default_policies() / "policy.yaml")
+    return next((file for file in files if file != shipped), files[0] if files else "")

@@ -88,13 +88,14 @@ class PolicyProbes:
     timeouts: tuple[Probe, ...]
     eligible: tuple[Probe, ...]
     victims: tuple[Probe, ...]
+    node_order: tuple[Probe, ...]
 
     def __iter__(self) -> Iterator[Probe]:
         """Yield all probes, those within others too."""
         sections = (
             self.match, self.variables, self.gates, self.order, self.narrowing, self.filter,
             self.score_match, self.score, self.normalize, self.domains, self.steps, self.timeouts,
-            self.eligible, self.victims,
+            self.eligible, self.victims, self.node_order,
         )  # fmt: skip
         stack = [probe for section in sections for probe in section]
         while stack:
@@ -128,7 +129,7 @@ class _Prober:
     ) -> Probe:
         expression = self._compiled(core)
         if expression is not None and wanted == "values" and expression.reads == Reads():
-            wanted = "values" if _reads_scores(core) else "once"
+            wanted = "values" if _reads_the_moment(core) else "once"
         spot = self._spot(core, text, path, is_rule=is_rule)
         return Probe(spot, wanted, expression, self._inner(core, text, path))
 
@@ -198,16 +199,17 @@ class _Prober:
         )
 
 
-def probes_of(policy: CheckedPolicy) -> PolicyProbes:
-    """Return the probes of a policy.
+def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
+    """Return the probes of a policy: of the rules that its own file holds.
 
-    Node orders and scores of placements have none, nor has what a scenario has no occasion for:
-    requeue hints.
+    What its ``preemption`` section leaves open stands in the shipped policy, and is no rule of it.
+
+    Scores of placements have none, nor has what a scenario has no occasion for: requeue hints.
     """
     prober = _Prober(policy)
 
     def rules(found: Sequence[Checked], wanted: Wanted = "both") -> tuple[Probe, ...]:
-        return tuple(prober.rule(one, wanted) for one in found if _is_written(one))
+        return tuple(prober.rule(one, wanted) for one in found if one.text.file == file)
 
     before, score, preemption = policy.pre_filter, policy.score, policy.preemption
     normalizer = score.normalize if score else None
@@ -235,14 +237,17 @@ def probes_of(policy: CheckedPolicy) -> PolicyProbes:
         + rules(
             [key.expression for key in preemption.victim_order] if preemption else (), "values"
         ),
+        node_order=rules(
+            [key.expression for key in preemption.node_order] if preemption else (), "values"
+        ),
     )
 
 
-def _reads_scores(core: Core) -> bool:
-    """Tell whether an expression reads raw scores, which are no part of its reads."""
+def _reads_the_moment(core: Core) -> bool:
+    """Tell whether an expression reads raw scores or victims, which are no part of its reads."""
     if isinstance(core, Var):
-        return core.name in ("score", "scores")
-    return any(_reads_scores(child) for child in children(core))
+        return core.name in ("score", "scores", "victim", "victims", "pdbViolations")
+    return any(_reads_the_moment(child) for child in children(core))
 
 
 def _shown_file(file: str) -> str:
@@ -250,11 +255,6 @@ def _shown_file(file: str) -> str:
     full = Path(file).resolve()
     here = Path.cwd()
     return str(full.relative_to(here) if full.is_relative_to(here) else full)
-
-
-def _is_written(checked: Checked) -> bool:
-    """Tell whether a rule stands in a file: what a policy leaves open is written by nobody."""
-    return checked.text.locate is not None
 
 
 ERROR: Final = "error"

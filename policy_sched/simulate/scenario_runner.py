@@ -66,7 +66,7 @@ def observe_scenario(
     scheduler = assemble(plans, objects=scenario.objects)
     load_cluster(scheduler.cache, scenario.objects)
     coverage = run.coverage
-    watch = None if coverage is None else coverage.watch(scenario, plans, scheduler.handle)
+    watch = None if coverage is None else coverage.watch(scenario, plans, scheduler)
     results: list[StepResult] = []
     seen: dict[str, Outcome] = {}
     for pod in scenario.pending:

@@ -131,6 +131,28 @@ def test_normalizers_see_raw_scores(tmp_path: Path) -> None:
     assert (empty[normalize], empty["scores.max == 0"]) == (("a second value",), ("false",))
 
 
+ORDER = """
+{preemption: {victim: victim.priority < pod.priority, nodeOrder: [
+  {expression: pdbViolations}, {expression: "victims.exists(v, v.priority > 3) ? 1 : 0"}]}}
+"""
+FULL = "{{node: {0}, cpu: 1}}, {{pod: on-{0}, node: {0}, cpu: 1, priority: {1}}}"
+
+
+@pytest.mark.parametrize(
+    ("priorities", "missing"),
+    [((1, 5), ()), ((1, 2), ("a second value",)), ((1,), ("a value",)), ((), ("a value",))],
+)
+def test_orders_of_nodes_are_asked_by_the_search(
+    priorities: tuple[int, ...], missing: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Of candidates, with their victims; with one candidate nothing has to be ordered."""
+    objects = ", ".join(FULL.format(f"n{i}", one) for i, one in enumerate(priorities))
+    rest = f"objects: [{objects}], pending: [{{pod: p, cpu: 1, priority: 9}}]"
+    policy = "'victims.exists(v, v.priority > 3) ? 1 : 0'"
+    found = conditions(tmp_path, " ".join(ORDER.split()), rest.replace("objects: [],", ""))
+    assert found[policy.strip("'")] == missing
+
+
 def test_domains_of_placements_are_rules(tmp_path: Path) -> None:
     """Two domains cover the rule; a node without one counts for nothing."""
     spec = "{placement: {domain: 'node.labels[\"rack\"]'}}"
