@@ -173,6 +173,7 @@ def test_hints_read_pods_and_names_of_events() -> None:
         ("90s", 90 * SECOND),
         ("duration(params.often)", 60 * SECOND),
         ("variables.twice", 2 * SECOND),
+        ('duration(string(lists.range(300).map(n, n * 2).size()) + "s")', 300 * SECOND),
     ],
 )
 def test_how_often_a_pod_is_tried(every: str, nanoseconds: int) -> None:
@@ -185,9 +186,18 @@ def test_how_often_a_pod_is_tried(every: str, nanoseconds: int) -> None:
     assert compiled(**spec).life.every == nanoseconds
 
 
-@pytest.mark.parametrize("every", ["0s", 'duration("-1m")'])
+@pytest.mark.parametrize(
+    "every",
+    [
+        "0s",
+        'duration("-1m")',
+        'duration(string(lists.range(300).size() * -1) + "s")',
+        'duration(string(1 / (lists.range(300).size() - 300)) + "s")',
+        'duration(["soon"][0])',
+    ],
+)
 def test_a_pod_is_not_tried_all_the_time(every: str) -> None:
-    """A time that does not pass is refused."""
+    """A time that does not pass, or that there is not, is refused."""
     checked, _ = check_policy(policy({"requeue": {"every": every}}))
     assert checked is not None
     _, problems = compile_policy(checked)
