@@ -346,7 +346,7 @@ class Evaluator:
         lowest = self._nominations.lowest(pod) if self._nominations else None
         if self._key is None:
             fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest))
-            self._runner.evaluated((NO_HINT, fresh.parts))
+            self._runner.evaluated(NO_HINT, fresh)
             return fresh
         key = self._key(pod)
         entry = key if lowest is None else (*key, lowest)
@@ -354,13 +354,13 @@ class Evaluator:
         if kept is not None:
             try:
                 if self._refresh(kept, pod):
-                    self._runner.evaluated((HINT_USED, kept.parts))
+                    self._runner.evaluated(HINT_USED, kept)
                     return kept
             except PluginError:
                 self._kept.drop(entry)  # it is brought up to date in part
                 raise
         fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest), key)
-        self._runner.evaluated((NO_HINT if kept is None else HINT_NOT_USED, fresh.parts))
+        self._runner.evaluated(NO_HINT if kept is None else HINT_NOT_USED, fresh)
         if fresh.broken is None:
             self._kept.put(entry, fresh)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Final, Protocol, TypeAlias, TypeVar, cast
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.asking_again import asked_of, asking
@@ -38,6 +38,14 @@ Parts: TypeAlias = tuple[frozenset[str], str, frozenset[str] | None]
 pod there (or ""), and those that PreScore left out; None if nothing was scored."""
 
 
+class Evaluated(Protocol):
+    """What all plugins said about all nodes."""
+
+    @property
+    def parts(self) -> Parts:
+        """Who took no part in it."""
+
+
 Ended: TypeAlias = Callable[[str, Code, float], None]
 
 
@@ -45,7 +53,7 @@ def _not_measured(_point: str, _code: Code, _start: float) -> None:
     """Nobody wants to know."""
 
 
-def _not_counted(_evaluation: tuple[str, Parts]) -> None:
+def _not_counted(_how: str, _evaluation: Evaluated) -> None:
     """Nobody wants to know."""
 
 
@@ -60,7 +68,7 @@ class Runner:
         """Says when something begins that takes time, in seconds; nobody asks: 0."""
         self.ended: Ended = _not_measured
         """Told that an extension point ran since something began, and what came of it."""
-        self.evaluated: Callable[[tuple[str, Parts]], None] = _not_counted
+        self.evaluated: Callable[[str, Evaluated], None] = _not_counted
         """Told that all nodes were filtered and scored, how that was come by, and by whom."""
         self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
         self.wide = {

@@ -20,7 +20,7 @@ from typing import Final
 from policy_sched.framework.pipeline import Hook, Pipeline
 from policy_sched.framework.points import POINTS
 from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult, Verdict
-from policy_sched.framework.runner import Ended, Parts, Runner
+from policy_sched.framework.runner import Ended, Evaluated, Parts, Runner
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.unfinished import Unfinished
 
@@ -59,13 +59,16 @@ class WatchedRunner(Runner):
         self.evaluations: list[tuple[str, Parts]] = []
         """How evaluations were come by, and who took no part in them, since it was emptied."""
         self.began = self._timer = tape.timer
-        self.evaluated = self.evaluations.append
+        self.evaluated = self._evaluated
         self._good = {
             hook: tape.points[label, _SUCCESS.value].append for hook, label in _LABELS.items()
         }
         self.ended = _ended_on(tape, self._good)
 
     # What others measure.
+
+    def _evaluated(self, how: str, evaluation: Evaluated) -> None:
+        self.evaluations.append((how, evaluation.parts))
 
     def waited(self, code: Code, seconds: float) -> None:
         """A pod waited for permission for so long, and that came of it."""

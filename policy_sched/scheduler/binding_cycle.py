@@ -87,18 +87,26 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
             if waiting is not None:
                 handle.waiting_pods.remove(pod.uid)
         attempt.permitted = True
-        status = yield from _pre_bind(attempt, working, node, handle)
-        if not status.ok:
-            return status
+        if working:
+            status = yield from _pre_bind(attempt, working, node, handle)
+            if not status.ok:
+                return status
+        else:  # most pods: nothing is to be done, and it takes no time
+            runner.ended("pre_bind", Code.SUCCESS, runner.began())
         attempt.sent = True
         extenders = attempt.profile.extenders
         # An extender answers within its httpTimeout and speaks to one caller at a time, so that
         # nothing would be won by deciding others while it binds.
         bound = extending.bind(extenders, pod, node) if extenders else None
         if bound is None:
-            status = yield from _bind(attempt, node, handle)
-            if not status.ok:
-                return status
+            start = runner.began()
+            plugin, answer = runner.first_success("bind", attempt.state, pod, node)
+            if isinstance(answer, Unfinished):
+                answer = yield from _finished("bind", plugin, answer, attempt, handle)
+            runner.ended("bind", answer.code, start)
+            if not answer.ok:
+                skipped = answer.code is Code.SKIP
+                return _NOBODY_BOUND if skipped else _worded("bind", plugin, answer)
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
     _bound(attempt, node, handle)
@@ -124,19 +132,6 @@ def _pre_bind(attempt: Attempt, working: list[Hook], node: str, handle: Handle) 
             break
     runner.ended("pre_bind", status.code, start)
     return status
-
-
-def _bind(attempt: Attempt, node: str, handle: Handle) -> Steps:
-    """Ask the Bind plugins."""
-    runner = attempt.profile.runner
-    start = runner.began()
-    plugin, answer = runner.first_success("bind", attempt.state, attempt.queued.info, node)
-    if isinstance(answer, Unfinished):
-        answer = yield from _finished("bind", plugin, answer, attempt, handle)
-    runner.ended("bind", answer.code, start)
-    if answer.ok:
-        return answer
-    return _NOBODY_BOUND if answer.code is Code.SKIP else _worded("bind", plugin, answer)
 
 
 def undo(attempt: Attempt, node: str, handle: Handle) -> bool:

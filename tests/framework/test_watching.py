@@ -134,12 +134,18 @@ def test_errors_of_plugins_are_counted() -> None:
     assert watch.tape.broken == {("a", "Filter"): 1, ("b", "Filter"): 1}
 
 
+class Nothing:
+    """An evaluation in which everybody took part."""
+
+    parts = (frozenset[str](), "", None)
+
+
 def test_nobody_is_measured_who_is_not_watched() -> None:
     """A plain runner keeps nothing of what it is told."""
     runner = Runner(Pipeline("s", {}, {}))
     assert runner.began() == 0.0
     runner.ended("filter", Code.SUCCESS, 0.0)
     runner.waited(Code.SUCCESS, 1.0)
-    runner.evaluated(("no_hint", (frozenset(), "", None)))
+    runner.evaluated("no_hint", Nothing())
     measuring = {"call", "began", "ended", "evaluated"}
     assert set(vars(runner)) == {"pipeline", "_active", "wide", "pre_bind", *measuring}
