@@ -10,7 +10,12 @@ import pytest
 
 from policy_sched.cli.bench import Name
 from policy_sched.cli.main import run
-from policy_sched.simulate import check_benchmark, reload_benchmark, rule_cost_benchmark
+from policy_sched.simulate import (
+    api_benchmark,
+    check_benchmark,
+    reload_benchmark,
+    rule_cost_benchmark,
+)
 from policy_sched.simulate.workloads import DRY_RUN, UNSCHEDULABLE, WORKLOADS
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -132,4 +137,5 @@ def test_every_workload_can_be_named() -> None:
         reload_benchmark.NAME,
         rule_cost_benchmark.NAME,
         check_benchmark.NAME,
+        api_benchmark.NAME,
     }
