@@ -67,7 +67,7 @@ ELSEWHERE = (
 
 
 @pytest.mark.parametrize("text", ELSEWHERE)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data(), situation=worlds())
 def test_what_other_nodes_decide_is_not_kept(
     text: str, data: st.DataObject, situation: tuple[World, PodInfo]

@@ -86,6 +86,7 @@ def check(text: str, found: Evaluation) -> None:
 
 
 @pytest.mark.parametrize("section", RESULTS)
+@settings(max_examples=60)
 @given(data=st.data(), situation=worlds())
 def test_a_well_typed_rule_is_compiled_and_means_one_thing(
     section: str, data: st.DataObject, situation: tuple[World, PodInfo]

@@ -148,7 +148,7 @@ def follow(rule: str, data: st.DataObject) -> None:
             assert watched.wakes(asked, told), (rule, told, found)
 
 
-@settings(QUIET, max_examples=150)
+@settings(QUIET, max_examples=80)
 @given(rules("filter", 2), st.data())
 def test_a_pod_that_could_run_is_tried_again(rule: str, data: st.DataObject) -> None:
     """A random rule that refuses all nodes is asked again whenever its answer changes."""
@@ -178,7 +178,7 @@ ELSEWHERE: Final = (
 
 
 @pytest.mark.parametrize("rule", ELSEWHERE)
-@settings(QUIET, max_examples=25)
+@settings(QUIET, max_examples=15)
 @given(data=st.data())
 def test_what_happens_elsewhere_counts(rule: str, data: st.DataObject) -> None:
     """Totals, domains, images and namespaces: the pod hears of all that its rule reads."""
