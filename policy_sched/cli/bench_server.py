@@ -126,7 +126,11 @@ async def serve(directory: Path, *, tls: bool) -> None:
         protocol = asyncio.StreamReaderProtocol(commands)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
         collector = Collector(time.monotonic)
-        store.on_commit.append(collector.look)
+
+        def collect() -> None:
+            collector.look()
+
+        store.on_commit.append(collect)
         _say({"ready": True})
         async for line in commands:
             match msgspec.json.decode(line):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-EVERY: Final = 0.2
+EVERY: Final = 0.1
 """Seconds between two collections: at 1,000 pods a second they take some milliseconds each."""
 MANY: Final = 100_000
 """New objects after which Python collects by itself, if nobody was asked to look before."""
@@ -29,13 +29,14 @@ class Collector:
         self._now = now
         self._due = now() + EVERY
 
-    def look(self) -> None:
-        """Collect what is young, if that was not done a moment ago."""
+    def look(self) -> bool:
+        """Collect what is young, if that was not done a moment ago; tell whether it was now."""
         if self._now() < self._due:
-            return
+            return False
         gc.collect(0)
         gc.freeze()
         self._due = self._now() + EVERY
+        return True
 
 
 @contextmanager

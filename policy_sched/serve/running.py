@@ -80,13 +80,14 @@ class Running:
     async def _step(self, longest: float = LONGEST_SLEEP) -> None:
         """Do what can be done, and sleep until there is more to do, or for the longest time."""
         self._raise_what_failed()
+        if self._collector.look():
+            await asyncio.sleep(0)  # the step has a turn of its own
         instance = self.instance
         instance.step()
         self._awake.clear()  # what the step itself has changed, `next_wakeup` knows
         self._show()
         if instance.ready and not self._settled:
             self._settle()
-        self._collector.look()
         wakeup = instance.next_wakeup()
         pause = min(self._show_every, longest)
         if wakeup is not None:
