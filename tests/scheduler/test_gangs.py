@@ -303,9 +303,7 @@ class GangMachine(RuleBasedStateMachine):
         node = self.run.client.bindings.pop(uid, "")
         if node:
             self.torn.add(pod.pod_group)
-        gone = PodInfo.of(pod.pod)
-        gone.node_name = node
-        event_handlers.pod_gone(self.run.scheduler, gone)
+        event_handlers.pod_gone(self.run.scheduler, pod.on(node))
         self.run.scheduler.tick()
 
     @rule()

@@ -42,9 +42,7 @@ class RackMachine(RuleBasedStateMachine):
         node = self.run.client.bindings.pop(uid, "")
         if node:
             self.torn.add(pod.pod_group)
-        gone = PodInfo.of(pod.pod)
-        gone.node_name = node
-        event_handlers.pod_gone(self.run.scheduler, gone)
+        event_handlers.pod_gone(self.run.scheduler, pod.on(node))
         self.run.scheduler.tick()
 
     @rule(rack=st.sampled_from(["a", "b", "c", ""]), cpu=st.integers(1, 2))
