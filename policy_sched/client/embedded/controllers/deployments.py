@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.client.embedded.controllers.agenda import Agenda
+from policy_sched.client.embedded.controllers.deployment_conditions import conditions, deadline
 from policy_sched.client.embedded.controllers.owned_pods import (
     OwnedPods,
     Standing,
@@ -98,7 +99,20 @@ class Deployments:
             return True
         acted = self._scale(new, old, data)
         acted = self._forget(old, data) or acted
-        return report(self._store, stored, _status(new, sets)) or acted
+        status = _status(new, sets)
+        status["conditions"] = self._conditions(key, data, status, new)
+        return report(self._store, stored, status) or acted
+
+    def _conditions(self, key: Key, data: Plain, status: Plain, new: _Set) -> list[Plain]:
+        """Return the conditions, and look again when the roll-out would have taken too long."""
+        now = self._store.now()
+        _, unavailable = _limits(data, expansion.replicas_of(data))
+        if _recreates(data):
+            unavailable = 0
+        found = conditions(data, status, unavailable, new.stored.name, now)
+        if (due := deadline(data, found)) is not None:
+            self._agenda.at(key, due)
+        return found
 
     def _number(self, new: _Set, old: Sequence[_Set], deployment: Stored) -> bool:
         """Write the number of the present revision; tell whether it was another."""
