@@ -93,7 +93,8 @@ async def _run(
             shadow = None if options.shadow is None else ShadowOptions(options.shadow)
             policies = PolicyFiles(str(config), chosen)
             instance = connected(policies, str(kubeconfig), 0, records.append, shadow)
-            for one in instance.informers.reflectors:
+            watches = [] if instance.elector is None else [instance.elector.watch]
+            for one in (*instance.informers.reflectors, *watches):
                 one._streaming = False  # as before Kubernetes 1.34: a list, and then a watch
             tasks = [asyncio.create_task(work) for work in instance.beside()]
             tasks.append(asyncio.create_task(_drive(instance)))

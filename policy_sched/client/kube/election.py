@@ -8,6 +8,10 @@ wall clock is compared with anybody's, and jumps of it do no harm. A leader that
 for `renew_deadline` gives up; the lease runs longer than that, so nobody else can lead before. One
 that finds somebody else's name in the lease gives up at once, by whatever right it stands there.
 
+Where client-go leaves a candidate to wait, this one looks: when the lease that it saw runs out, and
+when it hears that somebody else wrote it (`heard`). After a failure the next try comes soon, and
+later each time, up to the retry period.
+
 `leading` is also false as soon as the lease has run out since our last renewal was *sent*: what is
 asked before each write then needs no timer that fires in time.
 """
@@ -19,7 +23,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
 
-from policy_sched.client.kube.backoff import SECOND
+from policy_sched.client.kube.backoff import SECOND, Backoff, Pauses
 from policy_sched.client.kube.kubeconfig_user import Clocks
 
 JITTER: Final = 1.2
@@ -110,6 +114,10 @@ class Election:
         self._leading = False
         self._renewed_at = 0
         self._renewing_since = 0
+        self._failed = False
+        period = settings.retry_period
+        soon = Backoff(first=period / 20, longest=period, jitter=JITTER)
+        self._pauses = Pauses(soon, clocks.monotonic, random)
         self.due = clocks.monotonic()
 
     @property
@@ -131,9 +139,7 @@ class Election:
     @property
     def gives_up(self) -> int | None:
         """When a leader that cannot renew stops to lead (monotonic); None for who does not lead."""
-        if not self._leading:
-            return None
-        return self._renewing_since + round(self.settings.renew_deadline * SECOND)
+        return self._gives_up() if self._leading else None
 
     def attempt(self) -> Attempt:
         """Try to hold the lease, and set when the next try is due."""
@@ -150,58 +156,88 @@ class Election:
             self._leading = True
             self._renewed_at = began
             self._renewing_since = now + period
-            self.due = now + period
-            return
-        until = self.gives_up
-        if until is not None and now >= until:
+        elif self._leading and now >= self._gives_up():
             self._leading = False
-        if self._leading:
-            assert until is not None
-            self.due = min(now + period, until)
+        pause = period if self._leading else period + round(period * JITTER * self._random.random())
+        if self._failed:
+            pause = min(pause, round(self._pauses.next() * SECOND))
         else:
-            self.due = now + period + round(period * JITTER * self._random.random())
+            self._pauses.succeeded()
+        if held:
+            self.due = now + pause
+        elif self._leading:
+            self.due = min(now + pause, self._gives_up())
+        else:
+            self.due = min(now + pause, self._runs_out(now + pause))
 
-    def release(self) -> Generator[Request, Answer, bool]:
-        """Give the lease back, so that another candidate need not wait until it runs out."""
-        if not self._is_ours():
-            self._leading = False
+    def heard(self, holder: str) -> bool:
+        """This holder was written into the lease: return whether we look, as it was not we."""
+        if holder == self.identity:
             return False
+        self.due = self._clocks.monotonic()
+        return True
+
+    def release(self) -> Attempt:
+        """Give the lease back, so that another candidate need not wait until it runs out.
+
+        Returns whether it is not ours any more; otherwise this may be tried again.
+        """
         self._leading = False
+        if self._failed:
+            yield from self._look()
+        if not self._is_ours():
+            return not self._failed
         wall = self._clocks.wall()
         assert self._observed is not None
         record = LeaseRecord("", 1, wall, wall, self._observed.transitions)
-        answer = yield Update(record)
+        return (yield from self._write(Update(record)))
+
+    # Inside.
+
+    def _gives_up(self) -> int:
+        return self._renewing_since + round(self.settings.renew_deadline * SECOND)
+
+    def _hold(self) -> Attempt:
+        """client-go's tryAcquireOrRenew."""
+        if self._is_ours() and self._valid() and (yield from self._write(Update(self._ours()))):
+            return True
+        answer = yield from self._look()
+        if isinstance(answer, Failed):
+            return False
+        if isinstance(answer, NotThere):
+            return (yield from self._write(Create(self._ours(fresh=True))))
+        if self._leading and answer.record.holder not in ("", self.identity):
+            self._leading = False
+            return False
+        if answer.record.holder and self._valid() and not self._is_ours():
+            return False
+        return (yield from self._write(Update(self._ours())))
+
+    def _look(self) -> Generator[Request, Answer, Answer]:
+        """Read the lease; when it was last seen to change counts for how long it is valid."""
+        answer = yield from self._ask(Get())
+        if isinstance(answer, Found) and answer.record != self._observed:
+            self._observe(answer.record)
+        return answer
+
+    def _write(self, request: Create | Update) -> Attempt:
+        """Write the lease; return whether that was done, as far as we know."""
+        answer = yield from self._ask(request)
         if isinstance(answer, Found):
             self._observe(answer.record)
         return isinstance(answer, Found)
 
-    # Inside.
+    def _ask(self, request: Request) -> Generator[Request, Answer, Answer]:
+        self._failed = True  # until there is an answer: the attempt may be given up
+        answer = yield request
+        self._failed = isinstance(answer, Failed)
+        return answer
 
-    def _hold(self) -> Attempt:
-        """client-go's tryAcquireOrRenew."""
-        if self._is_ours() and self._valid():
-            answer = yield Update(self._ours())
-            if isinstance(answer, Found):
-                self._observe(answer.record)
-                return True
-        answer = yield Get()
-        if isinstance(answer, Failed):
-            return False
-        if isinstance(answer, NotThere):
-            answer = yield Create(self._ours(fresh=True))
-        else:
-            if answer.record != self._observed:
-                self._observe(answer.record)
-            if self._leading and answer.record.holder not in ("", self.identity):
-                self._leading = False
-                return False
-            if answer.record.holder and self._valid() and not self._is_ours():
-                return False
-            answer = yield Update(self._ours())
-        if isinstance(answer, Found):
-            self._observe(answer.record)
-            return True
-        return False
+    def _runs_out(self, otherwise: int) -> int:
+        """Return when somebody else's lease runs out, if it has not yet."""
+        if self._observed is None or not self._observed.holder or not self._valid():
+            return otherwise
+        return self._observed_at + self._observed.duration * SECOND
 
     def _is_ours(self) -> bool:
         return self._observed is not None and self._observed.holder == self.identity

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.times import micro_timestamp, parsed
 from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND
 from policy_sched.client.kube.api import Api
-from policy_sched.client.kube.backoff import SECOND
+from policy_sched.client.kube.backoff import SECOND, Pauses
 from policy_sched.client.kube.election import (
     Answer,
     Create,
@@ -25,12 +26,32 @@ from policy_sched.client.kube.election import (
     Request,
 )
 from policy_sched.client.kube.event_series import Reference
-from policy_sched.client.kube.paths import collection_path, object_path
+from policy_sched.client.kube.mirror import Change
+from policy_sched.client.kube.paths import Selection, collection_path, object_path
+from policy_sched.client.kube.recovery import first_of
+from policy_sched.client.kube.reflector import Reflector
+from policy_sched.client.kube.retries import REQUEST_BACKOFF
 from policy_sched.errors import ClusterError
+from policy_sched.model.meta import ApiObject, ApiStruct
 
 LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
+RELEASING: Final = 1.0
+"""Seconds in which a lease is to be given back."""
+
 Plain = dict[str, Any]
+
+
+class HeldSpec(ApiStruct, gc=False):
+    """Who holds a lease, as a watch tells it."""
+
+    holder_identity: str | None = None
+
+
+class HeldLease(ApiObject):
+    """A lease, as far as a watch of it is of interest."""
+
+    spec: HeldSpec = msgspec.field(default_factory=HeldSpec)
 
 
 def spec_of(record: LeaseRecord) -> Plain:
@@ -74,7 +95,7 @@ class Lease:
         self.namespace = namespace
         self.name = name
         self._api = api
-        self._trouble = trouble
+        self.trouble = trouble
         self._last: Plain = {}
 
     @property
@@ -97,9 +118,9 @@ class Lease:
             if error.code == NOT_FOUND and isinstance(request, Get):
                 return NotThere()
             if error.code != CONFLICT:
-                self._trouble(f"{error.code}: {error}")
+                self.trouble(f"{error.code}: {error}")
         except (ClusterError, msgspec.DecodeError, ValueError, TypeError) as error:
-            self._trouble(str(error))
+            self.trouble(str(error))
         return Failed()
 
     async def _write(self, request: Request, timeout: float | None) -> bytes:
@@ -120,7 +141,8 @@ class Elector:
 
     The `Api` should try each request once (``Settings(patience=Patience(tries=1))``) and have a
     limit of its own, so that renewals do not wait behind bindings. ``changed`` is told when we
-    begin and cease to lead, ``new_holder`` whose the lease is.
+    begin and cease to lead, ``new_holder`` whose the lease is. ``watch`` hears of what others
+    write; while it is broken, attempts find out in their time.
     """
 
     def __init__(
@@ -133,7 +155,11 @@ class Elector:
     ) -> None:
         self.election = election
         self.lease = lease
+        self._api = api
         self._chance = api.chance
+        self._hint = asyncio.Event()
+        selection = Selection(LEASE, lease.namespace, f"metadata.name={lease.name}")
+        self.watch = Reflector(api, selection, HeldLease, self._heard, trouble=self._trouble)
         self._changed = changed
         self._new_holder = new_holder
         self._led = False
@@ -141,11 +167,14 @@ class Elector:
 
     async def run(self) -> None:
         """Try to lead, and to go on leading, until cancelled."""
-        while True:
-            wait = self.election.due - self._chance.clocks.monotonic()
-            if wait > 0:
-                await self._chance.sleep(wait / SECOND)
-            await self.try_once()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.watch.run())
+            while True:
+                wait = self.election.due - self._chance.clocks.monotonic()
+                if wait > 0:
+                    await self._api.recovery.pause(self._sleep, wait / SECOND)
+                self._hint.clear()
+                await self.try_once()
 
     async def try_once(self) -> bool:
         """Make one attempt; one that takes longer than we may lead is given up."""
@@ -163,9 +192,23 @@ class Elector:
         return held
 
     async def release(self) -> None:
-        """Give the lease back, if we hold it."""
-        await self._drive(self.election.release(), self.election.settings.renew_deadline / 2)
+        """Give the lease back, if we hold it; a server that is away is waited for a little."""
+        pauses = Pauses(REQUEST_BACKOFF, self._chance.clocks.monotonic, self._chance.random)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RELEASING):
+                while not await self._drive(self.election.release(), RELEASING):
+                    await self._api.pause(pauses.next())
         self._tell()
+
+    def _heard(self, changes: Sequence[Change[HeldLease]]) -> None:
+        if self.election.heard(changes[-1].object.spec.holder_identity or ""):
+            self._hint.set()
+
+    def _trouble(self, _selection: Selection, what: str) -> None:
+        self.lease.trouble(what)
+
+    async def _sleep(self, seconds: float) -> None:
+        await first_of(self._chance.sleep(seconds), self._hint.wait())
 
     async def _drive(self, attempt: Generator[Request, Answer, bool], timeout: float) -> bool:
         try:

@@ -17,7 +17,7 @@ from policy_sched.client.kube.answers import TOO_MANY, Unreachable
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.errors import ClusterError
 
-AWAY: Final = SECOND
+AWAY: Final = SECOND // 4
 """A server that has not answered for so long (and was asked) was away."""
 
 
@@ -57,11 +57,18 @@ class Recovery:
         """Sleep, but not longer than the server is away; tell whether it is back."""
         event = asyncio.Event()
         self._waiting.add(event)
-        tasks = {asyncio.ensure_future(sleep(seconds)), asyncio.ensure_future(event.wait())}
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(sleep(seconds), event.wait())
         finally:
             self._waiting.discard(event)
-            for task in tasks:
-                task.cancel()
         return event.is_set()
+
+
+async def first_of(*works: Awaitable[object]) -> None:
+    """Wait until one of them is done, and cancel the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -55,6 +55,8 @@ WRITING: Final[tuple[Right, ...]] = (
 ELECTING: Final[tuple[Right, ...]] = (
     Right("coordination.k8s.io", "leases", "create", why="the first candidate makes the lease"),
     Right("coordination.k8s.io", "leases", "get", named=True, why="who leads is looked up"),
+    Right("coordination.k8s.io", "leases", "list", named=True, why="a new leader is heard of"),
+    Right("coordination.k8s.io", "leases", "watch", named=True, why="a new leader is heard of"),
     Right(
         "coordination.k8s.io", "leases", "update", named=True, why="a lease is taken, kept, left"
     ),

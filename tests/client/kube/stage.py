@@ -30,6 +30,8 @@ class Asked:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    lines: tuple[str, ...] = ()
+    """The headers as they came, a name as often as it came."""
 
     @property
     def json(self) -> Any:
@@ -124,7 +126,7 @@ async def _read(reader: asyncio.StreamReader) -> Asked | None:
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     parts = urlsplit(target)
     query = {k: v[0] for k, v in parse_qs(parts.query, keep_blank_values=True).items()}
-    return Asked(method, parts.path, query, headers, body)
+    return Asked(method, parts.path, query, headers, body, tuple(line for line in lines if line))
 
 
 @asynccontextmanager
@@ -182,3 +184,11 @@ def status(code: int, reason: str, message: str = "no", **details: Any) -> dict[
     """Return a Status."""
     said = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**said, "message": message, "reason": reason, "details": details, "code": code}
+
+
+def bookmark(version: int, *, end: bool = False) -> dict[str, Any]:
+    """Return the object of a bookmark."""
+    meta: dict[str, Any] = {"resourceVersion": str(version)}
+    if end:
+        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta}

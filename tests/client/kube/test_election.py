@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from policy_sched.client.kube.election import (
     Answer,
+    Attempt,
     Create,
     Election,
     ElectionSettings,
@@ -65,7 +66,10 @@ class Candidate:
 
     def attempt(self) -> bool:
         """Make one attempt."""
-        attempt = self.election.attempt()
+        return self.drive(self.election.attempt())
+
+    def drive(self, attempt: Attempt) -> bool:
+        """Answer all that an attempt asks."""
         try:
             request = next(attempt)
             while True:
@@ -211,15 +215,81 @@ def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
     leader = world.candidate("a")
     world.candidate("b")
     world.run(20)
-    release = leader.election.release()
-    request = next(release)
-    with pytest.raises(StopIteration) as end:
-        release.send(leader.answer(request))
-    assert end.value.value is True
+    assert released(leader)
     assert not leader.election.leading
     world.candidates.remove(leader)
     world.run(5)
     assert world.leaders == ["b"]
+
+
+def released(candidate: Candidate) -> bool:
+    """Let it give the lease back."""
+    return candidate.drive(candidate.election.release())
+
+
+def test_a_lease_is_given_back_although_its_last_renewal_had_no_answer() -> None:
+    """What is in the lease is read first: it may be ours in a version that we do not know."""
+    world = World()
+    leader = world.candidate("a")
+    world.run(20)
+    world.server.down = True
+    world.run(3)
+    assert not released(leader)
+    world.server.down = False
+    world.server.version += 1  # the renewal was written after all
+    assert released(leader)
+    assert world.server.writes[-1] == ""
+    assert released(leader), "it is not ours any more"
+    assert world.server.writes[-2:].count("") == 1
+
+
+def test_a_lease_that_runs_out_is_taken_that_moment() -> None:
+    """A candidate that saw the last renewal does not sleep past the end of the lease."""
+    for seed in range(20):
+        world = World()
+        dead, other = world.candidate("a"), world.candidate(f"b{seed}")
+        world.run(20)
+        world.candidates.remove(dead)
+        other.election.heard("a")
+        world.run(14.9)
+        assert world.leaders == []
+        world.run(0.2)
+        assert world.leaders == [f"b{seed}"]
+
+
+def test_who_hears_of_somebody_else_in_the_lease_looks_at_once() -> None:
+    """A candidate takes what was given back, a leader gives up; nobody stirs for its own name."""
+    world = World()
+    leader, other = world.candidate("a"), world.candidate("b")
+    world.run(20)
+    due = leader.election.due
+    leader.election.heard("a")
+    assert leader.election.due == due
+    assert released(leader)
+    world.candidates.remove(leader)
+    other.election.heard("")
+    world.run(0)
+    assert world.leaders == ["b"]
+    world.server.record = LeaseRecord("thief", 15, WALL, WALL, 7)
+    world.server.version += 1
+    other.election.heard("thief")
+    world.run(0)
+    assert world.leaders == []
+
+
+def test_tries_that_fail_are_repeated_soon_and_then_less_often() -> None:
+    """The first after a twentieth of the period, later ones up to it (and its jitter) apart."""
+    world = World()
+    one = world.candidate("a")
+    world.server.down = True
+    pauses = []
+    for _ in range(9):
+        one.attempt()
+        pauses.append((one.election.due - world.monotonic()) / SECOND)
+        world.monotonic.advance(pauses[-1])
+    assert 0.1 <= pauses[0] <= 0.22
+    assert all(pause <= 4.4 for pause in pauses)
+    assert pauses[-1] >= 2
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
@@ -236,7 +306,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["run", "down", "up", "steal", "jump", "delete"]),
+            st.sampled_from(["run", "down", "up", "steal", "jump", "delete", "heard"]),
             st.floats(0.1, 30),
         ),
         max_size=25,
@@ -256,6 +326,9 @@ def test_never_do_two_lead(events: list[tuple[str, float]]) -> None:
             case "steal" if server.record is not None:
                 server.record = replace(server.record, holder="thief")
                 server.version += 1
+            case "heard" if server.record is not None:
+                for candidate in world.candidates:
+                    candidate.election.heard(server.record.holder)
             case "jump":
                 world.walls[0].advance((seconds - 15) * 3600)
             case _:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from policy_sched.client.kube.api import Settings
+from policy_sched.client.kube.api import Chance, Settings
 from policy_sched.client.kube.election import Create, Election, ElectionSettings, Failed, Get
 from policy_sched.client.kube.leases import Elector, Lease, record_of, spec_of
 from policy_sched.client.kube.retries import Patience
-from tests.client.kube.stage import Asked, Stage, Wire, acted, stage, status
+from tests.client.kube.stage import Asked, Stage, Wire, acted, bookmark, stage, status
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
@@ -24,10 +24,16 @@ class Kept:
     lease: dict[str, Any] = field(default_factory=dict)
     version: int = 0
     stuck: bool = False
+    watches: list[Wire] = field(default_factory=list)
 
     async def __call__(self, asked: Asked, wire: Wire) -> None:
         """Answer as an API server does."""
         if self.stuck:
+            await asyncio.Event().wait()
+        if "watch" in asked.query:
+            await wire.begin()
+            await wire.line("BOOKMARK", bookmark(self.version, end=True))
+            self.watches.append(wire)
             await asyncio.Event().wait()
         if asked.method == "GET":
             if not self.lease:
@@ -43,7 +49,10 @@ class Kept:
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         self.lease = body
-        return await wire.answer(200, body)
+        await wire.answer(200, body)
+        for watch in self.watches:
+            await watch.line("MODIFIED", body)
+        return None
 
 
 def elector(here: Stage, api: Any, name: str, told: list[str]) -> Elector:
@@ -119,6 +128,78 @@ def test_a_running_elector_waits_between_its_attempts() -> None:
                 await asyncio.sleep(0.001)
             task.cancel()
             assert here.slept[:4] == [2, 2, 2, 2]
+
+    acted(play())
+
+
+def test_a_lease_that_is_given_back_is_taken_as_soon_as_that_is_heard() -> None:
+    """The watch of the lease wakes the other candidate, whose next try is not due for long."""
+    told: list[str] = []
+
+    async def play() -> None:
+        kept = Kept()
+
+        async def sleep(_seconds: float) -> None:
+            await asyncio.Event().wait()
+
+        async with stage(kept) as here, here.api(ONCE) as api:
+            a = elector(here, api, "a", told)
+            assert await a.try_once()
+            api.chance = Chance(api.chance.clocks, api.chance.random, sleep)
+            task = asyncio.create_task(elector(here, api, "b", told).run())
+            while "b: a" not in told or not kept.watches:
+                await asyncio.sleep(0.001)
+            await a.release()
+            while "b leads" not in told:
+                await asyncio.sleep(0.001)
+            task.cancel()
+
+    acted(play())
+
+
+def test_a_leader_does_not_stir_for_what_it_wrote_itself() -> None:
+    """Its own renewals come back by the watch, and lead to no further one."""
+
+    async def play() -> None:
+        kept = Kept()
+
+        async def sleep(_seconds: float) -> None:
+            await asyncio.Event().wait()
+
+        async with stage(kept) as here, here.api(ONCE) as api:
+            api.chance = Chance(api.chance.clocks, api.chance.random, sleep)
+            one = elector(here, api, "a", [])
+            task = asyncio.create_task(one.run())
+            while not one.watch.following:
+                await asyncio.sleep(0.001)
+            for count in range(1, 4):
+                assert await one.try_once()
+                while one.watch.version != str(kept.version):
+                    await asyncio.sleep(0.001)
+                assert [asked.method for asked in here.asked].count("PUT") == count
+            task.cancel()
+
+    acted(play())
+
+
+def test_a_lease_is_given_back_to_a_server_that_was_away() -> None:
+    """A release that fails is tried again for a moment."""
+
+    async def play() -> None:
+        kept, failing = Kept(), [""] * 2
+
+        async def script(asked: Asked, wire: Wire) -> None:
+            if kept.lease and failing:
+                failing.pop()
+                return wire.cut()
+            return await kept(asked, wire)
+
+        async with stage(script) as here, here.api(ONCE) as api:
+            one = elector(here, api, "a", [])
+            assert await one.try_once()
+            await one.release()
+            assert not failing
+            assert kept.lease["spec"]["holderIdentity"] == ""
 
     acted(play())
 

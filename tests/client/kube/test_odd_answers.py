@@ -12,8 +12,8 @@ import pytest
 from policy_sched.client.kube.answers import Unreachable
 from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.retries import Patience
-from tests.client.kube.stage import Asked, Script, Wire, acted, pod, stage, status
-from tests.client.kube.test_reflector import bookmark, followed, listed, quiet
+from tests.client.kube.stage import Asked, Script, Wire, acted, bookmark, pod, stage, status
+from tests.client.kube.test_reflector import followed, listed, quiet
 
 PAGE = b"<html><title>502 Bad Gateway</title></html>"
 GOOD = json.dumps(listed(5, pod("a", 1), pod("b", 2))).encode()

@@ -13,7 +13,17 @@ from policy_sched.client.kube.mirror import Change
 from policy_sched.client.kube.paths import Selection
 from policy_sched.client.kube.reflector import Reflector, ReflectorSettings
 from policy_sched.model.pod import Pod
-from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, pod, stage, status
+from tests.client.kube.stage import (
+    Asked,
+    Script,
+    Stage,
+    Wire,
+    acted,
+    bookmark,
+    pod,
+    stage,
+    status,
+)
 
 PODS = Selection(("v1", "Pod"))
 
@@ -75,14 +85,6 @@ def listed(version: int, *pods: dict[str, Any], token: str = "") -> dict[str, An
     """Return a list of pods."""
     meta = {"resourceVersion": str(version), "continue": token}
     return {"kind": "PodList", "apiVersion": "v1", "metadata": meta, "items": list(pods)}
-
-
-def bookmark(version: int, *, end: bool = False) -> dict[str, Any]:
-    """Return the object of a bookmark."""
-    meta: dict[str, Any] = {"resourceVersion": str(version)}
-    if end:
-        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta}
 
 
 async def quiet() -> None:
@@ -318,5 +320,5 @@ def test_failures_are_followed_by_growing_pauses_and_retry_after_is_kept() -> No
 
     _, here = followed(script, 1)
     first, second, third, fourth, asked = here.slept
-    assert 0.8 <= first <= 1.6 <= second <= 3.2 <= third <= 6.4 <= fourth <= 12.8
+    assert 0.1 <= first <= 0.2 <= second <= 0.4 <= third <= 0.8 <= fourth <= 1.6
     assert asked == 17

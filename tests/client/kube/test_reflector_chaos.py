@@ -16,8 +16,8 @@ import pytest
 
 from policy_sched.client.kube.mirror import Change
 from policy_sched.model.pod import Pod
-from tests.client.kube.stage import Asked, Wire, acted, pod, stage, status
-from tests.client.kube.test_reflector import Follower, bookmark, listed, quiet
+from tests.client.kube.stage import Asked, Wire, acted, bookmark, pod, stage, status
+from tests.client.kube.test_reflector import Follower, listed, quiet
 
 LAST = "last"
 NAMES = [f"p{i}" for i in range(6)]
