@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Annotated, Final
 
@@ -19,7 +18,7 @@ from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.election import Election, ElectionSettings
 from policy_sched.client.kube.in_cluster import in_cluster
-from policy_sched.client.kube.kubeconfig import load
+from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.retries import Patience
 from policy_sched.errors import ClusterError
@@ -102,7 +101,7 @@ def connected(
     if kubeconfig == IN_CLUSTER:
         access = in_cluster(os.environ, clocks.monotonic)
     else:
-        access = load([Path(kubeconfig)], clocks)
+        access = load(paths_in(kubeconfig), clocks)
     store = PolicyStore(files, clocks.wall)
     settings = (overrides or Overrides()).of(store.current.settings)
     chance = Chance(clocks, random)

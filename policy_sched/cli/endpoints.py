@@ -21,7 +21,7 @@ from policy_sched.apiserver.security.authentication import Tokens
 from policy_sched.cli.durations import nanoseconds
 from policy_sched.cli.upstream_flags import Overrides
 from policy_sched.client.kube.api import Api, Chance, Settings
-from policy_sched.client.kube.kubeconfig import load
+from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.retries import Patience
 from policy_sched.errors import ClusterError
@@ -262,7 +262,7 @@ def _asked(path: str | None, own: Api) -> Api:
     access, chance = own.access, own.chance
     if path is not None:
         clocks = Clocks(time.time_ns, time.monotonic_ns)
-        access = load([Path(path)], clocks)
+        access = load(paths_in(path), clocks)
         chance = Chance(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
     return Api(access, chance, _ASKING)
 

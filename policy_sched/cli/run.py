@@ -80,8 +80,9 @@ def run(  # noqa: PLR0913  # the options of the verb
         A file that keeps the cluster's objects, made if it is not there; without it they live in
         memory.
     kubeconfig
-        Schedule on the cluster of this kubeconfig instead, or of the pod that we run in
-        (in-cluster), while we hold the lease of the configuration's leaderElection.
+        Schedule on the cluster of this kubeconfig instead (or of several, separated as in
+        KUBECONFIG, that are read as one), or of the pod that we run in (in-cluster), while we hold
+        the lease of the configuration's leaderElection.
     seed
         Decides between nodes with equal scores.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -60,11 +59,13 @@ class Trust:
     """Whose word the server's certificate needs: ``authorities`` is PEM, None the system's own.
 
     ``server_name`` is checked instead of the host of the URL. ``insecure`` checks nothing.
+    ``file``: where the authorities were read, and are read again.
     """
 
     authorities: bytes | None = field(default=None, repr=False)
     server_name: str = ""
     insecure: bool = False
+    file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Access:
     credentials: Credentials = field(default_factory=Anonymous, repr=False)
     proxy: str = field(default="", repr=False)
     namespace: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: tuple[tuple[str, str], ...] = ()
     compression: bool = True
 
 
@@ -92,7 +93,7 @@ def tls_context(trust: Trust, certificate: Certificate | None) -> ssl.SSLContext
             context.load_default_certs()
         else:
             context.load_verify_locations(cadata=trust.authorities.decode("ascii", "replace"))
-    except ssl.SSLError as error:
+    except (ssl.SSLError, ValueError) as error:
         message = f"the certificate authorities cannot be read: {_reason(error)}"
         raise AccessError(message) from None
     if trust.insecure:
@@ -122,8 +123,9 @@ def _no_password() -> str:
     raise AccessError("the key of the client certificate is encrypted; give it without a password")
 
 
-def _reason(error: ssl.SSLError) -> str:
-    return (error.reason or "they are not PEM").replace("_", " ").lower()
+def _reason(error: ssl.SSLError | ValueError) -> str:
+    reason = error.reason if isinstance(error, ssl.SSLError) else ""
+    return (reason or "they are not PEM").replace("_", " ").lower()
 
 
 def read_secret(path: Path) -> bytes:

@@ -10,7 +10,6 @@ the credentials elsewhere.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ import msgspec
 from yarl import URL
 
 from policy_sched.client.embedded.api_error import ApiError
-from policy_sched.client.kube.access import Access, Certificate, Grant, tls_context
+from policy_sched.client.kube.access import Access, Grant
 from policy_sched.client.kube.answers import (
     UNAUTHORIZED,
     Malformed,
@@ -37,6 +36,7 @@ from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.rate_limit import BURST, QPS, TokenBucket
 from policy_sched.client.kube.recovery import Recovery
 from policy_sched.client.kube.retries import REQUEST_BACKOFF, Patience, pause_before_retry
+from policy_sched.client.kube.tls_contexts import TlsContexts
 from policy_sched.client.kube.transport import (
     JSON,
     TROUBLE,
@@ -139,14 +139,14 @@ class Api:
         self.settings = settings or Settings()
         self.recovery = recovery or Recovery(chance.clocks.monotonic)
         self._limits = self._own_limits(), self._own_limits()
-        self._contexts: dict[Certificate | None, ssl.SSLContext] = {}
+        self._tls = TlsContexts(access.trust, chance.clocks.monotonic)
         self.observe: Observe | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             connector=connector_of(self.access.proxy),
-            headers={"User-Agent": USER_AGENT, "Accept": JSON, **self.access.headers},
+            headers=(("User-Agent", USER_AGENT), ("Accept", JSON), *self.access.headers),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Content-Type",),
         )
@@ -327,21 +327,17 @@ class Api:
                 timeout=timeout,
                 allow_redirects=False,
                 proxy=proxy_argument(access.proxy),
-                ssl=self._context(grant.certificate) if self._server.scheme == "https" else True,
+                ssl=self._tls.of(grant.certificate) if self._server.scheme == "https" else True,
                 server_hostname=access.trust.server_name or None,
             )
             code = str(response.status)
+        except aiohttp.ClientSSLError:
+            self._tls.doubted()
+            raise
         finally:
             if self.observe is not None:
                 self.observe(code, sending.method, self._server.authority, (now() - began) / SECOND)
         return response
-
-    def _context(self, certificate: Certificate | None) -> ssl.SSLContext:
-        context = self._contexts.get(certificate)
-        if context is None:
-            context = tls_context(self.access.trust, certificate)
-            self._contexts = {certificate: context}  # a certificate that was replaced is over
-        return context
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError:
         body = await read_within(response, ERROR_BYTES)

@@ -36,7 +36,7 @@ def in_cluster(environ: Mapping[str, str], now: Callable[[], int], mount: Path =
         raise AccessError(f"the environment names a proxy that cannot be used: {problem}")
     return Access(
         server=server,
-        trust=Trust(authorities),
+        trust=Trust(authorities, file=mount / "ca.crt"),
         credentials=TokenFile(mount / "token", now),
         proxy=proxy,
         namespace=name,

@@ -19,9 +19,10 @@ from policy_sched.client.kube.access import (
     Anonymous,
     Credentials,
 )
+from policy_sched.client.kube.kubeconfig_impersonation import Headers, impersonation
 from policy_sched.client.kube.kubeconfig_server import cluster_info, server_of
 from policy_sched.client.kube.kubeconfig_text import BAD_VALUE, MISSING, Entry, Reader, read
-from policy_sched.client.kube.kubeconfig_user import Clocks, User, impersonation
+from policy_sched.client.kube.kubeconfig_user import Clocks, User
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 
 _TOP: Final = (
@@ -39,9 +40,17 @@ _CONTEXT: Final = ("cluster", "user", "namespace", "extensions")
 
 def paths_of(environ: Mapping[str, str]) -> list[Path]:
     """Return the files that kubectl would read: those of KUBECONFIG, or ~/.kube/config."""
-    named = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    if not named:
+    named = environ.get("KUBECONFIG", "")
+    if not named.strip(os.pathsep):
         return [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
+    return paths_in(named)
+
+
+def paths_in(text: str) -> list[Path]:
+    """Return the files that a text like KUBECONFIG names; of several those that are there."""
+    named = [part for part in text.split(os.pathsep) if part]
+    if len(named) < 2 or Path(text).exists():
+        return [Path(text.strip(os.pathsep))]
     return [path for path in map(Path, named) if path.exists()] or [Path(named[0])]
 
 
@@ -101,7 +110,7 @@ class _Kubeconfig:
             return None
         server = server_of(cluster)
         credentials: Credentials = Anonymous()
-        headers: dict[str, str] = {}
+        headers: Headers = ()
         if user is not None:
             described = cluster_info(cluster, server)
             credentials = User(user, self._clocks).credentials(described)

@@ -49,13 +49,15 @@ def server_of(entry: Entry) -> Server:
     file = reader.file(*where, "certificate-authority")
     if authorities is None and file is not None:
         authorities = content_of(reader, (*where, "certificate-authority"), file)
+    else:
+        file = None
     insecure = reader.flag(*where, "insecure-skip-tls-verify")
     if insecure and authorities is not None:
         message = "certificate authorities mean nothing where insecure-skip-tls-verify is true"
         reader.report(
             (*where, "insecure-skip-tls-verify"), BAD_VALUE, message, hint="take one of them out"
         )
-    trust = Trust(authorities, reader.text(*where, "tls-server-name"), insecure)
+    trust = Trust(authorities, reader.text(*where, "tls-server-name"), insecure, file)
     compression = not reader.flag(*where, "disable-compression")
     return Server(server, trust, _proxy(reader, where, server), compression)
 

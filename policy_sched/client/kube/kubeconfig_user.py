@@ -70,20 +70,6 @@ class Clocks:
     monotonic: Clock
 
 
-def impersonation(entry: Entry) -> dict[str, str]:
-    """Return the headers of ``as`` and ``as-uid``; groups and extras are refused."""
-    reader, where = entry.reader, ("users", entry.index, "user")
-    headers = {
-        "Impersonate-User": reader.text(*where, "as"),
-        "Impersonate-Uid": reader.text(*where, "as-uid"),
-    }
-    for key in ("as-groups", "as-user-extra"):
-        if reader.mapping(*where).get(key):
-            message = f"{key} is not supported"
-            reader.report((*where, key), BAD_VALUE, message, hint="use `as` alone", key=True)
-    return {name: value for name, value in headers.items() if value}
-
-
 class User:
     """One user of a kubeconfig."""
 
