@@ -1,11 +1,11 @@
-"""Connection: one keep-alive connection to an extender, and calls that end in time.
+"""Connection: the way to an extender, by sockets that are kept alive, and calls that end in time.
 
 Synchronous on the standard library: a decision waits for its extenders and has nothing else to
-do meanwhile, so an event loop in `decide` would buy nothing and make every caller of it
-asynchronous. Theory of operation: a call writes one POST and reads one answer, all of it before a
-common deadline, whatever the server does. The connection is kept if both sides agree; a kept
-connection on which something can be read was closed by the server and is opened anew before
-anything is sent, so no call is ever sent twice.
+do meanwhile; who has makes the call in another thread. Theory of operation: a call writes one POST
+and reads one answer, all of it before a common deadline, whatever the server does. It has a socket
+to itself, so calls may be made side by side. The socket is kept if both sides agree; a kept one on
+which something can be read was closed by the server, and another is opened before anything is
+sent, so no call is ever sent twice.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _PORTS: Final = {"http": 80, "https": 443}
+KEPT: Final = 16
+"""Sockets that are kept while no call needs them."""
 
 
 class Connection:
-    """Posts JSON to the verbs of one extender.
+    """Posts JSON to the verbs of one extender, from any thread.
 
     ``timeout``: seconds for a whole call. ``context``: for https addresses. ``server_name``: the
     name that the server's certificate must have, if not the address's.
@@ -51,7 +53,8 @@ class Connection:
         self._context = context if parts.scheme == "https" else None
         self._server_name = server_name or self._host
         self._timeout = timeout
-        self._socket: socket.socket | None = None
+        self._idle: list[socket.socket] = []
+        self._closed = 0
 
     def post(self, verb: str, body: bytes) -> bytes:
         """Send ``body`` to the verb and return the answer's body.
@@ -64,40 +67,63 @@ class Connection:
         try:
             status, answer = self._exchange(url.removeprefix(self._root), body, until)
         except (OSError, HTTPException) as error:
-            self.close()
             raise PluginError(f'Post "{url}": {self._why(error)}') from error
         if status != HTTPStatus.OK:
             raise PluginError(f"failed {verb} with extender at URL {url}, code {status}")
         return answer
 
     def close(self) -> None:
-        """Close the connection; the next call opens another."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        """Close what is open, once it is not in use; the next call opens another."""
+        self._closed += 1
+        while (idle := self._take()) is not None:
+            idle.close()
 
     def _exchange(self, target: str, body: bytes, until: float) -> tuple[int, bytes]:
-        if self._socket is not None and _something_to_read(self._socket):
-            self.close()
-        if self._socket is None:
-            self._socket = self._open(until)
+        closed = self._closed
+        connected = self._kept() or self._open(until)
+        try:
+            status, answer, over = self._asked(connected, target, body, until)
+        except BaseException:
+            connected.close()
+            raise
+        if over or closed != self._closed or len(self._idle) >= KEPT:
+            connected.close()
+        else:
+            self._idle.append(connected)
+        return status, answer
+
+    def _kept(self) -> socket.socket | None:
+        """Take the socket that was used last and that the server has not closed."""
+        while (idle := self._take()) is not None:
+            if not _something_to_read(idle):
+                return idle
+            idle.close()
+        return None
+
+    def _take(self) -> socket.socket | None:
+        """Take a socket before another thread does."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _asked(
+        self, connected: socket.socket, target: str, body: bytes, until: float
+    ) -> tuple[int, bytes, bool]:
+        """Ask on this socket: return status, body and whether no other call may follow on it."""
         head = (
             f"POST {target} HTTP/1.1\r\nHost: {self._netloc}\r\nUser-Agent: policy-sched\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
-        self._socket.settimeout(_left(until))
-        self._socket.sendall(head.encode("ascii") + body)
-        response = HTTPResponse(
-            cast("socket.socket", _Incoming(self._socket, until)), method="POST"
-        )
+        connected.settimeout(_left(until))
+        connected.sendall(head.encode("ascii") + body)
+        response = HTTPResponse(cast("socket.socket", _Incoming(connected, until)), method="POST")
         try:
             response.begin()
             answer = response.read()
         finally:
             response.close()
-        if response.will_close:
-            self.close()
-        return response.status, answer
+        return response.status, answer, response.will_close
 
     def _open(self, until: float) -> socket.socket:
         plain = socket.create_connection((self._host, self._port), timeout=_left(until))

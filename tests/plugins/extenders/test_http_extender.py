@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event
 
 import pytest
 
@@ -230,6 +232,40 @@ class TestConnections:
             one.bind(POD, "b")
         assert len(calls.asked) == 4
         assert len(calls.connections) == 1
+
+    def test_calls_side_by_side(self) -> None:
+        """A call need not wait for another: each has a connection, which later calls use again."""
+        both = Barrier(2)
+
+        def meet(_: object) -> object:
+            both.wait(10)
+            return {}
+
+        with extender({"bind": meet, "filter": {"NodeNames": ["a"]}}) as calls:
+            asked = client(calls, node_cache_capable=True)
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(lambda node: asked.bind(POD, node), ("a", "b")))
+            asked.filter(POD, NODES)
+        assert len(calls.connections) == 2
+
+    def test_closed_while_it_is_asked(self) -> None:
+        """The call ends as it would have, and leaves nothing open."""
+        begun, over = Event(), Event()
+
+        def wait(_: object) -> object:
+            begun.set()
+            over.wait(10)
+            return {}
+
+        with extender({"bind": wait}) as calls, ThreadPoolExecutor(1) as pool:
+            asked = client(calls)
+            call = pool.submit(asked.bind, POD, "a")
+            assert begun.wait(10)
+            asked.close()
+            over.set()
+            call.result()
+            asked.bind(POD, "a")
+        assert len(calls.connections) == 2
 
     def test_a_call_after_a_closed_connection(self) -> None:
         """A server that hangs up is asked once, and the next call gets a new connection."""
