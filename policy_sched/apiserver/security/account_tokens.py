@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.apiserver.security.users import User, account_user
+from policy_sched.client.embedded.resources import ACCOUNT
 from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.client.embedded.stored import encoded
 from policy_sched.client.embedded.times import SECOND
@@ -25,7 +26,6 @@ from policy_sched.model.kinds import Kind
 
 AUDIENCE: Final = "https://kubernetes.default.svc.cluster.local"
 """Issuer of the tokens, and for whom they are unless others are named."""
-ACCOUNT: Final[Kind] = ("v1", "ServiceAccount")
 BOUND_TO: Final[dict[str, Kind]] = {
     "Pod": ("v1", "Pod"), "Secret": ("v1", "Secret"), "Node": ("v1", "Node"),
 }  # fmt: skip

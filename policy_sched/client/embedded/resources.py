@@ -13,6 +13,7 @@ from policy_sched.model.meta import ApiObject
 POD: Final[Kind] = ("v1", "Pod")
 NODE: Final[Kind] = ("v1", "Node")
 NAMESPACE: Final[Kind] = ("v1", "Namespace")
+ACCOUNT: Final[Kind] = ("v1", "ServiceAccount")
 CLAIM: Final[Kind] = ("v1", "PersistentVolumeClaim")
 VOLUME: Final[Kind] = ("v1", "PersistentVolume")
 PRIORITY_CLASS: Final[Kind] = ("scheduling.k8s.io/v1", "PriorityClass")

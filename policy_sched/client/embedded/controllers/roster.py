@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policy_sched.client.embedded.controllers.accounts import Accounts
 from policy_sched.client.embedded.controllers.agenda import Part
 from policy_sched.client.embedded.controllers.budgets import Budgets
 from policy_sched.client.embedded.controllers.cluster_roles import ClusterRoles
@@ -30,4 +31,5 @@ def controllers(store: ObjectStore) -> tuple[Part, ...]:
         LostPods(store),
         Budgets(store),
         ClusterRoles(store),
+        Accounts(store),
     )
