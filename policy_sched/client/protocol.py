@@ -27,6 +27,13 @@ class Client(Protocol):
         drives the cluster. What is raised is an answer as well; ``done`` is not called then.
         """
 
+    def delegate(self, pod: PodInfo, work: Callable[[], None], done: Done) -> None:
+        """Have the pod bound by ``work``, which asks somebody else and waits for the answer.
+
+        ``done`` is called once, at once or later: None when the work is over, or why nobody was
+        asked. The work may be done in another thread.
+        """
+
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Set status.nominatedNodeName: the pod is about to be bound there, in a while."""
 

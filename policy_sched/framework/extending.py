@@ -1,27 +1,35 @@
 """What extenders do to an attempt: they filter after the plugins, and add to the scores.
 
 Order and words are kube-scheduler's: the extenders filter one after the other, each seeing what
-the one before it left; they score side by side, and a failure to score is never fatal.
+the one before it left; they score side by side, and a failure to score is never fatal. While they
+are asked a decision is set aside (`strand`), and whom an extender binds is waited for like a pod
+that the cluster binds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.client.protocol import Client
+from policy_sched.client.threads import begun
 from policy_sched.cluster.node_table import NodeTable
-from policy_sched.errors import PluginError
+from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.filtering import Filtering
 from policy_sched.framework.results import Scores
 from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.framework.strand import aside
+from policy_sched.framework.unfinished import Unfinished
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 
+Said = Sequence[tuple[str, int]]
+"""Scores by node name."""
 #: An extender's best score is 10 and a plugin's 100, so an extender's are multiplied by this.
 SCALE: Final = 10
 
@@ -47,7 +55,7 @@ def passing(
         if not extender.filters:
             continue
         try:
-            answer = extender.filter(pod, _nodes(table, left))
+            answer = aside(partial(extender.filter, pod, _nodes(table, left)))
         except PluginError:
             if not extender.ignorable:
                 raise
@@ -75,50 +83,77 @@ def preferences(
     nodes = _nodes(table, rows.tolist())
     names = {table.names[row]: row for row in rows.tolist()}
 
-    def ask(extender: Extender) -> Scores | None:
+    def ask(extender: Extender) -> Said | None:
         try:
-            scores = extender.prioritize(pod, nodes)
+            return extender.prioritize(pod, nodes)
         except PluginError:
             return None
+
+    found: dict[str, Scores] = {}
+    said = aside(partial(_side_by_side, ask, asked)) if asked else []
+    for extender, scores in zip(asked, said, strict=True):
+        if scores is None:
+            continue
         known = [(names[name], score) for name, score in scores if name in names]
         share = np.zeros(table.n, np.int64)
         np.add.at(share, [row for row, _ in known], [score for _, score in known])
-        return share * extender.weight * SCALE
-
-    found: dict[str, Scores] = {}
-    for extender, share in zip(asked, _side_by_side(ask, asked), strict=True):
-        if share is not None:
-            earlier = found.get(extender.name)
-            found[extender.name] = share if earlier is None else earlier + share
+        share = share * extender.weight * SCALE
+        earlier = found.get(extender.name)
+        found[extender.name] = share if earlier is None else earlier + share
     return found
 
 
-def bind(extenders: Sequence[Extender], pod: PodInfo, node: str) -> Status | None:
+def bind(
+    extenders: Sequence[Extender], pod: PodInfo, node: str, client: Client
+) -> Unfinished | None:
     """Let the extender bind that binds and is interested; None if there is none.
 
-    Raises PluginError if it fails and is not ignorable.
+    The answer is Success, Skip if it failed and is ignorable, or its error.
     """
-    for extender in extenders:
-        if not extender.binds or not extender.interested(pod):
-            continue
-        try:
-            extender.bind(pod, node)
-        except PluginError:
-            if not extender.ignorable:
-                raise
-            continue
-        return SUCCESS
-    return None
+    binding = [one for one in extenders if one.binds and one.interested(pod)]
+    if not binding:
+        return None
+    answer = _Answer(binding, pod, node)
+    client.delegate(pod, answer.ask, answer.done)
+    return answer
+
+
+class _Answer(Unfinished):
+    """What extenders say that are to bind a pod; asking them may be done in another thread."""
+
+    __slots__ = ("_extenders", "_node", "_pod", "_said")
+
+    def __init__(self, extenders: Sequence[Extender], pod: PodInfo, node: str) -> None:
+        super().__init__()
+        self._extenders = extenders
+        self._pod = pod
+        self._node = node
+        self._said = Status(Code.SKIP)
+
+    def ask(self) -> None:
+        """Ask one after the other until one binds, or one fails that must not."""
+        for extender in self._extenders:
+            try:
+                extender.bind(self._pod, self._node)
+            except PluginError as error:
+                if not extender.ignorable:
+                    self._said = Status(Code.ERROR, (str(error),))
+                    return
+            else:
+                self._said = SUCCESS
+                return
+
+    def done(self, error: ClusterError | None) -> None:
+        """They have answered, or nobody was asked."""
+        self.finish(self._said if error is None else Status(Code.ERROR, (str(error),)))
 
 
 def _side_by_side(
-    ask: Callable[[Extender], Scores | None], asked: Sequence[Extender]
-) -> list[Scores | None]:
-    """Ask all of them at once, as each waits for its own service; one needs no thread."""
-    if len(asked) < 2:
-        return [ask(extender) for extender in asked]
-    with ThreadPoolExecutor(len(asked)) as pool:
-        return list(pool.map(ask, asked))
+    ask: Callable[[Extender], Said | None], asked: Sequence[Extender]
+) -> list[Said | None]:
+    """Ask all of them at once, as each waits for its own service; the first needs no thread."""
+    others = [begun(partial(ask, extender)) for extender in asked[1:]]
+    return [ask(asked[0]), *(other.result() for other in others)]
 
 
 def _nodes(table: NodeTable, rows: Sequence[int]) -> list[Node]:

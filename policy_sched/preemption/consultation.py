@@ -7,12 +7,14 @@ are the candidates: it may name other victims, even other nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PluginError
 from policy_sched.framework.extender import Extender, NamedVictims, NodeVictims
+from policy_sched.framework.strand import aside
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.rules import Candidates
 
@@ -30,7 +32,7 @@ def consulted(
         if not extender.preempts or not extender.interested(pod):
             continue
         try:
-            answer = extender.preempt(pod, victims)
+            answer = aside(partial(extender.preempt, pod, victims))
             victims = _accepted(extender, _resolved(extender, answer, cache))
         except PluginError:
             if not extender.ignorable:

@@ -10,18 +10,20 @@ in reverse: Unreserve of every Reserve plugin, then the cache forgets the pod.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Final, TypeAlias, cast
 
 from policy_sched.cluster.pod_states import PodStateError
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import extending
+from policy_sched.framework.extender import Extender
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.points import POINTS
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.unfinished import Unfinished, Wait
 from policy_sched.framework.waiting_pods import WaitingPod
+from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.announcing import announce
 from policy_sched.scheduler.attempt import Attempt
 
@@ -29,6 +31,7 @@ Steps: TypeAlias = Generator[Wait, None, Status]
 """A binding on its way: yields what it waits for, returns Success or what failed."""
 
 LOG: Final = logging.getLogger(__name__)
+_SKIP: Final = Status(Code.SKIP)
 _NOBODY_BOUND: Final = Status(Code.ERROR, ("no Bind plugin took the pod",))
 
 
@@ -95,10 +98,10 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
             runner.ended("pre_bind", Code.SUCCESS, runner.began())
         attempt.sent = True
         extenders = attempt.profile.extenders
-        # An extender answers within its httpTimeout and speaks to one caller at a time, so that
-        # nothing would be won by deciding others while it binds.
-        bound = extending.bind(extenders, pod, node) if extenders else None
-        if bound is None:
+        bound = (yield from _by_extenders(extenders, pod, node, handle)) if extenders else _SKIP
+        if bound.code is Code.ERROR:
+            return bound
+        if bound.code is Code.SKIP:
             start = runner.began()
             plugin, answer = runner.first_success("bind", attempt.state, pod, node)
             if isinstance(answer, Unfinished):
@@ -111,6 +114,16 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
         return Status(Code.ERROR, (str(error),))
     _bound(attempt, node, handle)
     return SUCCESS
+
+
+def _by_extenders(extenders: Sequence[Extender], pod: PodInfo, node: str, handle: Handle) -> Steps:
+    """Wait for the extender that binds; Skip if none does."""
+    work = extending.bind(extenders, pod, node, handle.client)
+    if work is None:
+        return _SKIP
+    while (answer := work.answer(handle.now())) is None:
+        yield work
+    return answer
 
 
 def _pre_bind(attempt: Attempt, working: list[Hook], node: str, handle: Handle) -> Steps:

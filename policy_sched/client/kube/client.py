@@ -9,6 +9,7 @@ because others were faster is sent again; it says nothing of what it does not ch
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -20,11 +21,12 @@ from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND, is_another
 from policy_sched.client.kube.api import MERGE_PATCH, STRATEGIC_PATCH, Api
 from policy_sched.client.kube.event_series import Reference, Said
 from policy_sched.client.kube.event_writer import EventWriter
-from policy_sched.client.kube.lanes import Lanes
+from policy_sched.client.kube.lanes import Begin, Lanes, at_once
 from policy_sched.client.kube.paths import object_path
 from policy_sched.client.kube.settling import Settling
 from policy_sched.client.kube.transport import JSON
 from policy_sched.client.protocol import Done
+from policy_sched.client.threads import begun
 from policy_sched.errors import ClusterError
 from policy_sched.model.kinds import Kind
 from policy_sched.model.pod_group import SCHEDULED as GROUP_SCHEDULED
@@ -39,6 +41,8 @@ Failed = Callable[[str, str, ClusterError], None]
 
 RECORD_EVENT: Final = "record_event"
 """The call that ``failed`` is told of when an event could not be written."""
+DELEGATED: Final = 100
+"""Bindings that somebody else is asked for at the same time; each has a thread."""
 CONFLICTS: Final = 5
 """How often a patch is sent whose object changes under it (client-go's default retry: 5)."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -62,7 +66,7 @@ class KubeClient:
 
     ``leads`` is asked right before each write is sent. ``wake`` is called after a binding was
     answered. ``reporter`` and ``instance`` sign events; ``by_profile``: those of pods are signed by
-    the profile that decides them, and the instance begins with its name.
+    the profile that decides them, and the instance begins with its name. ``begin``: see `Lanes`.
     """
 
     def __init__(  # noqa: PLR0913 - all but the first are keywords
@@ -75,9 +79,11 @@ class KubeClient:
         leads: Callable[[], bool] = lambda: True,
         failed: Failed = ignore_failure,
         wake: Callable[[], None] = nothing,
+        begin: Begin = at_once,
     ) -> None:
-        self.events = EventWriter(api, partial(failed, RECORD_EVENT))
-        self.lanes = Lanes()
+        self.events = EventWriter(api, partial(failed, RECORD_EVENT), begin)
+        self.lanes = Lanes(begin)
+        self._room = asyncio.Semaphore(DELEGATED)
         self._api = api
         self._reporter = reporter
         self._instance = instance or reporter
@@ -90,6 +96,10 @@ class KubeClient:
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod (by UID) to the node; ``done`` is told later how it went."""
         self.lanes.add(pod.uid, partial(self._bind, pod, node, done))
+
+    def delegate(self, pod: PodInfo, work: Callable[[], None], done: Done) -> None:
+        """Have the work done beside everything else, in a thread; ``done`` is told later."""
+        self.lanes.add(pod.uid, partial(self._delegate, work, done))
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Set status.nominatedNodeName."""
@@ -175,6 +185,18 @@ class KubeClient:
 
     async def _bind(self, pod: PodInfo, node: str, done: Done) -> None:
         done(await self._settling.bound(pod, node))
+        self._wake()
+
+    async def _delegate(self, work: Callable[[], None], done: Done) -> None:
+        failed: ClusterError | None = None
+        async with self._room:
+            try:
+                self._check_lead()
+            except ClusterError as error:
+                failed = error
+            else:
+                await asyncio.wrap_future(begun(work))
+        done(failed)
         self._wake()
 
     def _check_lead(self) -> None:

@@ -12,7 +12,7 @@ from policy_sched.client.kube.answers import NOT_FOUND
 from policy_sched.client.kube.api import MERGE_PATCH, Api
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.event_series import FINISH, REFRESH, EventSeries, Said, Write
-from policy_sched.client.kube.lanes import Lanes
+from policy_sched.client.kube.lanes import Begin, Lanes, at_once
 from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.errors import ClusterError
 
@@ -37,13 +37,13 @@ def ignore_loss(_about: str, _error: ClusterError) -> None:
 class EventWriter:
     """Says things about objects; ``run`` as a task ends and refreshes series."""
 
-    def __init__(self, api: Api, told: Lost = ignore_loss) -> None:
+    def __init__(self, api: Api, told: Lost = ignore_loss, begin: Begin = at_once) -> None:
         self.lost = 0
         self.waiting = 0
         self._api = api
         self._told = told
         self._series = EventSeries()
-        self._lanes = Lanes()
+        self._lanes = Lanes(begin)
         self._room = asyncio.Semaphore(TOGETHER)
 
     def say(self, said: Said) -> None:

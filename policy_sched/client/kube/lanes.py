@@ -1,18 +1,31 @@
-"""Lanes: what concerns one object is done in order, what concerns others is done beside it."""
+"""Lanes: what concerns one object is done in order, what concerns others is done beside it.
+
+Work may be added in another thread while the event loop's waits for it; ``begin`` then sees to it
+that lanes begin in the loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 Work = Callable[[], Awaitable[None]]
+Begin = Callable[[Callable[[], None]], None]
+"""Does something in the event loop's thread, now or soon."""
+
+
+def at_once(act: Callable[[], None]) -> None:
+    """Do it now: this is the event loop's thread."""
+    act()
 
 
 class Lanes:
     """Work by key. Work that raises ends the lane of its key; `check` raises it to the owner."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: Begin = at_once) -> None:
+        self._begin = begin
         self._waiting: dict[str, deque[Work]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken: list[BaseException] = []
@@ -29,6 +42,9 @@ class Lanes:
             waiting.append(work)
             return
         self._waiting[key] = deque((work,))
+        self._begin(partial(self._open, key))
+
+    def _open(self, key: str) -> None:
         task = asyncio.get_running_loop().create_task(self._drive(key))
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 from policy_sched.client.kube.api import Api, Settings
@@ -344,3 +346,50 @@ def _said(api: Api, lost: int) -> Coroutine[Any, Any, None]:
         assert told.failures == [("record_event", "default/web")]
 
     return say()
+
+
+def test_who_is_asked_to_bind_keeps_nobody_waiting() -> None:
+    """The work is done in a thread, after what is under way for the pod; others are not held."""
+    order: list[str] = []
+    over = Event()
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        order.append(asked.path.removeprefix("/api/v1/namespaces/default/pods/"))
+        if len(order) == 3:
+            over.set()
+        await yes(asked, wire)
+
+    def work() -> None:
+        order.append("asked" if current_thread() is not main_thread() else "held")
+        assert over.wait(10)
+
+    def act(client: KubeClient, told: Told) -> None:
+        client.nominate(POD, "node-a")
+        client.delegate(POD, work, told.bound.append)
+        client.clear_nomination(POD)
+        client.lanes.add("other", partial(_when, lambda: "asked" in order, client, told))
+
+    _, told = written(script, act)
+    assert order == ["web/status", "asked", "other/binding", "web/status"]
+    assert told.bound == [None, None]
+    assert told.woken == 2
+
+
+async def _when(ready: Callable[[], bool], client: KubeClient, told: Told) -> None:
+    """Bind another pod when something is so."""
+    while not ready():
+        await _moment()
+    client.bind(PodInfo.of(make_pod("other", uid="u2")), "node-a", told.bound.append)
+
+
+def test_who_does_not_lead_asks_nobody_to_bind() -> None:
+    """What would be asked of somebody else is a write as well."""
+    asked: list[str] = []
+    refused: list[ClusterError | None] = []
+
+    def act(client: KubeClient, _told: Told) -> None:
+        client.delegate(POD, lambda: asked.append("asked"), refused.append)
+
+    written(yes, act, leads=lambda: False)
+    assert asked == []
+    assert isinstance(refused[0], NotLeading)
