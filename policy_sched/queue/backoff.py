@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.queue.agenda import Work
 from policy_sched.queue.heap import PodHeap, SortKey
 
 SECOND: Final = 1_000_000_000
@@ -111,9 +112,9 @@ class Backoff:
         ends = [self.ends(queued) + WINDOW for queued in first if queued is not None]
         return min(ends, default=None)
 
-    def rekey(self, sort_key: Callable[[QueuedPod], SortKey]) -> None:
+    def rekeying(self, sort_key: Callable[[QueuedPod], SortKey]) -> Work:
         """Order the pods of one window by another key from now on."""
-        self._rejected.rekey(_by_window_and(sort_key))
+        return self._rejected.rekeying(_by_window_and(sort_key))
 
     def _duration(self, count: int) -> int:
         initial, longest = self._timing.initial_backoff, self._timing.max_backoff

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.queue.agenda import Work
 
 SortKey: TypeAlias = tuple[int | float | str, ...]
 Entry: TypeAlias = tuple[tuple[object, ...], int, QueuedPod]
@@ -79,11 +80,14 @@ class PodHeap:
         """Return all pods, smallest key first."""
         return [entry[2] for entry in sorted(self._valid())]
 
-    def rekey(self, key: Callable[[QueuedPod], tuple[object, ...]]) -> None:
-        """Order the pods by another key from now on."""
-        self._key = key
-        self._entries = [(key(queued), ticket, queued) for _, ticket, queued in self._valid()]
-        heapq.heapify(self._entries)
+    def rekeying(self, key: Callable[[QueuedPod], tuple[object, ...]]) -> Work:
+        """Order the pods by another key from now on; nobody comes or goes meanwhile."""
+        entries: list[Entry] = []
+        for _, ticket, queued in self._valid():
+            entries.append((key(queued), ticket, queued))
+            yield
+        heapq.heapify(entries)
+        self._key, self._entries = key, entries
 
     def _valid(self) -> list[Entry]:
         return [entry for entry in self._entries if entry[2].ticket == entry[1]]

@@ -81,13 +81,17 @@ class Pool:
         queued.ticket = ticket
         self._file(queued)
 
-    def of_groups(self, concerned: Callable[[Rejection], bool]) -> list[QueuedPod]:
-        """Return the pods of all groups that are concerned, in the order in which they came."""
+    def of_groups(self, concerned: Callable[[Rejection], bool], but: str = "") -> list[QueuedPod]:
+        """Return the pods of all groups that are concerned, in the order in which they came.
+
+        ``but``: the UID of a pod that is left out.
+        """
         found = [
             queued
             for rejection, group in self._groups.items()
             if concerned(rejection)
-            for queued in group.values()
+            for uid, queued in group.items()
+            if uid != but
         ]
         found.sort(key=_TICKET)
         return found

@@ -5,19 +5,23 @@ it may go from where it is. What kube-scheduler's queue does (backend/queue) is 
 locks, threads or sleeping: a clock is asked for the time, and somebody calls `flush` when
 `next_flush` says so. The queue knows no plugin: the sort key, the PreEnqueue gate and the hints
 come in as functions.
+
+What concerns many pods is work on the queue's `agenda`, which may be done in slices. Every
+other method has what is half done finished first, so that whatever is called when, pods stand
+where they would if all had been done at once. For a pod that is in flight an event counts from the
+beginning of its work: the pod is either among those that are looked at, or it is in flight and
+judged when it comes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from policy_sched.model.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     POLICY_RELOAD,
     POP_FROM_BACKOFF,
-    REQUEUE_EVERY,
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
@@ -26,26 +30,22 @@ from policy_sched.model.events import (
 )
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, Place, QueuedPod
+from policy_sched.queue.agenda import Work
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.changes import pod_changes
-from policy_sched.queue.contents import Contents
 from policy_sched.queue.heap import SortKey
 from policy_sched.queue.hints import HintTable, Strategy
 from policy_sched.queue.places import PlaceError, go
 from policy_sched.queue.pool import Rejection
+from policy_sched.queue.transfers import POOL, Gate, Transfers
 
-Gate: TypeAlias = Callable[[PodInfo, str], str]
-"""Ask PreEnqueue plugins about a pod, first the one (if any) that gated it before; return the
-name of the one that objects, or an empty string."""
-
-_POOL = (Place.UNSCHEDULABLE, Place.GATED)
 _UNDER_WAY = (Place.IN_FLIGHT, Place.BINDING)
 TAKEN_ALONG = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
 """Places from which a pod may be tried along with another one of its group."""
 _ON_ITS_WAY = (Place.ACTIVE, Place.BINDING)
 
 
-class SchedulingQueue(Contents):
+class SchedulingQueue(Transfers):
     """Pods that are not bound, each in exactly one place.
 
     ``sort_key`` is the QueueSort plugin of the profiles (it is one for all of them); equal keys
@@ -62,16 +62,16 @@ class SchedulingQueue(Contents):
         hints: HintTable | None = None,
         timing: Timing | None = None,
     ) -> None:
-        super().__init__(sort_key, Timing() if timing is None else timing)
+        timing = Timing() if timing is None else timing
+        super().__init__(sort_key, timing, gate, HintTable({}) if hints is None else hints)
         self._clock = clock
         self._swept = clock() // self.timing.sweep
-        self._gate = gate
-        self.hints = HintTable({}) if hints is None else hints
 
     # A pod's way.
 
     def add(self, pod: PodInfo, cause: str = UNSCHEDULABLE_POD_ADD) -> QueuedPod:
         """Take in a pending pod; one that is known already is updated."""
+        self.agenda.finish()
         queued = self._pods.get(pod.uid)
         if queued is not None:
             self.update(pod)
@@ -79,11 +79,12 @@ class SchedulingQueue(Contents):
         now = self._clock()
         queued = QueuedPod(pod, now, now)
         self._pods[pod.uid] = queued
-        self._to_active(queued, cause)
+        self._to_active(queued, cause, now)
         return queued
 
     def pop(self) -> QueuedPod | None:
         """Take the pod that goes next, which is in flight from now on; None if none is ready."""
+        self.agenda.finish()
         queued = self._active.pop()
         if queued is None:
             queued = self._backoff.pop_early() if self.timing.pop_from_backoff else None
@@ -98,6 +99,7 @@ class SchedulingQueue(Contents):
 
         A pod that is gated, or under way already, stays where it is.
         """
+        self.agenda.finish()
         queued = self._pods.get(uid)
         if queued is None or queued.place not in TAKEN_ALONG:
             return None
@@ -113,6 +115,7 @@ class SchedulingQueue(Contents):
 
     def done(self, uid: str) -> None:
         """A pod in flight or binding is bound, or is not to be tried again; others stay."""
+        self.agenda.finish()
         queued = self._pods.get(uid)
         if queued is not None and queued.place in _UNDER_WAY:
             self._let_go(queued)
@@ -124,6 +127,7 @@ class SchedulingQueue(Contents):
 
         Raises PlaceError if the pod is not in flight.
         """
+        self.agenda.finish()
         go(queued, Place.BINDING)
         self._in_flight.remove(queued)
         self._binding[queued.info.uid] = queued
@@ -141,6 +145,7 @@ class SchedulingQueue(Contents):
         was binding is tried again after its backoff, whoever rejected it. Raises PlaceError if the
         pod is neither in flight nor binding.
         """
+        self.agenda.finish()
         if queued.place not in _UNDER_WAY:
             raise PlaceError(f"pod {queued.info.key} comes back, but is {queued.place.name}")
         if queued.deleted:
@@ -154,15 +159,16 @@ class SchedulingQueue(Contents):
             queued.consecutive_errors = 0
         else:
             queued.consecutive_errors += 1
-        queued.enqueued_at = self._clock()
+        queued.enqueued_at = now = self._clock()
         queued.backoff_until, queued.flushed = 0, False
         strategy = self._judge_what_happened(queued)
         self._let_go(queued)
-        self._requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE)
+        self._requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
         return queued.place
 
     def update(self, pod: PodInfo) -> QueuedPod:
         """Take note that a pod changed; one that is not known is added."""
+        self.agenda.finish()
         queued = self._pods.get(pod.uid)
         if queued is None:
             return self.add(pod, UNSCHEDULABLE_POD_UPDATE)
@@ -181,6 +187,7 @@ class SchedulingQueue(Contents):
 
     def delete(self, uid: str) -> None:
         """The pod is gone; one that is in flight or binding leaves when its attempt is over."""
+        self.agenda.finish()
         queued = self._pods.get(uid)
         if queued is None:
             return
@@ -196,6 +203,7 @@ class SchedulingQueue(Contents):
 
         A pod in flight is tried again if it comes back. Unknown pods are ignored.
         """
+        self.agenda.finish()
         for uid in uids:
             queued = self._pods.get(uid)
             if queued is None:
@@ -203,7 +211,7 @@ class SchedulingQueue(Contents):
             if queued.place is Place.IN_FLIGHT:
                 self._in_flight.note(FORCE_ACTIVATE, None, queued.info)
             elif queued.place not in _ON_ITS_WAY:
-                self._to_active(queued, FORCE_ACTIVATE.label)
+                self._to_active(queued, FORCE_ACTIVATE.label, self._clock())
 
     # What happens around it.
 
@@ -216,44 +224,55 @@ class SchedulingQueue(Contents):
         ``but`` is the UID of a pod that stays where it is. Pods in flight are judged when they
         come back.
         """
-        hints = self.hints
-        if not hints.interests_anybody(event):
-            return
-        pods = self._pool.of_groups(lambda rejection: hints.concerns(rejection, event))
-        self._move(pods, event, old, new, but)
+        if self.agenda.half_done or self.hints.interests_anybody(event):
+            self.agenda.begin(self.moving(event, old, new, but=but))
+
+    def moving(
+        self, event: ClusterEvent, old: object = None, new: object = None, *, but: str = ""
+    ) -> Work:
+        """Do what `move` does, as a part of other work."""
+
+        def concerned() -> list[QueuedPod] | None:
+            hints = self.hints
+            if not hints.interests_anybody(event):
+                return None
+            return self._pool.of_groups(lambda rejection: hints.concerns(rejection, event), but)
+
+        return self._moving(concerned, event, old, new, self._clock())
 
     def move_among(self, uids: Iterable[str], event: ClusterEvent, new: object) -> None:
         """Do as `move` for something that concerns none but these pods."""
-        known = (self._pods[uid] for uid in uids if uid in self._pods)
-        self._move([queued for queued in known if queued.place in _POOL], event, None, new)
+        self.agenda.begin(self.moving_among(tuple(uids), event, new))
+
+    def moving_among(self, uids: Iterable[str], event: ClusterEvent, new: object) -> Work:
+        """Do what `move_among` does, as a part of other work."""
+
+        def known() -> Iterator[QueuedPod]:
+            found = (self._pods[uid] for uid in uids if uid in self._pods)
+            return (queued for queued in found if queued.place in POOL)
+
+        return self._moving(known, event, None, new, self._clock())
 
     def flush_backoff(self) -> None:
         """Make all pods ready whose backoff is over."""
-        for queued in self._backoff.pop_complete(self._clock()):
-            self._make_ready(queued, BACKOFF_COMPLETE)
+        self.agenda.begin(self._flushing_backoff(self._clock()))
 
     def flush_unschedulable(self) -> None:
         """Try pods again for which nothing happened for too long."""
-        latest = self._clock() - self.timing.unschedulable_timeout
-        event = UNSCHEDULABLE_TIMEOUT
-        pods = self._pool.of_groups(lambda rejection: self.hints.concerns(rejection, event))
-        late = [queued for queued in pods if queued.enqueued_at < latest]
-        for queued in late:
-            queued.flushed = True
-        if late or any(queued.enqueued_at < latest for queued in self._pool):
-            self._move(late, event, None, None)
+        self.agenda.begin(self._sweeping(self._clock()))
 
     def flush(self) -> None:
         """Do what is due now: end backoffs, and sweep the pool once in ``timing.sweep``."""
+        self.agenda.finish()
         now = self._clock()
-        end = self._backoff.next_end()
+        end, due = self._backoff.next_end(), self._timers.next()
         if end is not None and end <= now:
-            self.flush_backoff()
-        for queued in self._timers.take(now):
-            self._tried_by_time(queued)
+            self.agenda.begin(self._flushing_backoff(now))
+        if due is not None and due <= now:
+            self.agenda.begin(self._trying_by_time(now))
         if (sweep := now // self.timing.sweep) != self._swept:
             self._swept = sweep
-            self.flush_unschedulable()
+            self.agenda.begin(self._sweeping(now))
 
     def reload(
         self,
@@ -271,111 +290,81 @@ class SchedulingQueue(Contents):
         untouched. ``regate``: profiles whose PreEnqueue plugins are others now, for pods that are
         ready or back off.
         """
+        now = self._clock()
+        work = self.reloading(gate, hints, now, sort_key=sort_key, helps=helps, regate=regate)
+        self.agenda.begin(work)
+
+    def reloading(
+        self,
+        gate: Gate | None,
+        hints: HintTable,
+        now: int,
+        *,
+        sort_key: Callable[[QueuedPod], SortKey] | None = None,
+        helps: Callable[[Rejection], bool] | None = None,
+        regate: Container[str] = (),
+    ) -> Work:
+        """Do what `reload` does at that time, as a part of other work."""
         self._gate, self.hints = gate, hints.instead_of(self.hints)
         if sort_key is not None:
-            self._active.rekey(sort_key)
-            self._backoff.rekey(sort_key)
+            yield from self._active.rekeying(sort_key)
+            yield from self._backoff.rekeying(sort_key)
         if gate is not None and regate:
             for queued in [*self._active.ordered(), *self._backoff]:
                 if queued.info.scheduler_name in regate and gate(queued.info, ""):
                     self._take_out(queued)
-                    self._is_gated(queued, POLICY_RELOAD.label)
+                    self._is_gated(queued, POLICY_RELOAD.label, now)
+                yield
         hopeful = self._pool.of_groups(helps or (lambda _: True))
         for queued in hopeful:
             if queued.place is Place.GATED:
-                self._to_active(queued, POLICY_RELOAD.label)
+                self._to_active(queued, POLICY_RELOAD.label, now)
+                yield
         waiting = [queued for queued in hopeful if queued.place is Place.UNSCHEDULABLE]
-        self._move(waiting, POLICY_RELOAD, None, None)
+        yield from self._moving(lambda: waiting, POLICY_RELOAD, None, None, now)
 
     # How it is done.
 
-    def _move(
-        self, pods: list[QueuedPod], event: ClusterEvent, old: object, new: object, but: str = ""
-    ) -> None:
+    def _moving(
+        self,
+        find: Callable[[], Iterable[QueuedPod] | None],
+        event: ClusterEvent,
+        old: object,
+        new: object,
+        now: int,
+    ) -> Work:
+        pods = find()
+        if pods is None:
+            return
+        self._in_flight.note(event, old, new)
         label = event.label
         for queued in pods:
-            if but and queued.info.uid == but:
-                continue
             strategy = self.hints.judge(queued, event, old, new)
             if strategy is not Strategy.SKIP:
-                self._requeue(queued, strategy, label)
+                self._requeue(queued, strategy, label, now)
                 if queued.place is Place.GATED:
                     self._pool.arrivals[label] += 1
-        self._in_flight.note(event, old, new)
+            yield
 
-    def _judge_what_happened(self, queued: QueuedPod) -> Strategy:
-        """Return what the events mean for a pod that came while it was in flight."""
-        if queued.place is Place.BINDING or not (queued.rejected_by or queued.pending):
-            return Strategy.AFTER_BACKOFF
-        best = Strategy.SKIP
-        for one in self._in_flight.since(queued):
-            best = max(best, self.hints.judge(queued, one.event, one.old, one.new))
-            if best is Strategy.IMMEDIATELY or (best and not queued.pending):
-                break
-        return best
+    def _flushing_backoff(self, now: int) -> Work:
+        for queued in self._backoff.pop_complete(now):
+            self._make_ready(queued, BACKOFF_COMPLETE, now)
+            yield
 
-    def _requeue(self, queued: QueuedPod, strategy: Strategy, cause: str) -> None:
-        if strategy is Strategy.SKIP:
-            if queued.place not in _POOL:
-                go(queued, Place.UNSCHEDULABLE)
-                self._pool.add(queued, cause)
-                self._set_timer(queued)
-        elif strategy is Strategy.AFTER_BACKOFF and self._backoff.backing_off(
-            queued, self._clock()
-        ):
-            self._to_backoff(queued, cause)
-        else:
-            self._to_active(queued, cause)
+    def _trying_by_time(self, now: int) -> Work:
+        for queued in self._timers.take(now):
+            self._tried_by_time(queued, now)
+            yield
 
-    def _to_active(self, queued: QueuedPod, cause: str) -> None:
-        """Make a pod ready, unless it is gated; who comes from backoff has been asked before."""
-        if queued.place is not Place.BACKOFF and self._is_gated(queued, cause):
-            return
-        self._take_out(queued)
-        self._make_ready(queued, cause)
-
-    def _make_ready(self, queued: QueuedPod, cause: str) -> None:
-        go(queued, Place.ACTIVE)
-        if queued.ready_at == 0:
-            queued.ready_at = self._clock()
-        self._active.push(queued)
-        self._active_arrivals[cause] += 1
-
-    def _to_backoff(self, queued: QueuedPod, cause: str) -> None:
-        if self._is_gated(queued, cause):
-            return
-        self._take_out(queued)
-        go(queued, Place.BACKOFF)
-        self._backoff.add(queued, cause)
-
-    def _is_gated(self, queued: QueuedPod, cause: str) -> bool:
-        """Ask PreEnqueue; a pod that is gated goes to the pool, or stays there."""
-        objector = "" if self._gate is None else self._gate(queued.info, queued.gated_by)
-        if not objector:
-            queued.gated_by = ""
-            return False
-        was_in_pool = queued.place in _POOL
-        queued.gated_by, queued.flushed = objector, False
-        queued.rejected_by |= {objector}
-        go(queued, Place.GATED)
-        if was_in_pool:
-            self._pool.regroup(queued)
-        else:
-            self._pool.add(queued, cause)
-        self._set_timer(queued)
-        return True
-
-    def _set_timer(self, queued: QueuedPod) -> None:
-        """A pod of the pool is due by the time if a plugin that rejected it wants that."""
-        every = self.hints.every(queued)
-        if every:
-            self._timers.set(queued, self._clock() + every)
-
-    def _tried_by_time(self, queued: QueuedPod) -> None:
-        if queued.place is Place.GATED:
-            self._to_active(queued, REQUEUE_EVERY.label)
-        else:
-            self._requeue(queued, Strategy.AFTER_BACKOFF, REQUEUE_EVERY.label)
+    def _sweeping(self, now: int) -> Work:
+        latest = now - self.timing.unschedulable_timeout
+        event = UNSCHEDULABLE_TIMEOUT
+        pods = self._pool.of_groups(lambda rejection: self.hints.concerns(rejection, event))
+        late = [queued for queued in pods if queued.enqueued_at < latest]
+        for queued in late:
+            queued.flushed = True
+        if late or any(queued.enqueued_at < latest for queued in self._pool):
+            yield from self._moving(lambda: late, event, None, None, now)
 
     def _update_under_way(self, queued: QueuedPod, pod: PodInfo) -> None:
         before = queued.info if queued.newer is None else queued.newer
@@ -386,9 +375,9 @@ class SchedulingQueue(Contents):
             self._in_flight.note(event, before, pod)
 
     def _update_in_pool(self, queued: QueuedPod, pod: PodInfo) -> None:
-        before, queued.info = queued.info, pod
+        before, queued.info, now = queued.info, pod, self._clock()
         for event in pod_changes(before, pod):
             strategy = self.hints.judge(queued, event, before, pod)
-            self._requeue(queued, strategy, event.label)
-            if queued.place not in _POOL:
+            self._requeue(queued, strategy, event.label, now)
+            if queued.place not in POOL:
                 break

@@ -28,7 +28,8 @@ from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.heap import SortKey
 from policy_sched.queue.hints import HintTable
-from policy_sched.queue.scheduling_queue import Gate, SchedulingQueue
+from policy_sched.queue.scheduling_queue import SchedulingQueue
+from policy_sched.queue.transfers import Gate
 from policy_sched.scheduler.attempt import Profile
 
 #: Points at which a plugin can reject a pod (kube-scheduler's, buildQueueingHintMap)
