@@ -1,8 +1,8 @@
 """Who may reach the server: addresses, certificates, tokens, and the kubeconfig that fits.
 
-Beyond loopback nothing is served without TLS and tokens. On loopback without tokens everybody on
-this machine may do everything; there a request that a web page of elsewhere could have sent (by
-another host name, or with an origin) is turned away.
+Beyond loopback nothing is served without TLS and tokens, or certificates of clients. On loopback
+without these everybody on this machine may do everything; there a request that a web page of
+elsewhere could have sent (by another host name, or with an origin) is turned away.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from policy_sched.apiserver.security.authentication import Tokens
+from policy_sched.apiserver.security.client_certificates import believe
 from policy_sched.errors import ClusterError
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -70,13 +71,20 @@ def address_of(text: str) -> Address:
 class Access:
     """Files of the certificate, its key and the tokens, as far as they are given.
 
-    ``mode``: AlwaysAllow, or RBAC: what a user may do is what roles and bindings say.
+    ``clients``: authorities whose certificates of clients are believed. ``mode``: AlwaysAllow, or
+    RBAC: what a user may do is what roles and bindings say.
     """
 
     certificate: str | None = None
     key: str | None = None
     tokens: str | None = None
     mode: str = ALWAYS_ALLOW
+    clients: str | None = None
+
+    @property
+    def knows(self) -> bool:
+        """Whether it is asked who somebody is."""
+        return self.tokens is not None or self.clients is not None
 
     @property
     def limited(self) -> bool:
@@ -88,15 +96,16 @@ class Access:
         if self.mode not in MODES:
             known = ", ".join(MODES)
             raise ClusterError(f"--authorization-mode {self.mode}: not one of {known}")
-        if self.mode == RBAC and not self.tokens:
-            raise ClusterError("--authorization-mode RBAC needs --token-auth-file: who is who")
+        if self.mode == RBAC and not self.knows:
+            needed = "--token-auth-file or --client-ca-file: who is who"
+            raise ClusterError(f"--authorization-mode RBAC needs {needed}")
         if bool(self.certificate) != bool(self.key):
             raise ClusterError("--tls-cert-file and --tls-private-key-file go together")
-        if address.loopback or (self.certificate and self.tokens):
+        if address.loopback or (self.certificate and self.knows):
             return
         raise ClusterError(
             f"{address.text} can be reached from other machines: that needs --tls-cert-file,"
-            " --tls-private-key-file and --token-auth-file"
+            " --tls-private-key-file and --token-auth-file or --client-ca-file"
         )
 
     def context(self) -> ssl.SSLContext | None:
@@ -108,6 +117,8 @@ class Access:
             context.load_cert_chain(self.certificate, self.key)
         except OSError as error:
             raise ClusterError(f"{self.certificate}: cannot be used: {error}") from None
+        if self.clients is not None:
+            believe(context, self.clients)
         return context
 
     def known(self) -> Tokens | None:

@@ -61,8 +61,9 @@ class ApiServer:
         self._store = store
         rbac = Rbac(store) if self._access.mode == RBAC else None
         accounts = AccountTokens(store)
-        authenticator = Authenticator(self.tokens, accounts)
-        self._gate = Gate(self.tokens, authenticator, rbac)
+        anybody = not self._access.knows
+        authenticator = Authenticator(self.tokens, accounts, anybody=anybody)
+        self._gate = Gate(authenticator, rbac, anybody=anybody)
         writing = Writing(store, Granting(rbac))
         self._wakening = Wakening(store)
         subresources = Subresources(store, writing, accounts)

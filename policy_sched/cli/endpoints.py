@@ -78,8 +78,8 @@ class EndpointFlags:
         certificate that is made at the start unless --tls-cert-file names one; plain HTTP on
         loopback without --kubeconfig and --tls-cert-file.
     client_ca_file
-        Certificates of clients that this authority (PEM) signed are believed by the endpoints:
-        the common name is the user, organizations are groups.
+        Certificates of clients that this authority (PEM) signed are believed by the endpoints, and
+        by the API server of --serve: the common name is the user, organizations are groups.
     tls_min_version
         The oldest TLS of the endpoints: VersionTLS12, the default, or VersionTLS13.
     authentication_kubeconfig

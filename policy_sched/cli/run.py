@@ -93,7 +93,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     beside = endpoint.wanted(remote=kubeconfig is not None)
     wanted = Wanted(
         Sources(PolicyFiles(config, policies), cluster, data, seed),
-        Serving(api.serve, api.access, api.write_kubeconfig, beside),
+        Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
         endpoint,
         Overrides(leader or LeaderFlags(), client or ClientFlags(), config is not None),
         kubeconfig,

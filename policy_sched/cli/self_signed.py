@@ -1,4 +1,4 @@
-"""A certificate of its own for an API that asks for tokens and was given none.
+"""A certificate of its own for an API that asks who its clients are and was given none.
 
 Clients of Kubernetes send no token over plain HTTP; kubectl would be nobody there.
 """
@@ -17,11 +17,11 @@ from policy_sched.serve.certificates import self_signed
 
 @contextmanager
 def certified(access: Access, address: Address, now: int) -> Iterator[Access]:
-    """Yield access with a certificate if it has tokens; ``now``: ns since 1970.
+    """Yield access with a certificate if it asks who somebody is; ``now``: ns since 1970.
 
     The files are in a folder that only this user can read, and go with the context.
     """
-    if access.tokens is None or access.certificate is not None:
+    if not access.knows or access.certificate is not None:
         yield access
         return
     certificate, key = self_signed([address.reached.host, "localhost", "127.0.0.1", "::1"], now)

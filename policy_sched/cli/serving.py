@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cyclopts import Parameter
 
@@ -57,6 +57,10 @@ class ApiServerFlags:
         """Who may reach the server."""
         files = self.tls_cert_file, self.tls_private_key_file, self.token_auth_file
         return Access(*files, mode=self.authorization_mode)
+
+    def believing(self, clients: str | None) -> Access:
+        """Return who may reach a server that believes certificates of authorities (a file)."""
+        return self.access if self.serve is None else replace(self.access, clients=clients)
 
 
 @dataclass(frozen=True, slots=True)

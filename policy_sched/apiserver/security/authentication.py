@@ -1,16 +1,18 @@
-"""Who sends a request: bearer tokens of the token file and of service accounts.
+"""Who sends a request: certificates of clients, bearer tokens of a file and of service accounts.
 
 A token file has lines of ``token,user,uid[,"group1,group2"]``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import hashlib
 from typing import Final, Self
 
 from policy_sched.apiserver.refusals import unauthorized
 from policy_sched.apiserver.security.account_tokens import AUDIENCE, AccountTokens
+from policy_sched.apiserver.security.client_certificates import certified
 from policy_sched.apiserver.security.users import UNSECURED, User, with_authenticated
 from policy_sched.errors import ClusterError
 
@@ -51,21 +53,26 @@ class Tokens:
 
 
 class Authenticator:
-    """Finds out who sends a request. Without ``tokens`` the server is open to who reaches it."""
+    """Finds out who sends a request; ``anybody``: the server is open to who reaches it."""
 
-    def __init__(self, tokens: Tokens | None, accounts: AccountTokens) -> None:
+    def __init__(self, tokens: Tokens | None, accounts: AccountTokens, *, anybody: bool) -> None:
         self._tokens = tokens
         self._accounts = accounts
+        self._anybody = anybody
 
-    def sender(self, header: str) -> User | None:
-        """Return who sends an Authorization header, None if it is nobody.
+    def sender(self, header: str, transport: asyncio.BaseTransport | None = None) -> User | None:
+        """Return who sends an Authorization header over a connection, None if it is nobody.
 
-        Raises ApiError if what it says is not known here.
+        A certificate says more than a header. Raises ApiError if the header says what is not
+        known here.
         """
+        user = certified(transport)
+        if user is not None:
+            return user
         scheme, _, token = header.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            return UNSECURED if self._tokens is None else None
+            return UNSECURED if self._anybody else None
         found = self.user(token)
         if found is None:
             raise unauthorized()

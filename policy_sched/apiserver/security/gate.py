@@ -12,7 +12,7 @@ from policy_sched.apiserver.access import from_here
 from policy_sched.apiserver.documents import OPEN
 from policy_sched.apiserver.refusals import unauthorized
 from policy_sched.apiserver.security.attributes import Attributes, attributes_of, refusal
-from policy_sched.apiserver.security.authentication import Authenticator, Tokens
+from policy_sched.apiserver.security.authentication import Authenticator
 from policy_sched.apiserver.security.rbac import Rbac
 from policy_sched.apiserver.security.reviews import AUTHENTICATION
 from policy_sched.apiserver.security.users import (
@@ -32,12 +32,10 @@ _AS: Final = "impersonate"
 
 
 class Gate:
-    """Lets requests in. Without ``tokens`` it is open to this machine; without ``rbac`` all may."""
+    """Lets requests in. ``anybody``: of this machine, known or not; without ``rbac`` all may."""
 
-    def __init__(
-        self, tokens: Tokens | None, authenticator: Authenticator, rbac: Rbac | None
-    ) -> None:
-        self._open = tokens is None
+    def __init__(self, authenticator: Authenticator, rbac: Rbac | None, *, anybody: bool) -> None:
+        self._open = anybody
         self._authenticator = authenticator
         self._rbac = rbac
 
@@ -46,7 +44,7 @@ class Gate:
         headers = request.headers
         if self._open and not from_here(request.host, headers.get("Origin")):
             raise unauthorized()
-        user = self._authenticator.sender(headers.get("Authorization", ""))
+        user = self._authenticator.sender(headers.get("Authorization", ""), request.transport)
         if user is None:
             if self._rbac is None and request.path not in OPEN:
                 raise unauthorized()

@@ -319,7 +319,7 @@ def test_with_always_allow_everybody_known_may_everything(tmp_path: Path) -> Non
     ("access", "words"),
     [
         (Access(mode="ABAC", tokens="t"), "not one of AlwaysAllow, RBAC"),
-        (Access(mode="RBAC"), "needs --token-auth-file"),
+        (Access(mode="RBAC"), "needs --token-auth-file or --client-ca-file"),
     ],
 )
 def test_rbac_needs_users(access: Access, words: str) -> None:
