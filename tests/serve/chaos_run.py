@@ -7,8 +7,7 @@ down (`chaos_history`) tells whether a pod was bound twice or lost, and whether 
 beyond its size; and how long it took until pods were bound again after each disaster. In the end
 both schedulers, the leader and the standby, believe of all pods what is so.
 
-A recovery takes two retry periods of the election at most, and longer only if a request that it
-waits for is one of the tenth that fail: nine of ten must be within two periods, all within six.
+A recovery takes two retry periods of the election at most, although every tenth request fails.
 
 Run by hand: python -m tests.serve.chaos_run 180 [SEED]; the same seed brings the same disasters.
 """
@@ -77,7 +76,8 @@ def disasters(seed: int, seconds: float) -> list[Disaster]:
     chance, at, found = Random(seed), 1.0, []
     while at < seconds:
         kind = chance.choice(("kill", "kill", "steal", "crash", "jump", "jump"))
-        size = chance.uniform(0.0, 2.5) if kind == "kill" else chance.uniform(-7200, 7200)
+        longest = chance.choice((2.5, 2.5, 2.5, 6.0))  # some outages outlast the lease
+        size = chance.uniform(0, longest) if kind == "kill" else chance.uniform(-7200, 7200)
         found.append(Disaster(at, kind, chance.randrange(2), size))
         at += chance.uniform(1.0, 4.0)
     return found
@@ -354,8 +354,7 @@ def main() -> None:
     print(f"seed {seed}: {len(disasters(seed, seconds))} disasters", flush=True)  # noqa: T201
     report = run(seconds, seed)
     print(report)  # noqa: T201
-    pauses = sorted(pause for _, pause in report.pauses)
-    slow = pauses and (pauses[len(pauses) * 9 // 10] > RECOVERY or pauses[-1] > 3 * RECOVERY)
+    slow = any(pause > RECOVERY for _, pause in report.pauses)
     sys.exit(bool(report.findings.wrong or report.lost or slow))
 
 

@@ -128,10 +128,11 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Follow the collection until cancelled."""
         chance = self._api.chance
-        pauses = Pauses(self._settings.backoff, chance.clocks.monotonic, chance.random)
+        now = chance.clocks.monotonic
+        pauses, relists = (Pauses(self._settings.backoff, now, chance.random) for _ in range(2))
         while True:
             self._progress = self._expired = False
-            began = chance.clocks.monotonic()
+            began = now()
             asked: float | None = None
             try:
                 await self._follow()
@@ -145,12 +146,13 @@ class Reflector(Generic[T]):
             if asked is not None:
                 await self._api.pause(asked, asked=True)
                 continue
-            now = chance.clocks.monotonic()
-            lasted = self._progress and now - began >= LASTING
-            if not lasted and (self._version or not self._lists_at_once(now)):
-                lasted = await self._api.pause(pauses.next())
+            lasted = self._progress and now() - began >= LASTING
+            if not lasted and (self._version or not self._lists_at_once(now())):
+                # A server that answers 410 is not away any more: that has pauses of its own.
+                lasted = await self._api.pause((relists if self._expired else pauses).next())
             if lasted:
                 pauses.succeeded()
+                relists.succeeded()
 
     def _lists_at_once(self, now: int) -> bool:
         """Tell whether a version that was too old may be followed by a list without a pause."""

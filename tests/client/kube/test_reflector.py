@@ -322,3 +322,30 @@ def test_failures_are_followed_by_growing_pauses_and_retry_after_is_kept() -> No
     first, second, third, fourth, asked = here.slept
     assert 0.1 <= first <= 0.2 <= second <= 0.4 <= third <= 0.8 <= fourth <= 1.6
     assert asked == 17
+
+
+def test_an_old_version_after_an_outage_does_not_wait_as_long_as_the_outage_has_taught() -> None:
+    """The pauses of a server that was away are not those of one that answers 410."""
+    tries: list[str] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        tries.append("")
+        if 3 <= len(tries) <= 5:
+            return await wire.answer(503, b"upstream is away")
+        if len(tries) == 6:
+            return await wire.answer(410, status(410, "Expired"))
+        await wire.begin()
+        await wire.line("BOOKMARK", bookmark(4 + len(tries), end=True))
+        if len(tries) == 1:
+            return await wire.line("ERROR", status(410, "Expired"))
+        if len(tries) == 2:
+            return wire.cut()
+        await wire.line("ADDED", pod("a", 20))
+        await quiet()
+
+    _, here = followed(script, 1)
+    assert len(tries) == 7
+    assert [round(slept / 0.1 / 2**n, 1) >= 1 for n, slept in enumerate(here.slept[:4])] == [
+        True
+    ] * 4
+    assert 0.1 <= here.slept[4] <= 0.2, here.slept
