@@ -25,7 +25,7 @@ from policy_sched.apiserver.refusals import JSON, not_allowed, quoted, too_slow
 from policy_sched.apiserver.security.reviews import Reviews
 from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.subresources import Subresources
-from policy_sched.apiserver.tables import metadata
+from policy_sched.apiserver.tables import definitions, metadata, row
 from policy_sched.apiserver.unreachable import PATHS, refusal
 from policy_sched.apiserver.watching import Stream, Wakening, asked
 from policy_sched.apiserver.writing import APPLY_PATCH, Writing, deleted
@@ -113,11 +113,22 @@ class Answers:
             listed = self._lists.page(target, options)
             return await self._list(request, target, listed, form, options)
         if target.subresource == "scale":
-            return _json(200, self._parts.subresources.scale(target))
+            return self._scale(target, accept, options)
         self._lists.reached(options.text("resourceVersion"))
         key = target.key
         stored = self._store.get(key.kind, key.namespace, key.name)
         return self._object(200, target, stored, accept, options.text("includeObject"))
+
+    def _scale(self, target: Target, accept: str, options: Options) -> web.Response:
+        found = self._parts.subresources.scale(target)
+        form = accepted(accept, (TABLE, METADATA))
+        if form.shown_as != TABLE:
+            return _json(200, found)
+        shown = row("Scale", found, self._store.now(), options.text("includeObject"))
+        head = {"kind": TABLE, "apiVersion": f"meta.k8s.io/{form.version}"}
+        meta = {"resourceVersion": found["metadata"].get("resourceVersion", "")}
+        columns = definitions("Scale")
+        return _json(200, {**head, "metadata": meta, "columnDefinitions": columns, "rows": [shown]})
 
     async def _list(
         self,

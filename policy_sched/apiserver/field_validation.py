@@ -41,7 +41,6 @@ _OTHERS: Final = {
         " photonPersistentDisk portworxVolume quobyte rbd scaleIO storageos vsphereVolume"
     ),
     "JobSpec": _words("podFailurePolicy successPolicy"),
-    "QuotaSpec": _words("scopeSelector"),
     "ServiceSpec": _words("sessionAffinityConfig"),
     "NodeSpec": _words("configSource"),
     "CSIDriverSpec": _words("serviceAccountTokenInSecrets preventPodSchedulingIfMissing"),

@@ -1,7 +1,7 @@
-"""How a stored object looks on the wire: almost always as it is stored, but for old events.
+"""How a stored object looks on the wire: almost always as it is stored, but for older versions.
 
 The API serves events under two groups; the store keeps those of events.k8s.io, and the core
-group's are the same objects with other names of their fields.
+group's are the same objects with other names of their fields. Autoscalers have two versions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Form:
     """The form of one resource.
 
-    ``renamed``: fields of the stored object by their name here; ``finish`` completes what is shown.
+    ``renamed``: fields of the stored object by their name here; ``finish`` completes what is shown,
+    ``restore`` what is to be stored.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class Form:
         stored_version: str,
         renamed: Mapping[str, str],
         finish: Callable[[Plain], Plain],
+        restore: Callable[[Plain], Plain] | None = None,
     ) -> None:
         self._finish = finish
+        self._restore = restore or as_stored
         self.api_version = api_version
         self.kind = kind
         self._stored_version = stored_version
@@ -67,7 +70,7 @@ class Form:
         if self._plain:
             return data
         kept = {self._stored.get(key, key): value for key, value in data.items()}
-        return {**kept, "apiVersion": self._stored_version}
+        return self._restore({**kept, "apiVersion": self._stored_version})
 
     def field(self, path: str) -> str:
         """Return where a field of a selector is stored."""

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from policy_sched.apiserver.autoscalers import kept_v1, shown_v1
 from policy_sched.apiserver.forms import CORE_EVENT, Form, as_stored, shown_event
-from policy_sched.client.embedded.resources import EVENT, NAMESPACE, Resource, plural, resource
+from policy_sched.client.embedded.resources import (
+    AUTOSCALER,
+    EVENT,
+    NAMESPACE,
+    Resource,
+    plural,
+    resource,
+)
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, Kind
 from policy_sched.model.meta import ApiObject
 
@@ -146,12 +154,10 @@ def _subresources(found: Resource) -> tuple[Subresource, ...]:
     return tuple(result)
 
 
-def _served(key: Kind, api_version: str = "", renamed: dict[str, str] | None = None) -> Served:
+def _served(key: Kind, form: Form | None = None) -> Served:
     found = resource(key)
-    shown = api_version or found.api_version
-    group, _, version = shown.rpartition("/")
-    finish = shown_event if renamed else as_stored
-    form = Form(shown, found.kind, found.api_version, renamed or {}, finish)
+    form = form or Form(found.api_version, found.kind, found.api_version, {}, as_stored)
+    group, _, version = form.api_version.rpartition("/")
     verbs = ALL_VERBS
     if key == NAMESPACE:
         verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
@@ -180,10 +186,19 @@ def _review(group: str, kind: str) -> Served:
 def _table() -> tuple[Served, ...]:
     keys = sorted({*KINDS, *SKIPPED_KINDS} - _NOT_SERVED)
     found = [_served(key) for key in keys]
-    found.append(_served(EVENT, "v1", CORE_EVENT))
+    found.append(_served(EVENT, Form("v1", "Event", EVENT[0], CORE_EVENT, shown_event)))
+    version, kind = AUTOSCALER
+    v1 = Form("autoscaling/v1", kind, version, {}, shown_v1, kept_v1)
+    found.append(_served(AUTOSCALER, v1))
     found += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
     order = {group: place for place, group in enumerate(GROUPS)}
-    return tuple(sorted(found, key=lambda one: (order[one.group], one.version, one.name)))
+    return tuple(sorted(found, key=lambda one: (order[one.group], _rank(one.version), one.name)))
+
+
+def _rank(version: str) -> tuple[bool, int, str]:
+    """Return what sorts versions: those that are stable first, and the highest of them."""
+    number = version.removeprefix("v")
+    return not number.isdecimal(), -int(number) if number.isdecimal() else 0, version
 
 
 SERVED: Final = _table()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policy_sched.apiserver import access_cells, pod_cells, workload_cells
+from policy_sched.apiserver import access_cells, pod_cells, small_cells, workload_cells
 from policy_sched.apiserver.ages import UNKNOWN, age
 from policy_sched.apiserver.pod_cells import NONE
 from policy_sched.apiserver.workload_cells import selector_text
@@ -247,6 +247,31 @@ TABLES: Final = {
     "Ingress": _table(access_cells.INGRESS, access_cells.ingress),
     "Endpoints": _table("Name|Endpoints|Age", _endpoints),
     "NetworkPolicy": _table("Name|Pod-Selector|Age", _network_policy),
+    "Scale": _table("Name|Desired:integer|Available:integer|Age", small_cells.scale),
+    "HorizontalPodAutoscaler": _table(
+        "Name|Reference|Targets|MinPods|MaxPods|Replicas:integer|Age", small_cells.autoscaler
+    ),
+    "ControllerRevision": _table("Name|Controller|Revision|Age", small_cells.revision),
+    "RuntimeClass": _table("Name|Handler|Age", small_cells.runtime_class),
+    "CSIDriver": _table(
+        "Name|AttachRequired:boolean|PodInfoOnMount:boolean|StorageCapacity:boolean|TokenRequests"
+        "|RequiresRepublish:boolean|Modes|Age",
+        small_cells.driver,
+    ),
+    "VolumeAttachment": _table(
+        "Name|Attacher|PV|Node|Attached:boolean|Age", small_cells.attachment
+    ),
+    "CSIStorageCapacity": _table("Name|StorageClassName|Capacity", small_cells.capacity),
+    "IngressClass": _table("Name|Controller|Parameters|Age", small_cells.ingress_class),
+    "EndpointSlice": _table("Name|AddressType|Ports|Endpoints|Age", small_cells.slice_of_endpoints),
+    "ResourceClaim": _table("Name|State|Age", small_cells.claim),
+    "ResourceClaimTemplate": _table("Name|Age", small_cells.born),
+    "DeviceClass": _table("Name|Age", small_cells.born),
+    "ResourceSlice": _table("Name|Node|Driver|Pool|Age", small_cells.resources),
+    "FlowSchema": _table(
+        "Name|PriorityLevel|MatchingPrecedence:integer|DistinguisherMethod|Age|MissingPL",
+        small_cells.flow_schema,
+    ),
     "Event": _table(
         "Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count:integer*|Name*",
         _event,

@@ -147,9 +147,44 @@ BudgetSpec: 1 minAvailable ?IntOrString, 2 selector ?LabelSelector, \
 BudgetStatus: 1 observedGeneration i, 2 disruptedPods map:Time, 3 disruptionsAllowed i, \
   4 currentHealthy i, 5 desiredHealthy i, 6 expectedPods i, 7 conditions *MetaCondition
 policy/v1/PodDisruptionBudget: 1 metadata ObjectMeta, 2 spec BudgetSpec, 3 status BudgetStatus
-QuotaSpec: 1 hard map:Quantity, 2 scopes *s
+ScopedRequirement: 1 scopeName s, 2 operator s, 3 values *s
+ScopeSelector: 1 matchExpressions *ScopedRequirement
+QuotaSpec: 1 hard map:Quantity, 2 scopes *s, 3 scopeSelector ?ScopeSelector
 QuotaStatus: 1 hard map:Quantity, 2 used map:Quantity
 v1/ResourceQuota: 1 metadata ObjectMeta, 2 spec QuotaSpec, 3 status QuotaStatus
+
+LimitRangeItem: 1 type s, 2 max map:Quantity, 3 min map:Quantity, 4 default map:Quantity, \
+  5 defaultRequest map:Quantity, 6 maxLimitRequestRatio map:Quantity
+LimitRangeSpec: 1 limits *LimitRangeItem
+v1/LimitRange: 1 metadata ObjectMeta, 2 spec LimitRangeSpec
+
+CrossVersionReference: 1 kind s, 2 name s, 3 apiVersion s
+autoscaling/v1/HorizontalPodAutoscaler: 1 metadata ObjectMeta, 2 spec AutoscalerSpecV1, \
+  3 status AutoscalerStatusV1
+AutoscalerSpecV1: 1 scaleTargetRef CrossVersionReference, 2 minReplicas ?i, 3 maxReplicas i, \
+  4 targetCPUUtilizationPercentage ?i
+AutoscalerStatusV1: 1 observedGeneration ?i, 2 lastScaleTime Time, 3 currentReplicas i, \
+  4 desiredReplicas i, 5 currentCPUUtilizationPercentage ?i
+MetricTarget: 1 type s, 2 value ?Quantity, 3 averageValue ?Quantity, 4 averageUtilization ?i
+MetricIdentifier: 1 name s, 2 selector ?LabelSelector
+ObjectMetric: 1 describedObject CrossVersionReference, 2 target MetricTarget, \
+  3 metric MetricIdentifier
+PodsMetric: 1 metric MetricIdentifier, 2 target MetricTarget
+ResourceMetric: 1 name s, 2 target MetricTarget
+ContainerMetric: 1 name s, 2 target MetricTarget, 3 container s
+MetricSpec: 1 type s, 2 object ?ObjectMetric, 3 pods ?PodsMetric, 4 resource ?ResourceMetric, \
+  5 external ?PodsMetric, 7 containerResource ?ContainerMetric
+ScalingPolicy: 1 type s, 2 value i, 3 periodSeconds i
+ScalingRules: 1 selectPolicy ?s, 2 policies *ScalingPolicy, 3 stabilizationWindowSeconds ?i, \
+  4 tolerance ?Quantity
+ScalingBehavior: 1 scaleUp ?ScalingRules, 2 scaleDown ?ScalingRules
+AutoscalerSpec: 1 scaleTargetRef CrossVersionReference, 2 minReplicas ?i, 3 maxReplicas i, \
+  4 metrics *MetricSpec, 5 behavior ?ScalingBehavior
+AutoscalerCondition: 1 type s, 2 status s, 3 lastTransitionTime Time, 4 reason s, 5 message s
+AutoscalerStatus: 1 observedGeneration ?i, 2 lastScaleTime Time, 3 currentReplicas i, \
+  4 desiredReplicas i, 6 conditions *AutoscalerCondition
+autoscaling/v2/HorizontalPodAutoscaler: 1 metadata ObjectMeta, 2 spec AutoscalerSpec, \
+  3 status AutoscalerStatus
 
 ServicePort: 1 name s, 2 protocol s, 3 port i, 4 targetPort IntOrString, 5 nodePort i, \
   6 appProtocol ?s

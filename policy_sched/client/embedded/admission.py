@@ -93,6 +93,8 @@ def complete(resource: Resource, data: Plain) -> None:
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController" | "DaemonSet":
             data["spec"] = data.get("spec") or {}
             fill_in(resource.kind, data)
+        case "HorizontalPodAutoscaler":
+            _fill_autoscaler(data)
         case "CronJob" | "Service":
             fill_in(resource.kind, data)
         case "Job":
@@ -102,6 +104,18 @@ def complete(resource: Resource, data: Plain) -> None:
             for field, value in _JOB_DEFAULTS.items():
                 if spec.get(field) is None:
                     spec[field] = value
+
+
+def _fill_autoscaler(data: Plain) -> None:
+    """Let an autoscaler aim at 80 percent of the processors unless it says something else."""
+    spec = data.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if spec.get("minReplicas") is None:
+        spec["minReplicas"] = 1
+    if not spec.get("metrics"):
+        aim = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": aim}}]
 
 
 def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int) -> None:
