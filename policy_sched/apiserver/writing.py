@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from policy_sched.apiserver.bodies import decoded, media_type, object_data, yaml_data
 from policy_sched.apiserver.calls import Sent, Target
+from policy_sched.apiserver.event_rules import check_new
 from policy_sched.apiserver.field_validation import check_fields
 from policy_sched.apiserver.listing import selection
 from policy_sched.apiserver.negotiation import check_kind, checked, object_of
@@ -79,6 +80,8 @@ class Writing:
         data = object_of(sent.body, sent.content_type, target.served)
         check_fields(sent, data)
         _place(data, target)
+        if target.served.kind == "Event":
+            check_new(data, strictly=bool(target.served.group))
         self._granting.check(sent.user, target, data, None)
         with self.perhaps(dry=sent.options.dry_run):
             return self._store.create(data)

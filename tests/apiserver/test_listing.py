@@ -159,6 +159,9 @@ def test_events_are_the_same_in_both_groups() -> None:
                 "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
                 "note": "Bound",
                 "reason": "Scheduled",
+                "action": "Binding",
+                "reportingController": "default-scheduler",
+                "reportingInstance": "default-scheduler-0",
                 "type": "Normal",
             }
             await world.create("/apis/events.k8s.io/v1/namespaces/default/events", event)
@@ -167,7 +170,8 @@ def test_events_are_the_same_in_both_groups() -> None:
             _, body = await world.ask("GET", f"{core}?{query}")
             (found,) = body["items"]
             assert (found["message"], found["involvedObject"]["name"]) == ("Bound", "p")
-            old = {"metadata": {"name": "f"}, "involvedObject": {"name": "q"}, "message": "Hi"}
+            about = {"name": "q", "namespace": "default"}
+            old = {"metadata": {"name": "f"}, "involvedObject": about, "message": "Hi"}
             await world.create(core, old)
             _, body = await world.ask("GET", "/apis/events.k8s.io/v1/events")
             assert [one["note"] for one in body["items"]] == ["Bound", "Hi"]

@@ -159,7 +159,8 @@ def test_a_scheduler_that_speaks_protobuf_is_understood() -> None:
             status, answer = await _send(world, "POST", f"{PODS}/p/binding", body)
             assert (status, answer["status"]) == (201, "Success")
             about = message((1, "Pod"), (2, "default"), (3, "p"))
-            event = message((1, meta("e")), (2, TIME), (4, "s"), (7, "Scheduled"), (8, about))
+            who = ((4, "s"), (5, "s-0"), (6, "Binding"), (7, "Scheduled"), (11, "Normal"))
+            event = message((1, meta("e")), (2, TIME), *who, (8, about))
             body = envelope("events.k8s.io/v1", "Event", event)
             path = "/apis/events.k8s.io/v1/namespaces/default/events"
             status, answer = await _send(world, "POST", path, body)
