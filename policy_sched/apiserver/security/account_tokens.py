@@ -1,6 +1,6 @@
 """Tokens of service accounts: JSON web tokens that this server signs, and knows again.
 
-Theory of operation: nothing is kept but a key, which lives as long as the process. A token says
+Theory of operation: nothing is kept but a key, which lives as long as the cluster. A token says
 which account it is for, with its uid, and for how long; it is worth nothing once the account, or
 the object that it is bound to, has gone or is another one.
 """
@@ -63,11 +63,11 @@ _CLAIMS: Final = msgspec.json.Decoder(_Claims)
 
 
 class AccountTokens:
-    """Signs and verifies the tokens of a store's service accounts. ``key``: random unless given."""
+    """Signs and verifies the tokens of a store's service accounts."""
 
-    def __init__(self, store: ObjectStore, key: bytes | None = None) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._key = key or secrets.token_bytes(32)
+        self._key = store.secret("service-account-key")
         self._head = _text(encoded(_HEADER))
 
     def issue(

@@ -9,6 +9,8 @@ process at a time.
 
 from __future__ import annotations
 
+import os
+import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
@@ -27,6 +29,9 @@ CREATE TABLE objects (
 CREATE TABLE counter (version INTEGER NOT NULL);
 INSERT INTO counter VALUES (0);
 """
+_SECRETS: Final = "CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
+"""Made in files of before, too: who does not know it leaves it alone."""
+SECRET_BYTES: Final = 32
 _WRITE: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)"
 _REMOVE: Final = (
     "DELETE FROM objects WHERE api_version = ? AND kind = ? AND namespace = ? AND name = ?"
@@ -48,12 +53,18 @@ class Storage(Protocol):
     def keep(self, changes: Sequence[Change]) -> None:
         """Keep changes, all of them or none. Raises ClusterError if that fails."""
 
+    def secret(self, name: str) -> bytes:
+        """Return the secret of a name: random bytes that were made when it was first asked for."""
+
     def close(self) -> None:
         """Let go of the file."""
 
 
 class Forgetful:
     """Keeps nothing: a cluster that lives in memory."""
+
+    def __init__(self) -> None:
+        self._secrets: dict[str, bytes] = {}
 
     def version(self) -> int:
         """Return 0: nothing was kept."""
@@ -66,15 +77,23 @@ class Forgetful:
     def keep(self, changes: Sequence[Change]) -> None:
         """Do nothing."""
 
+    def secret(self, name: str) -> bytes:
+        """Return random bytes, the same as long as this lives."""
+        return self._secrets.setdefault(name, secrets.token_bytes(SECRET_BYTES))
+
     def close(self) -> None:
         """Do nothing."""
 
 
 class SqliteStorage:
-    """An SQLite file; made if it is not there."""
+    """An SQLite file; made if it is not there, so that only its owner can read it."""
 
     def __init__(self, path: str) -> None:
         """Open the file. Raises ClusterError if it is in use, or something else."""
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise ClusterError(f"{path}: cannot be opened: {error.strerror}") from None
         try:
             self._connection = sqlite3.connect(path, timeout=0.5, isolation_level=None)
             self._prepare(path)
@@ -97,6 +116,7 @@ class SqliteStorage:
             run(f"PRAGMA user_version = {_FORMAT}")
         elif found != _FORMAT:
             raise ClusterError(f"{path}: written in format {found}, read is format {_FORMAT}")
+        run(_SECRETS)
         run("COMMIT")
 
     def version(self) -> int:
@@ -127,6 +147,19 @@ class SqliteStorage:
             if self._connection.in_transaction:
                 run("ROLLBACK")
             raise ClusterError(f"the change could not be written: {error}") from error
+
+    def secret(self, name: str) -> bytes:
+        """Return the secret of a name. Raises ClusterError if it cannot be kept."""
+        run = self._connection.execute
+        try:
+            run(
+                "INSERT OR IGNORE INTO secrets VALUES (?, ?)",
+                (name, secrets.token_bytes(SECRET_BYTES)),
+            )
+            found: bytes = run("SELECT value FROM secrets WHERE name = ?", (name,)).fetchone()[0]
+        except sqlite3.Error as error:
+            raise ClusterError(f"a secret could not be kept: {error}") from error
+        return found
 
     def close(self) -> None:
         """Let go of the file."""

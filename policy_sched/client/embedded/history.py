@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from policy_sched.client.embedded.api_error import Expired
-from policy_sched.client.embedded.selection import Match
+from policy_sched.client.embedded.resources import resource
+from policy_sched.client.embedded.selection import Match, field_match, label_match
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.model.kinds import Kind
 
@@ -74,6 +75,13 @@ class Filter:
     kind: Kind | None = None
     namespace: str = ""
     matches: tuple[Match, ...] = ()
+
+    @classmethod
+    def of(cls, kind: Kind | None, namespace: str, labels: str, fields: str) -> Self:
+        """Return the filter of a kind, a namespace and selectors; "" where everything is meant."""
+        matches = [label_match(labels)] if labels else []
+        matches += [field_match(fields)] if fields else []
+        return cls(resource(kind).key if kind else None, namespace, tuple(matches))
 
     def covers(self, stored: Stored) -> bool:
         """Tell whether the kind and the namespace are the watch's."""

@@ -51,7 +51,6 @@ from policy_sched.client.embedded.resources import (
     Resource,
     resource,
 )
-from policy_sched.client.embedded.selection import field_match, label_match
 from policy_sched.client.embedded.stored import Stored, copied, encoded, managed, read, seal
 from policy_sched.client.embedded.times import timestamp
 from policy_sched.client.embedded.uids import uid_of
@@ -117,6 +116,10 @@ class ObjectStore:
         """Return the version of the last change of a kind, 0 if there was none."""
         return self._changed_at.get(kind, 0)
 
+    def secret(self, name: str) -> bytes:
+        """Return random bytes of this cluster, which are no object of it: the key of tokens."""
+        return self._storage.secret(name)
+
     def close(self) -> None:
         """Let go of the storage."""
         self._storage.close()
@@ -138,7 +141,7 @@ class ObjectStore:
         self, kind: Kind, namespace: str = "", labels: str = "", fields: str = ""
     ) -> list[Stored]:
         """Return the objects of a kind, of one namespace or all, in order of their arrival."""
-        wanted = _filter(kind, namespace, labels, fields)
+        wanted = Filter.of(kind, namespace, labels, fields)
         found = self._objects.get(resource(kind).key, {}).values()
         return [one for one in found if wanted.covers(one) and wanted.selects(one)]
 
@@ -165,7 +168,7 @@ class ObjectStore:
 
         Without a version the watch begins with all objects that are there, as ADDED.
         """
-        wanted = _filter(kind, namespace, labels, fields)
+        wanted = Filter.of(kind, namespace, labels, fields)
         if since is not None:
             return Watch(self.history, wanted, since)
         found = self.everything() if kind is None else self._objects.get(kind, {}).values()
@@ -386,12 +389,3 @@ class ObjectStore:
             self._owned[owner.uid].pop(Key(kind, *one.place))
             if not self._owned[owner.uid]:
                 del self._owned[owner.uid]
-
-
-def _filter(kind: Kind | None, namespace: str, labels: str, fields: str) -> Filter:
-    matches = []
-    if labels:
-        matches.append(label_match(labels))
-    if fields:
-        matches.append(field_match(fields))
-    return Filter(resource(kind).key if kind else None, namespace, tuple(matches))

@@ -225,19 +225,27 @@ def test_a_token_can_be_bound_to_a_pod_and_meant_for_others(tmp_path: Path) -> N
     told(tmp_path, story)
 
 
-def test_tokens_of_another_key_or_account_are_worth_nothing() -> None:
-    """Neither changed ones, nor those of an account that was made anew."""
+def _store() -> ObjectStore:
+    """Return a store with a service account."""
     store = ObjectStore(FakeClock(START))
     meta = {"name": "default"}
     store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
-    data = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}}
-    store.create(data)
+    store.create(ACCOUNT)
+    return store
+
+
+ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}}
+
+
+def test_tokens_of_another_key_or_account_are_worth_nothing() -> None:
+    """Neither changed ones, nor those of another cluster, or of an account that was made anew."""
+    store = _store()
     tokens, place = AccountTokens(store), ("default", "s")
     token = tokens.issue(place, (), 600)
     assert tokens.verify(token) is not None
     head, claims, signature = token.split(".")
     for other in (
-        AccountTokens(store).issue(place, (), 600),
+        AccountTokens(_store()).issue(place, (), 600),
         f"{head}.{claims}.{signature[:-2]}AA",
         f"{head}.{claims[:-2]}AA.{signature}",
         f"{head}.{claims}.\udc80",
@@ -249,5 +257,5 @@ def test_tokens_of_another_key_or_account_are_worth_nothing() -> None:
     assert tokens.verify(token) is None
     with pytest.raises(ApiError):
         tokens.issue(place, (), 600)
-    store.create(data)
+    store.create(ACCOUNT)
     assert tokens.verify(token) is None

@@ -39,6 +39,20 @@ def test_a_cluster_that_was_closed_goes_on_where_it_was(tmp_path: Path) -> None:
     again.cluster.close()
 
 
+def test_secrets_stay_and_only_the_owner_can_read_them(tmp_path: Path) -> None:
+    """A token that was signed before a restart is worth as much after it; others' files differ."""
+    paths = [str(tmp_path / name) for name in ("a.db", "b.db")]
+    found = []
+    for path in (*paths, paths[0]):
+        world = World(nodes=0, path=path)
+        found.append(world.store.secret("key"))
+        assert world.store.secret("key") == found[-1] != world.store.secret("other")
+        assert Path(path).stat().st_mode & 0o077 == 0
+        world.cluster.close()
+    assert found[0] == found[2] != found[1]
+    assert [len(one) for one in found] == [32] * 3
+
+
 def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
     """Who comes second is told so."""
     path = str(tmp_path / "cluster.db")

@@ -1,4 +1,4 @@
-"""Service accounts: each namespace has one called ``default``, and has it again when it was deleted.
+"""Service accounts: each namespace has one called ``default``, and again if it was deleted.
 
 (The serviceaccount controller.)
 """
