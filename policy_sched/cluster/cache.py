@@ -70,6 +70,8 @@ class Cache:
     def add_node(self, node: Node) -> None:
         """Take a node in; one that is known is updated."""
         nodes = self.nodes
+        nodes.tidy()
+        self.pods.tidy()
         row = nodes.row_of.get(node.metadata.name)
         if row is not None:
             nodes.update_node(row, node)

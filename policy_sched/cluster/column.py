@@ -30,16 +30,27 @@ class Column:
     ``values`` is a one-dimensional array of the family's dtype as long as the table's capacity;
     slice it to the table's ``n``. Both ``values`` and ``view`` are replaced when the table grows.
     ``version`` rises when a value of a static column changes; dynamic columns leave it, and tell
-    the journal.
+    the journal. ``asked``: whether somebody has asked for it of late.
     """
 
-    __slots__ = ("_distinct", "family", "key", "static", "values", "version", "view")
+    __slots__ = (
+        "__weakref__",
+        "_distinct",
+        "asked",
+        "family",
+        "key",
+        "static",
+        "values",
+        "version",
+        "view",
+    )
 
     def __init__(self, key: Key, family: Family, capacity: int, fill: int = 0) -> None:
         self.key = key
         self.family = family
         self.static = family.kind is Kind.STATIC
         self.version = 0
+        self.asked = True
         self.values: Values = np.full(capacity, fill, dtype=family.dtype)
         self.view = _view(self.values)
         self._distinct: tuple[int, int, Distinct] | None = None

@@ -7,7 +7,7 @@ one is gone, even where another architecture's image of that name has another si
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from policy_sched.model.node import Node
 
@@ -29,8 +29,8 @@ class Images:
 
     def __init__(self) -> None:
         self.states: dict[str, ImageState] = {}
-        self.watched: set[str] = set()
-        """Names that somebody asked about; only their changes are worth telling."""
+        self.watched: dict[str, bool] = {}
+        """Names that somebody asked about, and whether of late; only their changes are told."""
 
     def size_on(self, name: str, row: int) -> int | None:
         """Return the size of an image if the row's node has it, else None."""
@@ -39,9 +39,22 @@ class Images:
 
     def node_count(self, name: str) -> int:
         """Return how many live nodes have the image, and watch the name from now on."""
-        self.watched.add(name)
+        self.watched[name] = True
         state = self.states.get(name)
         return 0 if state is None else len(state.rows)
+
+    def watch(self, name: str) -> None:
+        """Tell of changes of an image from now on."""
+        self.watched[name] = True
+
+    def forget(self, needed: Collection[str]) -> bool:
+        """Watch no names that nobody needs or asked about of late; tell whether any go."""
+        idle = [name for name, asked in self.watched.items() if not asked and name not in needed]
+        for name in idle:
+            del self.watched[name]
+        for name in self.watched:
+            self.watched[name] = False
+        return bool(idle)
 
     def add(self, row: int, node: Node) -> None:
         """Count a node's images."""
@@ -65,9 +78,8 @@ class Images:
 
     def replace(self, row: int, old: Node, new: Node) -> bool:
         """Count ``new`` instead of ``old``; say whether a watched image's count or size changed."""
-        touched = self.watched.intersection(
-            name for node in (old, new) for name, _ in names_of(node)
-        )
+        names = {name for node in (old, new) for name, _ in names_of(node)}
+        touched = names.intersection(self.watched)
         before = {name: self._summary(name) for name in touched}
         self.remove(row, old)
         self.add(row, new)

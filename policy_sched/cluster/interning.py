@@ -1,14 +1,20 @@
 """Turns strings and small sets into dense numbers, so that a column of them is a column of ints.
 
-Theory of operation: both interners only ever grow. A code or id, once given, means the same for
-as long as the interner lives, so tables of answers indexed by it stay right and are extended at
-their end.
+Theory of operation: a code of a string, or an id of an item, once given, means the same for as
+long as the interner lives, so tables of answers indexed by it stay right and are extended at their
+end. The id of a set that no row has any more is given again: ports make many sets of few items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+MANY_SETS: Final = 4096
+"""Sets of an interner from which on it looks for some that are nobody's."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -49,16 +55,19 @@ class Sets(Generic[T]):
     """Ids of items, and ids of tuples of items; set 0 is the empty one.
 
     ``items[i]`` is the item with id ``i`` and ``sets[s]`` the item ids of set ``s``, in the order
-    in which the members were first given: two orders are two sets.
+    in which the members were first given: two orders are two sets. A set that is nobody's is ()
+    until its id is given again. ``many``: sets from which on `tidy` looks for such.
     """
 
-    __slots__ = ("_item_ids", "_set_ids", "items", "sets")
+    __slots__ = ("_due", "_free", "_item_ids", "_set_ids", "items", "many", "sets")
 
     def __init__(self) -> None:
         self._item_ids: dict[T, int] = {}
         self._set_ids: dict[tuple[int, ...], int] = {(): 0}
         self.items: list[T] = []
         self.sets: list[tuple[int, ...]] = [()]
+        self.many = self._due = MANY_SETS
+        self._free: list[int] = []
 
     def item_id(self, item: T) -> int:
         """Return the id of an item, a new one if it was never seen."""
@@ -80,9 +89,26 @@ class Sets(Generic[T]):
         """Return the id of the set with the items of these ids in this order."""
         number = self._set_ids.get(members)
         if number is None:
-            number = self._set_ids[members] = len(self.sets)
-            self.sets.append(members)
+            if self._free:
+                number = self._free.pop()
+                self.sets[number] = members
+            else:
+                number = len(self.sets)
+                self.sets.append(members)
+            self._set_ids[members] = number
         return number
+
+    def tidy(self, ids: NDArray[np.intp]) -> None:
+        """Free the sets that are not among these, if there are many; call it between decisions."""
+        if len(self._set_ids) < self._due:
+            return
+        used = {0, *np.unique(ids).tolist()}
+        for members, number in list(self._set_ids.items()):
+            if number not in used:
+                del self._set_ids[members]
+                self.sets[number] = ()
+                self._free.append(number)
+        self._due = max(self.many, len(self._set_ids) + self.many // 2)
 
     def members(self, set_id: int) -> tuple[T, ...]:
         """Return the items of a set, in its order."""

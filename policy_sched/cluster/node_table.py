@@ -14,9 +14,11 @@ counted nowhere, and move to the row when the node comes: pods and nodes are wat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from policy_sched.cluster.column import Column, Rows
 from policy_sched.cluster.columns import MAX_QUANTITY, NODE_COLUMNS, Key, family_of
+from policy_sched.cluster.forgetting import Forgetting
 from policy_sched.cluster.images import Images
 from policy_sched.cluster.interning import Sets, Strings
 from policy_sched.cluster.journal import DYNAMIC, STATIC, STRUCTURE, Journal
@@ -26,6 +28,9 @@ from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import HostPort, Taint
+
+_ALWAYS: Final = frozenset({"live", "podCount", "usedPorts", "name", "taints"})
+"""Families of columns that are never let go of."""
 
 
 class NodeTable:
@@ -54,6 +59,7 @@ class NodeTable:
         self._pods: list[dict[str, PodInfo]] = []
         self._rows = Rows()
         self._columns: dict[Key, Column] = {}
+        self.forgetting = Forgetting()
         self._readers: list[tuple[Column, Reader]] = []
         self._image_columns: list[tuple[Column, str]] = []
         self.images = Images()
@@ -83,7 +89,10 @@ class NodeTable:
         Raises KeyError if no family of columns.NODE_COLUMNS allows the key.
         """
         column = self._columns.get(key)
-        return self._materialise(key) if column is None else column
+        if column is None:
+            return self._materialise(key)
+        column.asked = True
+        return column
 
     @property
     def materialised(self) -> Mapping[Key, Column]:
@@ -206,13 +215,65 @@ class NodeTable:
 
     # Columns.
 
+    def tidy(self) -> None:
+        """Let go of what nobody reads any more, if it has become much; between two decisions."""
+        if self.forgetting.due(self._columns):
+            self._forget_columns()
+        self.port_sets.tidy(self.usage.used_ports.values)
+        taints = self._columns.get(("taints",))
+        if taints is not None:
+            self.taint_sets.tidy(taints.values)
+
+    def _forget_columns(self) -> None:
+        forgetting, usage = self.forgetting, self.usage
+        idle = forgetting.idle(self._columns, _ALWAYS)
+        resources = usage.forget(idle)
+        self._readers = [one for one in self._readers if one[0].key not in idle]
+        self._image_columns = [one for one in self._image_columns if one[0].key not in idle]
+        for column in forgetting.had(self._columns, idle):
+            self._columns[column.key] = column
+            self._maintain(column)
+        for resource in resources:
+            self._bring_together(resource)
+        usage.rewire()
+        forgetting.looked(self._columns)
+        named = {name for _, name in self._image_columns}
+        if self.images.forget(named) and self.n:
+            self._note(0, STRUCTURE)  # whoever counted on being told asks again
+
+    def _maintain(self, column: Column) -> None:
+        """Keep a column that was found to be somebody's up to date from now on."""
+        name, argument = column.key[0], column.key[-1]
+        if name == "nonZeroRequested":
+            self.usage.non_zero[argument] = column
+        elif column.family.argument == "image name":
+            self._image_columns.append((column, argument))
+        elif name not in ("requested", "free"):
+            self._readers.append((column, reader(column.key, self.strings, self.taint_sets)))
+
+    def _bring_together(self, resource: str) -> None:
+        """Keep what is left of a resource's amounts up to date, if anything is."""
+        keys = ("requested", resource), ("free", resource)
+        left = [self._columns.get(key) for key in keys]
+        if left == [None, None]:
+            return
+        requested, free = (
+            column or self._new_column(key) for key, column in zip(keys, left, strict=True)
+        )
+        allocatable = self.column(("allocatable", resource))
+        if left[0] is None:
+            requested.values[:] = allocatable.values - free.values
+        if left[1] is None:
+            free.values[:] = allocatable.values - requested.values
+        self.usage.amounts[resource] = requested, free, allocatable
+
     def _note(self, row: int, kind: int) -> None:
         self.static_version += 1
         self.journal.append(row, kind)
 
     def _new_column(self, key: Key) -> Column:
         column = Column(key, family_of(key, NODE_COLUMNS), self._rows.capacity)
-        self._columns[key] = column
+        self._columns[key] = self.forgetting.numbered(column)
         return column
 
     def _materialise(self, key: Key) -> Column:
@@ -249,7 +310,7 @@ class NodeTable:
 
     def _new_image_column(self, key: Key) -> Column:
         column = self._new_column(key)
-        self.images.watched.add(key[1])
+        self.images.watch(key[1])
         self._image_columns.append((column, key[1]))
         for row in self.row_of.values():
             column.view[row] = self._image_value(key, row)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.column import Column, Rows
 from policy_sched.cluster.columns import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
+from policy_sched.cluster.forgetting import Forgetting
 from policy_sched.cluster.interning import Strings
 from policy_sched.cluster.usage import clamped
 from policy_sched.model.pod_info import PodInfo
@@ -71,6 +72,7 @@ class PodTable:
         self._arrivals = count(1)
         self._columns: dict[Key, Column] = {("node",): self.node}
         self._readers: list[tuple[Column, Reader]] = []
+        self.forgetting = Forgetting()
 
     @property
     def n(self) -> int:
@@ -84,8 +86,10 @@ class PodTable:
         """
         column = self._columns.get(key)
         if column is not None:
+            column.asked = True
             return column
         column = Column(key, family_of(key, POD_COLUMNS), self._rows.capacity)
+        self.forgetting.numbered(column)
         read = reader(key, self.strings)
         for row, info in enumerate(self.infos):
             if info is not None:
@@ -93,6 +97,18 @@ class PodTable:
         self._columns[key] = column
         self._readers.append((column, read))
         return column
+
+    def tidy(self) -> None:
+        """Let go of what nobody reads any more, if it has become much; between two decisions."""
+        forgetting = self.forgetting
+        if not forgetting.due(self._columns):
+            return
+        idle = forgetting.idle(self._columns, ("node",))
+        self._readers = [one for one in self._readers if one[0].key not in idle]
+        for column in forgetting.had(self._columns, idle):
+            self._columns[column.key] = column
+            self._readers.append((column, reader(column.key, self.strings)))
+        forgetting.looked(self._columns)
 
     @property
     def materialised(self) -> Mapping[Key, Column]:

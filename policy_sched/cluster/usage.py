@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from policy_sched.cluster.column import Column
-from policy_sched.cluster.columns import MAX_QUANTITY
+from policy_sched.cluster.columns import MAX_QUANTITY, Key
 from policy_sched.cluster.interning import Sets
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import HostPort
@@ -45,6 +45,23 @@ class Usage:
         self.port_sets = port_sets
         self._ports: dict[int, dict[int, int]] = {}
         self.rewire()
+
+    def forget(self, idle: set[Key]) -> list[str]:
+        """Let go of idle columns; return the resources whose amounts are kept up to date no more.
+
+        The amounts of a resource go together or not at all: what has to stay leaves ``idle``.
+        """
+        gone = []
+        for resource in list(self.amounts):
+            pair = {("requested", resource), ("free", resource)}
+            if pair <= idle:
+                del self.amounts[resource]
+                gone.append(resource)
+            else:
+                idle -= {*pair, ("allocatable", resource)}
+        for resource in [r for r in self.non_zero if ("nonZeroRequested", r) in idle]:
+            del self.non_zero[resource]
+        return gone
 
     def rewire(self) -> None:
         """Take the columns' present memory for the hot path."""

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.column import Column
 from policy_sched.cluster.columns import MAX_QUANTITY, Key, Kind
 from policy_sched.cluster.domains import ROW
+from policy_sched.cluster.forgetting import Forgetting
 from policy_sched.cluster.pod_states import PodState
 from policy_sched.cluster.selector_counts import Part, PodMatch
 from policy_sched.model.meta import EPOCH, LabelSelector, LabelSelectorRequirement
@@ -282,7 +284,9 @@ class CacheMachine(RuleBasedStateMachine):
         assert changes is not None
         kinds = dict(zip(changes.rows, changes.kinds, strict=True))
         for key, (version, values) in self.seen.items():
-            column = nodes.materialised[key]
+            column = nodes.materialised.get(key)
+            if column is None:
+                continue  # nobody had it any more
             before = np.zeros_like(column.values)
             before[: len(values)] = values
             changed = {int(row) for row in np.flatnonzero(before != column.values)}
@@ -298,3 +302,43 @@ class CacheMachine(RuleBasedStateMachine):
 
 CacheMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestCache = CacheMachine.TestCase
+
+
+class ForgetfulMachine(CacheMachine):
+    """The same where whatever nobody has is let go of at every event of a node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        nodes, pods = self.cache.nodes, self.cache.pods
+        nodes.forgetting, pods.forgetting = Forgetting(most=1), Forgetting(most=1)
+        for sets in (nodes.port_sets, nodes.taint_sets):
+            sets.many = sets._due = 1
+        self.kept: list[Column] = []
+
+    @rule(key=st.sampled_from(NODE_KEYS))
+    def keep_a_node_column(self, key: Key) -> None:
+        """A compiled rule has a column for as long as it lives."""
+        self.kept.append(self.cache.nodes.column(key))
+
+    @rule(key=st.sampled_from(POD_KEYS))
+    def keep_a_pod_column(self, key: Key) -> None:
+        """So may somebody of pods."""
+        self.kept.append(self.cache.pods.column(key))
+
+    @rule()
+    def let_go(self) -> None:
+        """Rules are replaced."""
+        self.kept.clear()
+
+    @invariant()
+    def what_is_kept_is_what_the_table_has(self) -> None:
+        """A column that somebody has is kept up to date, and is the one that others get."""
+        for column in self.kept:
+            tables = self.cache.nodes.materialised, self.cache.pods.materialised
+            assert any(table.get(column.key) is column for table in tables)
+
+
+ForgetfulMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None
+)
+TestForgetfulCache = ForgetfulMachine.TestCase
