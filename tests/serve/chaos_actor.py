@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 from policy_sched.client.kube.access import Access
@@ -20,6 +21,7 @@ from policy_sched.serve.remote import Candidacy, LeaseLost, RemoteInstance
 TIMES = ElectionSettings(lease_duration=3.0, renew_deadline=2.0, retry_period=0.5)
 RECOVERY = 2 * TIMES.retry_period * (1 + JITTER)
 """Seconds of two retry periods, as long as they may be (a candidate waits 1.2 periods more)."""
+GANGS = str(Path(__file__).parents[2] / "policies" / "gang")
 TIMEOUT = 2.0
 """Seconds after which a scheduler gives a request up."""
 
@@ -32,7 +34,7 @@ class Actor:
         self.jumped = 0
         self.lives = 0
         self._url = url
-        self._store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
+        self._store = PolicyStore(PolicyFiles(None, (GANGS,)), time.time_ns)
         self._life: asyncio.Task[None] | None = None
         self._instance: RemoteInstance | None = None
         self._election: Election | None = None

@@ -24,6 +24,7 @@ class Findings:
     wrong: list[str] = field(default_factory=list)
     bound_at: dict[str, list[int]] = field(default_factory=dict)
     pods: dict[str, Line] = field(default_factory=dict)
+    were_bound: set[str] = field(default_factory=set)
     bindings: int = 0
 
 
@@ -64,6 +65,7 @@ class Book:
         if node and not before:
             self._node_of[uid] = node
             self.found.bindings += 1
+            self.found.were_bound.add(line["name"])
             self.found.bound_at.setdefault(line["name"].partition("-")[0], []).append(line["at"])
         self._leave(uid)
         if line["phase"] == "Failed":

@@ -2,10 +2,11 @@
 
 The server is a process of its own with durable data (`chaos_server`): it is killed and started
 again, every tenth request fails, watches are cut. Meanwhile leases are stolen, schedulers crash,
-and the wall clocks that they were given jump. Pods come and go all the time. What the server wrote
-down (`chaos_history`) tells whether a pod was bound twice or lost, and whether a node was filled
-beyond its size; and how long it took until pods were bound again after each disaster. In the end
-both schedulers, the leader and the standby, believe of all pods what is so.
+and the wall clocks that they were given jump. Pods come and go all the time, urgent ones that evict
+others and gangs among them (`chaos_world`). What the server wrote down (`chaos_history`) tells
+whether a pod was bound twice or lost, and whether a node was filled beyond its size; and how long
+it took until pods were bound again after each disaster. In the end both schedulers, the leader and
+the standby, believe of all pods what is so.
 
 A recovery takes two retry periods of the election at most, although every tenth request fails.
 
@@ -21,35 +22,20 @@ import tempfile
 import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
-
-from policy_sched.client.embedded.api_error import ApiError
-from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.api import MERGE_PATCH, Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.kubeconfig_user import Clocks
-from policy_sched.client.kube.leases import LEASE
-from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.client.kube.retries import Patience
 from tests.serve.chaos_actor import RECOVERY, TIMES, Actor
 from tests.serve.chaos_history import Findings, lines_of, read
 from tests.serve.chaos_server import CALM
-
-NODES, CORES = 6, 4
-PODS_A_SECOND = 25.0
-FULL = 0.7
-"""How much of the nodes' cpu is in use before pods are taken away."""
-PROBE = "probe"
-"""Pods that always fit somewhere are called so: when one is bound, somebody schedules."""
-STOLEN = 1.0
-"""Seconds for which a thief holds the lease."""
-LEASE_PATH = object_path(LEASE, "kube-system", "policy-sched")
+from tests.serve.chaos_world import PROBE, STOLEN, VICTIM, World
 
 
 @dataclass(frozen=True)
@@ -115,102 +101,12 @@ class Server:
 
 
 @dataclass
-class World:
-    """What the run itself does to the cluster, by a client that no fault reaches."""
-
-    api: Api
-    chance: Random
-    made: int = 0
-    names: set[str] = field(default_factory=set)
-    taken: set[str] = field(default_factory=set)
-
-    async def prepare(self, prefix: str, cores: int) -> None:
-        """Make nodes, and one for probes alone, on which there is always room."""
-        sizes = {"cpu": str(cores), "memory": "64Gi", "pods": "100000"}
-        status = {"allocatable": sizes, "capacity": sizes}
-        for number in range(NODES):
-            await self._node({"name": f"{prefix}{number}"}, status, {})
-        taint = {"key": PROBE, "effect": "NoSchedule"}
-        await self._node({"name": PROBE, "labels": {PROBE: "yes"}}, status, {"taints": [taint]})
-
-    async def _node(self, meta: Any, status: Any, spec: Any) -> None:
-        head = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
-        await self.send("POST", collection_path(NODE), {**head, "spec": spec, "status": status})
-
-    async def come_and_go(self) -> None:
-        """Make pods, and take pods away, until cancelled."""
-        while True:
-            await self._make()
-            if self.made % 5 == 0:
-                await self._take()
-            await asyncio.sleep(1 / PODS_A_SECOND)
-
-    async def _make(self) -> None:
-        probe = self.made % 3 == 0
-        cpu = "1m" if probe else f"{self.chance.randrange(1, 10) * 100}m"
-        name = f"{PROBE if probe else 'pod'}-{self.made}"
-        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
-        spec: dict[str, Any] = {"containers": [container]}
-        if probe:
-            spec["nodeSelector"] = {PROBE: "yes"}
-            spec["tolerations"] = [{"key": PROBE, "operator": "Exists"}]
-        meta = {"name": name, "namespace": "default"}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-        await self.send("POST", collection_path(POD, "default"), body)
-        self.names.add(name)
-        self.made += 1
-
-    async def _take(self) -> None:
-        pods = await self.pods()
-        bound = [pod for pod in pods if pod["spec"].get("nodeName")]
-        used = sum(_milli(pod) for pod in bound)
-        self.chance.shuffle(bound)
-        for pod in bound:
-            if used <= FULL * NODES * CORES * 1000:
-                break
-            used -= _milli(pod)
-            name = pod["metadata"]["name"]
-            self.taken.add(name)
-            options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
-            await self.send("DELETE", object_path(POD, "default", name), options)
-
-    async def steal(self) -> None:
-        """Write somebody else into the lease."""
-        spec = {"holderIdentity": "thief", "leaseDurationSeconds": round(STOLEN)}
-        with suppress(ApiError):  # there is no lease yet
-            await self.send("PATCH", LEASE_PATH, {"spec": spec}, content_type=MERGE_PATCH)
-
-    async def pods(self) -> list[dict[str, Any]]:
-        """Return all pods."""
-        body = await self.api.get(collection_path(POD, "default"))
-        found: list[dict[str, Any]] = msgspec.json.decode(body)["items"]
-        return found
-
-    async def send(self, method: str, path: str, body: Any, **options: Any) -> None:
-        """Send a request until it was carried out once."""
-        try:
-            await self.api.request(method, path, body, repeatable=True, **options)
-        except ApiError as error:
-            if error.reason not in ("AlreadyExists", "NotFound"):
-                raise
-
-    async def calm(self) -> None:
-        """Let nothing fail any more, and make room for all."""
-        await self.api.get("/chaos", {"rate": "0"})
-        await self.prepare("large", 1000)
-
-
-def _milli(pod: dict[str, Any]) -> int:
-    (container,) = pod["spec"]["containers"]
-    return int(container["resources"]["requests"]["cpu"].removesuffix("m"))
-
-
-@dataclass
 class Report:
     """What came of it: ``pauses`` by disaster, in seconds until a pod was bound again."""
 
     findings: Findings
     made: int
+    evicted: int
     lost: list[str]
     pauses: list[tuple[Disaster, float]]
     calm: float
@@ -221,8 +117,9 @@ class Report:
         soon = sum(pause <= RECOVERY for _, pause in self.pauses)
         slowest = ", ".join(f"{one.kind} at {one.at:.1f} s: {pause:.2f} s" for one, pause in worst)
         return (
-            f"{self.made} pods, {self.findings.bindings} bindings, {len(self.pauses)} disasters,"
-            f" {self.lives} lives of schedulers; {soon} recoveries within {RECOVERY:.1f} s,"
+            f"{self.made} pods, {self.findings.bindings} bindings, {self.evicted} evictions,"
+            f" {len(self.pauses)} disasters, {self.lives} lives of schedulers;"
+            f" {soon} recoveries within {RECOVERY:.1f} s,"
             f" the slowest: {slowest or 'none'};"
             f" all bound {self.calm:.2f} s after the last one; wrong: {self.findings.wrong[:5]};"
             f" lost: {self.lost[:5]}"
@@ -246,27 +143,32 @@ async def play(folder: Path, seconds: float, seed: int) -> Report:
     url = f"http://127.0.0.1:{server.port}"
     clocks = Clocks(time.time_ns, time.monotonic_ns)
     patience = Settings(qps=0, timeout=5.0, patience=Patience(tries=1000))
-    access = Access(url, headers={CALM: "yes"})
+    access = Access(url, headers=((CALM, "yes"),))
     ended: list[Period] = []
     try:
         chance = Chance(clocks, Random(seed), _impatient)
         async with Api(access, chance, patience) as api:
             world = World(api, Random(seed))
-            await world.prepare("n", CORES)
+            await world.prepare()
             actors = [Actor("a", url), Actor("b", url)]
             async with _tasks(*(actor.live() for actor in actors)):
-                async with _tasks(world.come_and_go()):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(world.come_and_go())
                     await _destroy(server, world, actors, disasters(seed, seconds), ended)
+                    world.enough = True
                 calm = await _settle(world)
                 await _agree(world, actors)
         findings = read(lines_of(server.history))
     finally:
         server.kill()
     there = {line["name"] for line in findings.pods.values()}
-    lost = sorted(world.names - there - world.taken)
+    gone = world.names - there - world.taken
+    evicted = {name for name in gone & findings.were_bound if name.startswith(VICTIM)}
+    lost = sorted(gone - evicted)
     lost += sorted(line["name"] for line in findings.pods.values() if not line["node"])
     pauses = _pauses(ended, sorted(findings.bound_at[PROBE]))
-    return Report(findings, world.made, lost, pauses, calm, sum(a.lives for a in actors))
+    lives = sum(actor.lives for actor in actors)
+    return Report(findings, len(world.names), len(evicted), lost, pauses, calm, lives)
 
 
 async def _impatient(seconds: float) -> None:

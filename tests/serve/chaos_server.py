@@ -129,7 +129,7 @@ def _of_pod(change: Change) -> dict[str, Any]:
 
 async def serve(data: str, history: str, port: int, seed: str) -> None:
     """Serve until killed."""
-    times = KubeletTimes(start=50_000_000)
+    times = KubeletTimes(start=50_000_000, stop=200_000_000)
     cluster = EmbeddedCluster.open(data, time.time_ns, kubelets=times)
     Chronicle(cluster.store, history)
     async with Faulty(cluster.store, Address("127.0.0.1", port), seed) as server:
