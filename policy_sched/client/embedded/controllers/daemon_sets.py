@@ -22,6 +22,7 @@ from policy_sched.client.embedded.controllers.owned_pods import (
     pod_of,
     standing,
 )
+from policy_sched.client.embedded.controllers.revisions import Revisions
 from policy_sched.client.embedded.controllers.writing import (
     REPLACE_ENDED,
     RETRY,
@@ -54,6 +55,7 @@ class DaemonSets:
         self._agenda = Agenda()
         self._readiness: dict[Key, None] = {}
         self._desired: dict[str, Plain] = {}
+        self._revisions = Revisions(store, REVISION_HASH)
 
     def seen(self, change: Change) -> None:
         """Take note of a set, of one of its pods, or of a node that looks otherwise."""
@@ -62,6 +64,7 @@ class DaemonSets:
             self._agenda.add(Key(DAEMON_SET, *new.place))
             if change.type == DELETED:
                 self._desired.pop(new.uid, None)
+                self._revisions.forget(new.uid)
         elif new.resource.key == NODE:
             if change.type == DELETED or change.old is None or _face(new) != _face(change.old):
                 for one in self._store.select(DAEMON_SET):
@@ -146,6 +149,8 @@ class DaemonSets:
             "currentNumberScheduled": len(current) + made,
             "updatedNumberScheduled": len(current) + made - len(old),
         }
+        live = {f"{stored.name}-{pod.labels.get(REVISION_HASH)}" for pod in current}
+        acted = self._revisions.keep(stored, data, revision, live) or acted
         return self._renew(data, wanted, current, old) or acted or made > 0
 
     def _renew(

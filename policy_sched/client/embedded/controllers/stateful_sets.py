@@ -20,14 +20,16 @@ from policy_sched.client.embedded.controllers.owned_pods import (
     pod_of,
     standing,
 )
+from policy_sched.client.embedded.controllers.revisions import Revisions
 from policy_sched.client.embedded.controllers.writing import RETRY, create, remove, report
-from policy_sched.client.embedded.history import Change
+from policy_sched.client.embedded.history import DELETED, Change
 from policy_sched.client.embedded.resources import CLAIM, POD, STATEFUL_SET
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.model import expansion
 from policy_sched.model.expansion import REVISION_HASH, Plain
 
+REVISION_LABEL: Final = "controller.kubernetes.io/hash"
 _ACTIVE: Final = frozenset({Standing.PENDING, Standing.READY})
 
 
@@ -42,12 +44,16 @@ class StatefulSets:
         self._agenda = Agenda()
         self._readiness: dict[Key, None] = {}
         self._updated: dict[str, int] = {}
+        self._revisions = Revisions(store, REVISION_LABEL)
 
     def seen(self, change: Change) -> None:
         """Take note of a set that changed, or of one of its pods."""
         new = change.new
         if new.resource.key == STATEFUL_SET:
             self._agenda.add(Key(STATEFUL_SET, *new.place))
+            if change.type == DELETED:
+                self._updated.pop(new.uid, None)
+                self._revisions.forget(new.uid)
         elif new.resource.key == POD:
             owner, move = controller_of(new), moved(change)
             if owner is None or move is None or (owner.api_version, owner.kind) != STATEFUL_SET:
@@ -83,13 +89,19 @@ class StatefulSets:
         """Write the status, from counts and from what the last look found."""
         uid, updated = stored.uid, self._updated.get(stored.uid, 0)
         count, ready = len(self._owned.of(uid)), self._owned.count(uid, Standing.READY)
+        wanted = expansion.revision(stored.name, expansion.template_of(data))
+        current = (data.get("status") or {}).get("currentRevision") or wanted
+        strategy = (data["spec"].get("updateStrategy") or {}).get("type")
+        if updated == ready == count and strategy != "OnDelete":
+            current = wanted
         status = {
             "replicas": count,
             "readyReplicas": ready,
             "availableReplicas": ready,
-            "currentReplicas": count if updated == count else count - updated,
+            "currentReplicas": updated if current == wanted else count - updated,
             "updatedReplicas": updated,
-            "updateRevision": expansion.revision(stored.name, expansion.template_of(data)),
+            "currentRevision": current,
+            "updateRevision": wanted,
         }
         return report(self._store, stored, status)
 
@@ -104,6 +116,9 @@ class StatefulSets:
         acted = self._fill(key, data, pods, dict(zip(names, ordinals, strict=True)))
         if not acted:
             acted = self._cut(data, pods, names) or self._renew(data, pods, names)
+        digest = expansion.template_hash(expansion.template_of(data))
+        live = {pod.labels.get(REVISION_HASH, "") for pod in pods.values()}
+        acted = self._revisions.keep(stored, data, digest, live) or acted
         revision = expansion.revision(stored.name, expansion.template_of(data))
         updated = sum(pod.labels.get(REVISION_HASH) == revision for pod in pods.values())
         self._updated[stored.uid] = updated
