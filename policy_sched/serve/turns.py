@@ -19,6 +19,8 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from policy_sched.serve.tidy_loop import TidyLoop
+
 NAME: Final = "policy_sched_event_loop_blocked_seconds"
 LONGEST: Final = "policy_sched_event_loop_longest_block_seconds"
 LONGEST_BUSY: Final = "policy_sched_event_loop_longest_block_cpu_seconds"
@@ -87,4 +89,4 @@ class _Selector(selectors.DefaultSelector):
 
 def measured_loop(turns: Turns) -> asyncio.AbstractEventLoop:
     """Return an event loop whose turns are told to ``turns``."""
-    return asyncio.SelectorEventLoop(_Selector(turns))
+    return TidyLoop(_Selector(turns))

@@ -80,7 +80,8 @@ def translated(sending: Sending) -> Iterator[None]:
 
 
 def translation(sending: Sending, error: Exception) -> ClusterError:
-    """Return what aiohttp has raised as ours."""
+    """Return what aiohttp has raised as ours, and let go of the connection that it came from."""
+    _untraced(error)
     if isinstance(error, aiohttp.ClientSSLError):
         return AccessError(f"{sending}: no trust in the server: {_certificate_problem(error)}")
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -95,6 +96,16 @@ def translation(sending: Sending, error: Exception) -> ClusterError:
     if isinstance(error, aiohttp.ClientPayloadError):
         return Unreachable(f"{sending}: the answer broke off", sent=True)
     return Unreachable(f"{sending}: {_text(error)}", sent=True)
+
+
+def _untraced(error: BaseException | None) -> None:
+    """Forget where an error came by: its stream keeps it, and it would keep the stream.
+
+    What keeps itself is not freed before it is looked for, and an old connection never is.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _certificate_problem(error: aiohttp.ClientSSLError) -> str:

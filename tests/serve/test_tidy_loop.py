@@ -1,0 +1,98 @@
+"""Connections that are over leave nothing behind: an old cycle would never be freed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+from aiohttp import ClientError, ClientSession, TCPConnector, web
+
+from policy_sched.client.kube.access import Access
+from policy_sched.client.kube.answers import Unreachable
+from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.retries import Patience
+from policy_sched.serve.certificates import self_signed
+from policy_sched.serve.listening import Listener, server_context
+from policy_sched.serve.turns import Turns, measured_loop
+from tests.client.kube.stage import Asked, Stage, Wire, stage
+from tests.serve.test_remote import CLOCKS
+
+TIMES = 10
+
+
+async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    """Answer anything."""
+    response = web.Response(body=b"ok")
+    await response.prepare(request)
+    await response.write_eof()
+    return response
+
+
+async def ask(url: str) -> None:
+    """Connect, ask, and go."""
+    connector = TCPConnector(force_close=True)
+    async with ClientSession(connector=connector) as session, session.get(url, ssl=False) as got:
+        assert await got.read() == b"ok"
+
+
+async def left_by(times: int, once: Callable[[], Awaitable[None]]) -> int:
+    """Return how many objects only the collector can free after something was done so often."""
+    await once()
+    await asyncio.sleep(0.05)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(times):
+            await once()
+        await asyncio.sleep(0.05)
+        return gc.collect()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_connection_that_is_closed_leaves_nothing(tls: bool) -> None:
+    """Neither with its client nor with its server, in the open and over TLS."""
+
+    async def play() -> None:
+        pair = self_signed(["localhost"], time.time_ns())
+        context = server_context(*pair) if tls else None
+        async with Listener(answer, ("127.0.0.1", 0), context) as listener:
+            assert await left_by(TIMES, lambda: ask(listener.url)) < TIMES
+
+    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+        runner.run(play())
+
+
+def test_a_stream_that_breaks_off_leaves_nothing() -> None:
+    """An error does not keep the stream from which it came."""
+
+    async def broken(asked: Asked, wire: Wire) -> None:
+        await wire.begin()
+        await wire.chunk(b"{}\n")
+        wire.cut()
+
+    async def play() -> None:
+        async with stage(broken) as here:
+            api = _client(here)
+            async with api:
+                assert await left_by(TIMES, lambda: _read(api)) < TIMES
+
+    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+        runner.run(play())
+
+
+def _client(here: Stage) -> Api:
+    chance = Chance(CLOCKS, here.chance.random)
+    return Api(Access(here.url), chance, Settings(qps=0, patience=Patience(tries=1)))
+
+
+async def _read(api: Api) -> None:
+    with suppress(Unreachable, ClientError):
+        async with api.stream("/x", {}, 5.0) as lines:
+            async for _ in lines:
+                pass
