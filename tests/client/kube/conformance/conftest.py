@@ -1,23 +1,55 @@
-"""The servers of the suite."""
+"""The suite of our client against an API server: how to run it, what it needs, what it makes.
+
+Without anything it runs against the embedded API server, in three moods (``servers``). With
+
+    POLICY_SCHED_KUBECONFIG=FILE python -m pytest tests/client/kube/conformance
+
+it runs against the server of that kubeconfig's current context too: a kube-apiserver alone (as
+envtest starts one) or a whole cluster. What does not hold on one kind of them is not promised.
+
+It needs the rights of ``role.yaml``, a ClusterRole, or those of a cluster's administrator; against
+the embedded server it has those of the role and no others.
+
+Each test makes a namespace ``policy-sched-`` with eight hexadecimal digits, and in it pods (of a
+scheduler that nobody is), events, leases, claims, and a few other objects that are not run. Outside
+of it it makes volumes, storage classes, a CSI driver, a CSI node and a volume attachment, named
+after the namespace. No node is made, and nothing else is touched; all collections that a scheduler
+reads are read once, in the whole cluster. Everything is deleted in the end, after a failure too. A
+namespace goes when the cluster's controller has emptied it, and the run waits for that; on a server
+without controllers the suite ends it itself. What a run that was killed has left behind is found by
+its label:
+
+    kubectl delete ns,pv,sc,csidrivers,csinodes,volumeattachments \\
+        --selector app.kubernetes.io/part-of=policy-sched-conformance
+
+A test is skipped, with the reason, where a server does not serve a kind (pod groups, by default),
+or has not forgotten any version yet (one that has just begun).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Iterator
 
 import pytest
 
-from tests.client.kube.conformance.servers import VARIABLE
+from tests.client.kube.conformance import leaving
+from tests.client.kube.conformance.servers import NAMED, SERVERS, VARIABLE
+
+_NOT_NAMED = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} is not set")
 
 
 @pytest.fixture(
-    params=[
-        "embedded",
-        pytest.param(
-            "named",
-            marks=pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} is not set"),
-        ),
-    ]
+    params=[pytest.param(name, marks=_NOT_NAMED if name == NAMED else ()) for name in SERVERS]
 )
 def server(request: pytest.FixtureRequest) -> str:
     """Which server."""
     return str(request.param)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _namespaces_go() -> Iterator[None]:
+    """Wait in the end until the named server has no namespace of ours."""
+    yield
+    asyncio.run(leaving.see_off())

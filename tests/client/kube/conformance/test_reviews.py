@@ -1,0 +1,55 @@
+"""Reviews: who has a token, and who may do what."""
+
+from __future__ import annotations
+
+import time
+
+from policy_sched.client.kube.api import QUESTIONS
+from policy_sched.serve.doorkeeper import Asked, Caller, Plain, Reviews
+from tests.client.kube.conformance.ground import Ground, plain, played
+
+MASTER = Caller("policy-sched-conformance", groups=("system:masters",))
+"""May do everything on every server: no authorizer is asked about the group."""
+
+
+def _reviews(ground: Ground) -> Reviews:
+    paths = {path.rsplit("/", 1)[1]: path for path in QUESTIONS}
+
+    async def review(kind: str, spec: Plain) -> Plain:
+        path = paths[f"{kind.lower()}s"]
+        version = "/".join(path.split("/")[2:4])
+        body = {"apiVersion": version, "kind": kind, "metadata": {}, "spec": spec}
+        answer = plain(await ground.api.request("POST", path, body, repeatable=True))
+        status: Plain = answer["status"]
+        return status
+
+    return Reviews(review, time.monotonic)
+
+
+def test_a_token_of_nobody_is_nobodys(server: str) -> None:
+    """It is no error to show one."""
+
+    async def play(ground: Ground) -> None:
+        failed: list[str] = []
+        reviews = _reviews(ground)
+        reviews.failed = failed.append
+        assert await reviews.caller("Bearer nobody.ever.had.this") is None
+        assert failed == []
+
+    played(server, play)
+
+
+def test_who_may_do_what_is_answered(server: str) -> None:
+    """On paths and on resources; masters may everything."""
+
+    async def play(ground: Ground) -> None:
+        reviews = _reviews(ground)
+        metrics = Asked("get", path="/metrics")
+        nodes = Asked("get", resource="nodes", name=ground.nodes[0])
+        assert (await reviews.may(MASTER, metrics)).allowed
+        assert (await reviews.may(MASTER, nodes)).allowed
+        stranger = Caller("stranger", "7", ("system:authenticated",), (("scopes", ("a", "b")),))
+        found = [(await reviews.may(stranger, asked)).allowed for asked in (metrics, nodes)]
+        assert set(found) <= {True, False}
+
+    played(server, play)
