@@ -21,6 +21,7 @@ from policy_sched.profiles.compile import content_hash
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.policy_files import Compilation, PolicyFiles
 from policy_sched.profiles.steady_files import compile_steadily
+from policy_sched.queue.agenda import Finding, Work, at_once
 
 #: Code of a set that compiles, but whose plugins cannot be built.
 NOT_BUILT = "PS711"
@@ -94,6 +95,8 @@ class StoreStatus:
 Enact = Callable[[PolicySet, Changes], None]
 """Builds a set's pipelines and puts them in force, or raises PolicyError or PluginError and
 leaves everything as it was."""
+Enacting = Callable[[PolicySet, Changes], Work]
+"""Does so piece by piece; nothing that reads policies may go on before it is done."""
 
 
 def _nothing(_policies: PolicySet, _changes: Changes) -> None:
@@ -129,6 +132,15 @@ class PolicyStore:
 
     def commit(self, found: Compilation, enact: Enact = _nothing) -> Reload:
         """Put what was compiled in force if it has no errors and says something new."""
+
+        def enacting(policies: PolicySet, changes: Changes) -> Work:
+            enact(policies, changes)
+            yield from ()
+
+        return at_once(self.committing(found, enacting))
+
+    def committing(self, found: Compilation, enacting: Enacting) -> Finding[Reload]:
+        """Do what `commit` does, piece by piece."""
         old = self.current
         if found.failed or found.settings is None:
             return self._refuse(found.problems)
@@ -140,7 +152,7 @@ class PolicyStore:
         settings = old.settings
         new = PolicySet(found.plans, settings, old.generation + 1, found.problems)
         try:
-            enact(new, changes)
+            yield from enacting(new, changes)
         except PolicyError as error:
             return self._refuse((*found.problems, *error.diagnostics))
         except PluginError as error:

@@ -18,11 +18,24 @@ work that is begun by work is done at once, and `finish` has nothing to do.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Generator, Iterator
+from typing import TypeAlias, TypeVar
 
+T = TypeVar("T")
 Work: TypeAlias = Iterator[None]
 """Does a little each time it is asked for the next; where it stops everything is whole."""
+Finding: TypeAlias = Generator[None, None, T]
+"""Work that returns something when it is done."""
+
+
+def at_once(work: Finding[T]) -> T:
+    """Do work to its end, and return what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
 
 def never() -> bool:

@@ -115,6 +115,7 @@ def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
     known = cache.pod(pod.uid)
     if known is None or (cache.state(pod.uid) is PodState.ASSUMED and not pod.node_name):
         return (_POD_DELETE,) if waited else _NOTHING
+    scheduler.agenda.finish()  # who hears that its nomination ended sees the cache before this
     cache.remove_pod(known)
     scheduler.queue.move(ASSIGNED_POD_DELETE, known, None)
     return (ASSIGNED_POD_DELETE,)

@@ -21,13 +21,14 @@ from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_group import SCHEDULED, PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, QueuedPod
+from policy_sched.queue.agenda import Finding, at_once
 from policy_sched.queue.scheduling_queue import TAKEN_ALONG, SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt, Bind, Profile, Reject
 from policy_sched.scheduler.group_plan import (
     GroupPlan,
     Member,
     Who,
-    plan_group,
+    planning_group,
     rejectors_of,
 )
 from policy_sched.scheduler.queueing import first_objection
@@ -54,8 +55,8 @@ class GroupTurn:
 
 def schedule_group(
     first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-) -> GroupTurn | None:
-    """Decide all pods of a popped pod's group; they are in flight then, too.
+) -> Finding[GroupTurn | None]:
+    """Decide all pods of a popped pod's group, one at a time; they are in flight then, too.
 
     None if the pod is to be decided by itself: it is of no group, or nobody minds where that goes.
     """
@@ -77,7 +78,7 @@ def schedule_group(
             f'got: "{names[0]}" and "{names[1]}"'
         )
         return _all_broken(attempts, text)
-    plan = plan_group(attempts, found, handle, rng)
+    plan = yield from planning_group(attempts, found, handle, rng)
     return GroupTurn(tuple(verdicts(plan)), plan.status)
 
 
@@ -122,7 +123,7 @@ def rehearse_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan 
     if found is None:
         return None
     attempts = [Attempt(one, profile) for one in members]
-    return plan_group(attempts, found, handle, None, pod.uid)
+    return at_once(planning_group(attempts, found, handle, None, pod.uid))
 
 
 def _comes_along(other: PodInfo, pod: PodInfo, runner: Runner) -> bool:

@@ -29,6 +29,7 @@ from policy_sched.framework.placing import Domains, rating
 from policy_sched.framework.results import Placement, Rehearsal
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.model.queued_pod import NOBODY
+from policy_sched.queue.agenda import Finding
 from policy_sched.scheduler.attempt import Attempt, Bind, Reject
 from policy_sched.scheduler.binding_cycle import undo
 from policy_sched.scheduler.failure import rejectors
@@ -93,14 +94,16 @@ class GroupPlan:
     who: Who = (NOBODY, NOBODY)
 
 
-def plan_group(
+def planning_group(
     attempts: Sequence[Attempt],
     found: Domains,
     handle: Handle,
     rng: Random | None,
     watched: str = "",
-) -> GroupPlan:
-    """Return where the pods of a group go; nothing is changed.
+) -> Finding[GroupPlan]:
+    """Find out where the pods of a group go; nothing is changed in the end.
+
+    Between two steps the cache holds what was tried so far; nobody else may look at it.
 
     ``attempts``: its pods, of one profile, in the order in which they are decided. ``rng`` breaks
     ties, among nodes and among domains; without it the first is taken. ``watched``: the UID of a
@@ -112,7 +115,7 @@ def plan_group(
     best = _Best(rng)
     rejected, pending = set(found.plugins), set[str]()
     for name, rows in found.rows.items():
-        one = _tried(name, rows, attempts, handle, choose)
+        one = yield from _trying(name, rows, attempts, handle, choose)
         best.take(one)
         one = one.in_vain()
         tried.append(one)
@@ -167,13 +170,13 @@ def rejectors_of(decision: Reject) -> Who:
     return rejectors(decision if decision.diagnosis is not None else decision.status)
 
 
-def _tried(
+def _trying(
     name: str,
     rows: NDArray[np.intp],
     attempts: Sequence[Attempt],
     handle: Handle,
     choose: Callable[[Attempt, Domain, int], Bind | Reject],
-) -> Tried:
+) -> Finding[Tried]:
     """Put the group into a domain, see how it does there, and take it out again."""
     table = handle.nodes
     others = table.live.values[: table.n].copy()
@@ -197,16 +200,21 @@ def _tried(
                     break
             elif member.allowed:
                 status = SUCCESS
+            yield
+        placed = len(held)
         if status.ok:
             assigned = tuple((one.queued.info, node) for one, node in held)
             try:
                 scores = _rated(attempts, Placement(name, rows, assigned))
             except PluginError as error:
                 unrated = str(error)
+        while held:
+            undo(*held.pop(), handle)
+            yield
     finally:
         for trial, node in reversed(held):
             undo(trial, node, handle)
-    return Tried(name, rows.size, tuple(members), len(held), status, scores, unrated)
+    return Tried(name, rows.size, tuple(members), placed, status, scores, unrated)
 
 
 def _rated(attempts: Sequence[Attempt], placement: Placement) -> dict[str, int]:

@@ -5,25 +5,28 @@ goes without waiting. An attempt that has to wait is set aside with its node hel
 and ends in a later `tick`, which does everything that is due: the queue's flushes, answers to
 waiting pods, deadlines. Nothing here sleeps or blocks; `next_wakeup` says when `tick` has
 something to do, so the same loop runs under a clock that is moved by hand.
+
+What concerns many pods is work on the queue's agenda. With slices a call may return before it is
+done; while something is `half_done` no pod is taken up, nothing falls due, and the caller tells of
+no change, so that nobody decides in the middle of something.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final
 
-from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Pipeline
 from policy_sched.framework.results import PodsToActivate
 from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
-from policy_sched.model.events import ASSIGNED_POD_DELETE, UNSCHEDULED_POD_ADD
-from policy_sched.model.pod_group import GroupKey
+from policy_sched.model.events import ASSIGNED_POD_DELETE
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, Place
+from policy_sched.queue.agenda import Finding, Work, at_once
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.announcing import announce
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Profile, Reject
@@ -31,14 +34,11 @@ from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_perm
 from policy_sched.scheduler.bindings import Binding, Bindings
 from policy_sched.scheduler.eviction import make_room
 from policy_sched.scheduler.failure import announce_no_profile, record_failure, rejectors
-from policy_sched.scheduler.group_cycle import GroupTurn, Verdict, schedule_group, tell_group
+from policy_sched.scheduler.group_cycle import Verdict, schedule_group, tell_group
+from policy_sched.scheduler.news import News
+from policy_sched.scheduler.parts import Decide, MakeRoom, ScheduleGroup, TellGroup
 from policy_sched.scheduler.queueing import NO_PROFILE, objection
 from policy_sched.scheduler.scheduling_cycle import decide
-
-Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision]
-MakeRoom: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]
-ScheduleGroup: TypeAlias = Callable[[Attempt, SchedulingQueue, Handle, Random], GroupTurn | None]
-TellGroup: TypeAlias = Callable[[PodInfo, Status, Handle], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +70,7 @@ class Outcome:
         return "" if self.pipeline is None else self.pipeline.content_hash
 
 
-class Scheduler:
+class Scheduler(News):
     """One cache, one queue, and a profile per schedulerName.
 
     ``rng`` breaks ties. All effects go through `handle`. ``profiles`` may be replaced as a whole
@@ -85,9 +85,8 @@ class Scheduler:
         profiles: Mapping[str, Profile],
         rng: Random,
     ) -> None:
-        self.handle = handle
-        self.cache = handle.cache
-        self.queue = queue
+        super().__init__(handle, queue)
+        self.agenda = queue.agenda
         self.profiles = profiles
         self.decide: Decide = decide
         self.make_room: MakeRoom = make_room
@@ -95,8 +94,9 @@ class Scheduler:
         self.tell_group: TellGroup = tell_group
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.version)
-        self._arrived: dict[GroupKey, PodInfo] = {}
         self._told: deque[Outcome] = deque()
+        self._late: list[Outcome] = []
+        self._broken: list[tuple[Binding, Status]] = []
 
     # News of pods.
 
@@ -112,69 +112,10 @@ class Scheduler:
             self.handle.nominator.nominate(pod, pod.nominated_node_name)
         return None
 
-    def update_pod(self, pod: PodInfo) -> None:
-        """Take note that a pending pod changed; one that is not known is queued.
-
-        A pod that holds a node is left alone: it is seen again if it comes back to the queue.
-        """
-        if pod.pod_group:
-            self._count_in(pod)
-        if self.cache.is_assumed(pod.uid):
-            if self.queue.get(pod.uid) is not None:
-                self.queue.update(pod)
-            return
-        queued = self.queue.get(pod.uid)
-        before = "" if queued is None else queued.info.nominated_node_name
-        self.queue.add(pod)
-        # What only we know of yet stays; what the cluster knew is what the cluster says.
-        known = "" if before else self.handle.nominator.node_of(pod.uid)
-        self._nominate(pod, pod.nominated_node_name or known)
-
-    def delete_pod(self, uid: str) -> None:
-        """A pod does not wait for a node any more; an attempt of it that waits is given up."""
-        self.queue.delete(uid)
-        self.handle.groups.gone(uid)
-        self._withdraw(uid)
-        waiting = self.handle.waiting_pods.get(uid)
-        if waiting is not None:
-            waiting.reject("", "removed")
-        work = self.handle.waiting_pods.pre_binding.get(uid)
-        if work is not None:
-            work.finish(Status(Code.ERROR, ("the pod was removed",)))
-
-    def _nominate(self, pod: PodInfo, node: str) -> None:
-        """Nominate the pod to that node from now on, or to none if it is empty."""
-        nominator = self.handle.nominator
-        if nominator.node_of(pod.uid) != node:
-            self._withdraw(pod.uid)
-        if node:
-            nominator.nominate(pod, node)
-
-    def _withdraw(self, uid: str) -> None:
-        """End a nomination: to those who had to count on it, its pod has left the node."""
-        node = self.handle.nominator.node_of(uid)
-        pod = self.handle.nominator.clear(uid)
-        if pod is not None:
-            self.queue.move(ASSIGNED_POD_DELETE, pod.on(node), None, but=uid)
-
-    def _count_in(self, pod: PodInfo) -> None:
-        """A member of a pod group is news to those that wait for the group."""
-        new = self.queue.get(pod.uid) is None and not self.cache.is_assumed(pod.uid)
-        self.handle.groups.seen(pod)
-        if new:
-            self._arrived[pod.namespace, pod.pod_group] = pod
-
-    def _tell_siblings(self) -> None:
-        """Pods came since the last time: once for each group, however many they were."""
-        siblings = self.handle.groups.siblings
-        for pod in self._arrived.values():
-            self.queue.move_among(siblings(pod), UNSCHEDULED_POD_ADD, pod)
-        self._arrived.clear()
-
     # One pod.
 
     def schedule_one(self) -> Outcome | None:
-        """Decide and enact the next pod; None if none is ready.
+        """Decide and enact the next pod; None if none is ready, or something is half done.
 
         Of a group whose pods go to one place together, all are: the others' outcomes come next.
         """
@@ -182,22 +123,35 @@ class Scheduler:
             return self._told.popleft()
         if self._arrived:
             self._tell_siblings()
+        if self.half_done:
+            return None
         queued = self.queue.pop()
         if queued is None:
             return None
         attempt = Attempt(queued, self.profiles[queued.info.scheduler_name])
         if queued.info.terminating:
             return self._pass_over(attempt)
-        group = self.schedule_group(attempt, self.queue, self.handle, self._rng)
-        if group is None:
-            outcome = self.enact(attempt, self.decide(attempt, self.handle.nodes, self._rng))
-        else:
-            self._told.extend(self._enact_member(verdict) for verdict in group.verdicts)
-            self.tell_group(queued.info, group.status, self.handle)
-            outcome = self._told.popleft()
+        if queued.info.pod_group:
+            self.agenda.begin(self._with_its_group(attempt))
+            return self._told.popleft() if self._told else None
+        outcome = self.enact(attempt, self.decide(attempt, self.handle.nodes, self._rng))
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()
         return outcome
+
+    def _with_its_group(self, attempt: Attempt) -> Work:
+        """Decide a pod of a group, and the others too if they go to one place together."""
+        group = yield from self.schedule_group(attempt, self.queue, self.handle, self._rng)
+        if group is None:
+            decision = self.decide(attempt, self.handle.nodes, self._rng)
+            self._told.append(self.enact(attempt, decision))
+        else:
+            for verdict in group.verdicts:
+                self._told.append(self._enact_member(verdict))
+                yield
+            self.tell_group(attempt.queued.info, group.status, self.handle)
+        if self.handle.waiting_pods:
+            self.handle.waiting_pods.ask_again()
 
     def enact(self, attempt: Attempt, decision: Decision) -> Outcome:
         """Carry the decision out as far as it goes without waiting."""
@@ -210,9 +164,10 @@ class Scheduler:
             return self._give_back(attempt, decision, status)
         self._activate(attempt)
         steps = binding_cycle(attempt, decision.node, waiting, self.handle)
-        outcome = self._advance(Binding(attempt, decision, steps))
-        if outcome is not None:
-            return outcome
+        binding = Binding(attempt, decision, steps)
+        ended = self._went_on(binding)
+        if ended is not None:
+            return self._end(binding) if ended.ok else at_once(self._ending(binding, ended))
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
@@ -259,28 +214,67 @@ class Scheduler:
         """How many attempts hold a node and wait: for permission, a plugin or the cluster."""
         return len(self._bindings)
 
+    @property
+    def half_done(self) -> bool:
+        """Whether a slice ended in the middle of something: nothing else may be begun."""
+        return self.agenda.half_done
+
+    def go_on(self) -> bool:
+        """Go on with what is half done for a slice; return whether nothing is any more."""
+        return self.agenda.go_on()
+
     def tick(self) -> list[Outcome]:
         """Do what is due now; return what became of pods that had to wait."""
-        now = self.handle.now()
-        if self._arrived:
-            self._tell_siblings()
-        self.queue.flush()
-        if self.cache.time_to_live:
-            for pod in self.cache.expire(now):
-                self.queue.move(ASSIGNED_POD_DELETE, pod, None)
-        outcomes: list[Outcome] = []
+        if not self.half_done:
+            now = self.handle.now()
+            if self._arrived:
+                self._tell_siblings()
+            if not self.half_done:
+                self.queue.flush()
+            if self.cache.time_to_live:
+                for pod in self.cache.expire(now):
+                    self.queue.move(ASSIGNED_POD_DELETE, pod, None)
+            if self._bindings or self._broken:
+                self.agenda.begin(self._going_on(now))
+        if not self._late:
+            return []
+        late, self._late = self._late, []
+        return late
+
+    def _going_on(self, now: int) -> Work:
+        """Go on with all attempts for which there may be an answer, until none is left."""
+        while self._broken:
+            binding, status = self._broken.pop(0)
+            self._late.append((yield from self._ending(binding, status)))
         while self._bindings:
             self.handle.waiting_pods.ask_again()
             due = self._bindings.due(now)
             if not due:
                 break
-            ended = (self._advance(binding) for binding in due)
-            outcomes += [outcome for outcome in ended if outcome is not None]
+            for binding in due:
+                if (ended := self._went_on(binding)) is not None:
+                    self._late.append((yield from self._ending(binding, ended)))
+                yield
+
+    def meanwhile(self) -> list[Outcome]:
+        """Go on with attempts that wait, in the middle of a decision; return what ended well.
+
+        What failed ends in the next `tick`: it changes the cache, which the decision reads.
+        """
+        outcomes = []
+        for binding in self._bindings.due(self.handle.now()):
+            status = self._went_on(binding)
+            if status is None:
+                continue
+            if status.ok:
+                outcomes.append(self._end(binding))
+            else:
+                self._broken.append((binding, status))
         return outcomes
 
     def next_wakeup(self) -> int | None:
         """Return when `tick` has something to do, in nanoseconds since 1970; None: never."""
-        if self._told or self._arrived or self._bindings.has_answer():
+        if self._unfinished() or self._bindings.has_answer():
             return self.handle.now()
         expiry = self.cache.next_expiry() if self.cache.time_to_live else None
         times = (self.queue.next_flush(), self._bindings.next_time(), expiry)
@@ -288,34 +282,44 @@ class Scheduler:
 
     def idle(self) -> bool:
         """Tell whether neither `schedule_one` nor `tick` has anything to do now."""
-        if self._told or self._arrived or not self.queue.idle():
+        if self._unfinished() or not self.queue.idle():
             return False
         wakeup = self.next_wakeup()
         return wakeup is None or wakeup > self.handle.now()
 
+    def _unfinished(self) -> bool:
+        return bool(
+            self._told or self._arrived or self._late or self._broken or self.agenda.half_done
+        )
+
     def abandon(self, message: str) -> list[Outcome]:
         """Give up attempts that wait for permission or for a PreBind plugin; return them.
 
-        What the cluster was asked to bind is not given up: its answer comes to `tick`.
+        What the cluster was asked to bind is not given up: its answer comes to `tick`, as do those
+        that are given up when the slice is over.
         """
-        outcomes = []
+        self.agenda.begin(self._abandoning(Status(Code.ERROR, (message,))))
+        late, self._late = self._late, []
+        return late
+
+    def _abandoning(self, status: Status) -> Work:
         pods = self.handle.waiting_pods
         for binding in self._bindings:
             uid = binding.attempt.queued.info.uid
             if pods.get(uid) is not None or uid in pods.pre_binding:
                 self._bindings.take(uid)
                 binding.steps.close()
-                status = Status(Code.ERROR, (message,))
-                outcomes.append(self._break_off(binding.attempt, binding.decision, status))
-        return outcomes
+                self._late.append((yield from self._ending(binding, status)))
+                yield
 
-    def _advance(self, binding: Binding) -> Outcome | None:
-        """Go on with an attempt until it ends, or has to wait (None)."""
+    def _went_on(self, binding: Binding) -> Status | None:
+        """Go on with an attempt; return how it ended, or None if it has to wait."""
         attempt = binding.attempt
         try:
             binding.wait = next(binding.steps)
         except StopIteration as end:
-            return self._end(attempt, binding.decision, end.value)
+            status: Status = end.value
+            return status
         if attempt.permitted and attempt.queued.place is Place.IN_FLIGHT:
             self.queue.begin_binding(attempt.queued)
         self._bindings.set_aside(binding, self.handle.now())
@@ -323,30 +327,33 @@ class Scheduler:
 
     # How it ends.
 
-    def _end(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:
-        if not status.ok:
-            return self._break_off(attempt, decision, status)
+    def _end(self, binding: Binding) -> Outcome:
+        """An attempt has ended well."""
+        attempt, decision = binding.attempt, binding.decision
         pod = attempt.queued.info
         self.queue.done(pod.uid)
         self._activate(attempt)
         pipeline = attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, pipeline=pipeline, attempt=attempt)
 
-    def _break_off(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:
-        """Undo an attempt that held its node for a while, so that others may have counted on it.
+    def _ending(self, binding: Binding, status: Status) -> Finding[Outcome]:
+        """End an attempt; one that failed is undone, and others may have counted on it.
 
         Room that is free again is an event for the others; for the pod itself only if something
         broke, for what rejected it did not change by its own leaving.
         """
+        if status.ok:
+            return self._end(binding)
+        attempt, decision = binding.attempt, binding.decision
         pod = attempt.queued.info
         if not undo(attempt, decision.node, self.handle):
             return self._give_back(attempt, decision, status)
         gone = pod.on(decision.node)
         if not status.rejected:
-            self.queue.move(ASSIGNED_POD_DELETE, gone, None)
+            yield from self.queue.moving(ASSIGNED_POD_DELETE, gone, None)
         outcome = self._give_back(attempt, decision, status)
         if status.rejected:
-            self.queue.move(ASSIGNED_POD_DELETE, gone, None, but=pod.uid)
+            yield from self.queue.moving(ASSIGNED_POD_DELETE, gone, None, but=pod.uid)
         return outcome
 
     def _give_back(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:

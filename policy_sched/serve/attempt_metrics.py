@@ -23,6 +23,7 @@ from policy_sched.framework.status import Code, Status
 from policy_sched.framework.watching import Tape, WatchedRunner
 from policy_sched.model.events import ClusterEvent
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.queue.agenda import Finding
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt, Decision, Preempt
 from policy_sched.scheduler.eviction import make_room
@@ -92,10 +93,10 @@ class AttemptMetrics:
 
     def schedule_group(
         self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-    ) -> GroupTurn | None:
+    ) -> Finding[GroupTurn | None]:
         """Decide the pods of a group, and take the time: it is that of each of them."""
         start = self.timer()
-        turn = schedule_group(first, queue, handle, rng)
+        turn = yield from schedule_group(first, queue, handle, rng)
         if turn is not None:
             self._group_began = start
             for verdict in turn.verdicts:

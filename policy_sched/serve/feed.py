@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Callable, Collection
 
 from policy_sched.client.embedded.api_error import Expired
 from policy_sched.client.embedded.history import DELETED, Change
@@ -13,6 +14,7 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.queue.agenda import Work, never
 from policy_sched.scheduler.event_handlers import (
     Happened,
     node_gone,
@@ -41,28 +43,38 @@ class Feed:
         self._metrics = metrics or AttemptMetrics(UpstreamMetrics())
         self._watch = store.watch()
         self._known: dict[Key, ApiObject] = {}
+        self._waiting: deque[Change] = deque()
 
     @property
     def behind(self) -> bool:
         """Whether the store holds changes that the scheduler has not been told of."""
-        return self._watch.behind
+        return bool(self._waiting) or self._watch.behind
 
-    def drain(self) -> int:
-        """Tell the scheduler what changed since the last call; return how many changes."""
+    def drain(self, over: Callable[[], bool] = never) -> int:
+        """Tell the scheduler what changed since the last call; return how many changes.
+
+        What is left when it is ``over`` is told the next time.
+        """
+        waiting = self._waiting
         try:
-            changes = self._watch.drain()
+            waiting.extend(self._watch.drain())
         except Expired:
-            changes = self._again()
+            while waiting:
+                self._tell(waiting.popleft())
+            waiting.extend(self._again())
         timer = self._metrics.timer
-        for change in changes:
+        told = 0
+        while waiting and not (told and over()):
             start = timer()
-            events = self._tell(change)
+            events = self._tell(waiting.popleft())
             self._metrics.happened(events, timer() - start)
-        return len(changes)
+            told += 1
+        return told
 
-    def adopt(self, profiles: Collection[str]) -> None:
+    def adopting(self, profiles: Collection[str]) -> Work:
         """Profiles came: pods that wait for them, and were nobody's so far, are queued."""
         for stored in self._store.select(POD) if profiles else ():
+            yield
             pod = stored.typed
             assert isinstance(pod, Pod)
             info = PodInfo.of(pod)

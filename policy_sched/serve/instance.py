@@ -15,6 +15,7 @@ from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.model.pod import Pod
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
+from policy_sched.queue.agenda import Work
 from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
 from policy_sched.serve.feed import ENDED, Feed
@@ -51,12 +52,15 @@ class Instance(Scheduling):
     def step(self) -> int:
         """Do what can be done now; return how many pods were decided."""
         self.cluster.step()
-        self.feed.drain()
-        return self._decide()
+        if not self._resume():
+            return 0
+        self.feed.drain(self.scheduler.agenda.over)
+        return 0 if self.half_done else self._decide()
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
-        if self.feed.behind or not (self.stopping or self.scheduler.queue.idle()):
+        ready = not (self.stopping or self.scheduler.queue.idle())
+        if self.half_done or self.feed.behind or ready:
             return self.now()
         times = (self.cluster.next_wakeup(), self.scheduler.next_wakeup())
         return min((time for time in times if time is not None), default=None)
@@ -91,8 +95,8 @@ class Instance(Scheduling):
         """Call ``wake`` after every change of an object."""
         self.cluster.store.on_commit.append(wake)
 
-    def _adopt(self, profiles: Collection[str]) -> None:
-        self.feed.adopt(profiles)
+    def _adopting(self, profiles: Collection[str]) -> Work:
+        return self.feed.adopting(profiles)
 
 
 def _loaded(files: PolicyFiles, contents: Contents, now: Callable[[], int]) -> PolicyStore:

@@ -37,6 +37,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import DEFAULT_SCHEDULER, PodInfo
 from policy_sched.profiles.store import PolicyStore
+from policy_sched.queue.agenda import Work
 from policy_sched.scheduler.event_handlers import (
     Happened,
     node_gone,
@@ -159,7 +160,14 @@ class RemoteInstance(Scheduling):
         if self._lost and not self.stopping:
             raise LeaseLost("the lease is lost; another instance may lead now")
         self.client.lanes.check()
-        self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
+        return self._step()
+
+    def _step(self) -> int:
+        if not self._resume():
+            return 0
+        self.informers.drain(self._tell, CHANGES_PER_STEP, self.scheduler.agenda.over)
+        if self.half_done:
+            return 0
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.say(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
@@ -167,7 +175,8 @@ class RemoteInstance(Scheduling):
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
-        if self.informers.behind or (self.may_begin and not self.scheduler.queue.idle()):
+        ready = self.may_begin and not self.scheduler.queue.idle()
+        if self.half_done or self.informers.behind or ready:
             return self.now()
         return self.scheduler.next_wakeup()
 
@@ -261,11 +270,12 @@ class RemoteInstance(Scheduling):
             for work in (self.informers.run(), self.client.events.run(), *others):
                 tasks.create_task(work)
 
-    def _adopt(self, profiles: Collection[str]) -> None:
-        for pod in self.informers.objects(POD) if profiles else ():
+    def _adopting(self, profiles: Collection[str]) -> Work:
+        for pod in list(self.informers.objects(POD)) if profiles else ():
             name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
             if name in profiles and not pod.spec.node_name:
                 pod_seen(self.scheduler, PodInfo.of(pod))
+            yield
 
     def _tell(self, change: Change[Any]) -> None:
         """Tell the scheduler of one change, and take the time."""

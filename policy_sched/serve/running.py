@@ -38,6 +38,7 @@ class Running:
 
     def __init__(self, instance: Scheduling, show: Callable[[], None], show_every: float) -> None:
         self.instance = instance
+        instance.slice = SLICE
         self._show = show
         self._show_every = min(show_every, LONGEST_SLEEP)
         self._awake = asyncio.Event()
@@ -143,7 +144,11 @@ class Running:
         """Read the policies again, whether they have changed or not; return what came of it."""
         async with self._reload_lock:
             found = await asyncio.to_thread(self.instance.read_policies)
-            reload = self.instance.reload(found, trigger)
+            await self.instance.settled()
+            done: asyncio.Future[Reload] = asyncio.get_running_loop().create_future()
+            self.instance.begin_reload(found, trigger, done.set_result)
+            self._awake.set()
+            reload = await done
         self._awake.set()
         return reload
 

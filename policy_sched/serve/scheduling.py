@@ -5,10 +5,15 @@ now, `next_wakeup` says when the next step is worth while, and whoever drives th
 until then, or until something came. Policies are read beside the steps and take effect between
 two of them. `stop` ends it in order: no pod is begun any more, what waits for permission is
 undone, and the bindings that were sent are awaited. Where the cluster is, subclasses know.
+
+With a `slice`, a step ends in the middle of what takes longer (see the queue's agenda), and the
+next one goes on with it before anything else. Whoever wants to see or change the scheduler between
+two steps waits until it is `settled`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from math import inf
@@ -20,6 +25,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.policy_files import Compilation
 from policy_sched.profiles.store import PolicyStore, Reload, Result
+from policy_sched.queue.agenda import Work, never
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.scheduler.loop import Outcome
 from policy_sched.scheduler.reload import Reloader
@@ -34,6 +40,8 @@ from policy_sched.serve.turns import Turns
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which its owner gets a turn."""
 CLOSING = "the scheduler is shutting down"
+SETTLING: Final = 0.002
+"""Seconds between two looks whether anything is half done."""
 
 
 class Scheduling(ABC):
@@ -66,6 +74,7 @@ class Scheduling(ABC):
         self.metrics.watch(self.scheduler)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
+        self._abandoned = False
         self.slice = inf
         """Seconds after which a step takes up nothing new; whoever drives it may set them."""
         self.metrics.loaded(store.current, store.status)
@@ -128,17 +137,34 @@ class Scheduling(ABC):
         return []
 
     @abstractmethod
-    def _adopt(self, profiles: Collection[str]) -> None:
+    def _adopting(self, profiles: Collection[str]) -> Work:
         """Profiles came: queue the pods that wait for them."""
+
+    @property
+    def half_done(self) -> bool:
+        """Whether the scheduler is in the middle of something; only steps may touch it then."""
+        return self.scheduler.half_done
+
+    async def settled(self) -> None:
+        """Wait until nothing is half done; until the caller awaits again nothing will be."""
+        while self.half_done:
+            await asyncio.sleep(SETTLING)
+
+    def _resume(self) -> bool:
+        """Begin a slice with what is half done; return whether there is time for anything else."""
+        self.scheduler.agenda.over = self._slice()
+        return self.scheduler.go_on()
 
     def _decide(self, *, begin: bool = True) -> int:
         """Do what is due, and decide pods; return how many. ``begin``: whether to begin any."""
         decided = 0
-        over = self._slice()
+        over = self.scheduler.agenda.over = self._slice()
+        if self.stopping and not self._abandoned:
+            self._abandon()
         while True:
             for late in self.scheduler.tick():
                 self._decided(late, late=True)
-            if self.stopping or not begin or decided == PODS_PER_STEP or over():
+            if self.half_done or self.stopping or not begin or decided == PODS_PER_STEP or over():
                 break
             outcome = self.scheduler.schedule_one()
             if outcome is None:
@@ -149,6 +175,8 @@ class Scheduling(ABC):
 
     def _slice(self) -> Callable[[], bool]:
         """Return what tells whether a slice of time that begins now is over."""
+        if self.slice == inf:
+            return never
         timer = self.metrics.attempts.timer
         until = timer() + self.slice
         return lambda: timer() >= until
@@ -165,7 +193,19 @@ class Scheduling(ABC):
 
     def reload(self, found: Compilation, trigger: str) -> Reload:
         """Put compiled policies in force if they are in order and say something new."""
-        reload = self.reloader.commit(found)
+        reloads: list[Reload] = []
+        self.begin_reload(found, trigger, reloads.append)
+        self.scheduler.agenda.finish()
+        return reloads[0]
+
+    def begin_reload(
+        self, found: Compilation, trigger: str, done: Callable[[Reload], None]
+    ) -> None:
+        """Begin what `reload` does, for steps to go on with; ``done`` is told what came of it."""
+        self.scheduler.agenda.begin(self._reloading(found, trigger, done))
+
+    def _reloading(self, found: Compilation, trigger: str, done: Callable[[Reload], None]) -> Work:
+        reload = yield from self.reloader.committing(found)
         status = self.reloader.status
         self.metrics.reloaded(reload.result, trigger)
         self.log.problems(reload.problems)
@@ -174,19 +214,20 @@ class Scheduling(ABC):
             count = sum(d.severity is Severity.ERROR for d in reload.problems)
             text = "Failed to reload policies; those in force stay"
             self.log.say(ERROR, text, trigger=trigger, problems=count, **self._in_force())
-            return reload
+            done(reload)
+            return
         self.metrics.loaded(reload.policies, status)
         if reload.restart:
             text = "Some settings of the configuration count from the next start only"
             self.log.say("warning", text, settings=list(reload.restart))
         if reload.result is Result.LOADED:
             changes = reload.changes
-            self._adopt(changes.added)
+            yield from self._adopting(changes.added)
             text = "Reloaded policies"
             self._say_what_is_in_force(text, trigger=trigger, policies=list(changes.policies))
         else:
             self._say_what_is_in_force("Policies say what they said", trigger=trigger)
-        return reload
+        done(reload)
 
     def read_manifests(self) -> Contents:
         """Read the files of objects; nothing that runs notices."""
@@ -200,13 +241,18 @@ class Scheduling(ABC):
             return
         self.stopping = True
         self.log.say(INFO, "Stopping", inFlight=self.scheduler.in_flight)
+        if not self.half_done:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        self._abandoned = True
         for outcome in self.scheduler.abandon(CLOSING):
             self._decided(outcome, late=True)
 
     @property
     def stopped(self) -> bool:
         """Whether nothing is half done."""
-        return self.stopping and not self.scheduler.in_flight
+        return self._abandoned and not self.half_done and not self.scheduler.in_flight
 
     @abstractmethod
     async def look(self) -> Seen:
@@ -214,6 +260,7 @@ class Scheduling(ABC):
 
     async def debug(self) -> None:
         """Write the state, the cache and the queue, and compare them with the cluster."""
+        await self.settled()
         self.dump()
         await dump(self.scheduler, self.log)
         await Comparer(self.scheduler, self.log).run(self.look)

@@ -23,6 +23,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.profiles.store import PolicyStore
+from policy_sched.queue.agenda import Work
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.shadow import PATIENCE, Shadow
 from policy_sched.scheduler.shadow_records import (
@@ -123,9 +124,10 @@ class ShadowInstance(RemoteInstance):
             self._file.begin()
         self.shadow.begin()
 
-    def _adopt(self, profiles: Collection[str]) -> None:  # noqa: ARG002 - nothing is queued
+    def _adopting(self, profiles: Collection[str]) -> Work:  # noqa: ARG002 - nothing is queued
         """Other policies decide from now on, that is all."""
         self.shadow_metrics.profile(self.shadow.profile[0])
+        yield
 
     def _tell(self, change: Change[Any]) -> None:
         thing = change.object

@@ -369,7 +369,8 @@ class Life:
         found = policies()[name].found
         assert found is not None
         reload = self.reloader.commit(found)
-        self.feed.adopt(reload.changes.added)
+        for _ in self.feed.adopting(reload.changes.added):
+            pass
         return reload.result is Result.LOADED
 
     def schedule(self) -> None:

@@ -1,0 +1,79 @@
+"""News of pods that wait for a node, as the scheduler takes note of them."""
+
+from __future__ import annotations
+
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.status import Code, Status
+from policy_sched.model.events import ASSIGNED_POD_DELETE, UNSCHEDULED_POD_ADD
+from policy_sched.model.pod_group import GroupKey
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.queue.scheduling_queue import SchedulingQueue
+
+
+class News:
+    """Tells queue, nominator and pod groups of pods that came, changed or went."""
+
+    def __init__(self, handle: Handle, queue: SchedulingQueue) -> None:
+        self.handle = handle
+        self.cache = handle.cache
+        self.queue = queue
+        self._arrived: dict[GroupKey, PodInfo] = {}
+
+    def update_pod(self, pod: PodInfo) -> None:
+        """Take note that a pending pod changed; one that is not known is queued.
+
+        A pod that holds a node is left alone: it is seen again if it comes back to the queue.
+        """
+        if pod.pod_group:
+            self._count_in(pod)
+        if self.cache.is_assumed(pod.uid):
+            if self.queue.get(pod.uid) is not None:
+                self.queue.update(pod)
+            return
+        queued = self.queue.get(pod.uid)
+        before = "" if queued is None else queued.info.nominated_node_name
+        self.queue.add(pod)
+        # What only we know of yet stays; what the cluster knew is what the cluster says.
+        known = "" if before else self.handle.nominator.node_of(pod.uid)
+        self._nominate(pod, pod.nominated_node_name or known)
+
+    def delete_pod(self, uid: str) -> None:
+        """A pod does not wait for a node any more; an attempt of it that waits is given up."""
+        self.queue.delete(uid)
+        self.handle.groups.gone(uid)
+        self._withdraw(uid)
+        waiting = self.handle.waiting_pods.get(uid)
+        if waiting is not None:
+            waiting.reject("", "removed")
+        work = self.handle.waiting_pods.pre_binding.get(uid)
+        if work is not None:
+            work.finish(Status(Code.ERROR, ("the pod was removed",)))
+
+    def _nominate(self, pod: PodInfo, node: str) -> None:
+        """Nominate the pod to that node from now on, or to none if it is empty."""
+        nominator = self.handle.nominator
+        if nominator.node_of(pod.uid) != node:
+            self._withdraw(pod.uid)
+        if node:
+            nominator.nominate(pod, node)
+
+    def _withdraw(self, uid: str) -> None:
+        """End a nomination: to those who had to count on it, its pod has left the node."""
+        node = self.handle.nominator.node_of(uid)
+        pod = self.handle.nominator.clear(uid)
+        if pod is not None:
+            self.queue.move(ASSIGNED_POD_DELETE, pod.on(node), None, but=uid)
+
+    def _count_in(self, pod: PodInfo) -> None:
+        """A member of a pod group is news to those that wait for the group."""
+        new = self.queue.get(pod.uid) is None and not self.cache.is_assumed(pod.uid)
+        self.handle.groups.seen(pod)
+        if new:
+            self._arrived[pod.namespace, pod.pod_group] = pod
+
+    def _tell_siblings(self) -> None:
+        """Pods came since the last time: once for each group, however many they were."""
+        siblings = self.handle.groups.siblings
+        for pod in self._arrived.values():
+            self.queue.move_among(siblings(pod), UNSCHEDULED_POD_ADD, pod)
+        self._arrived.clear()
