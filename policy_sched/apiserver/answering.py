@@ -89,7 +89,7 @@ class Answers:
         content_type, agent = headers.get("Content-Type", ""), headers.get("User-Agent", "")
         sent = Sent(target, options, await _body(request), content_type, user, agent)
         if verb in ("delete", "deletecollection"):
-            return self._delete(sent, accept)
+            return await self._delete(request, sent, accept)
         if target.served.review:
             return self._review(sent)
         if target.subresource in _APART:
@@ -110,7 +110,7 @@ class Answers:
                 form = accepted(accept.replace(";stream=watch", ""), (TABLE, METADATA))
                 return await self._watch(request, target, options, form)
             form = accepted(accept, (TABLE, METADATA_LIST))
-            listed = self._lists.page(target, options)
+            listed = await self._lists.page(target, options)
             return await self._list(request, target, listed, form, options)
         if target.subresource == "scale":
             return self._scale(target, accept, options)
@@ -202,16 +202,18 @@ class Answers:
                 return _json(200, parts.set_scale(sent))
         return _json(200, parts.patch_scale(sent))
 
-    def _delete(self, sent: Sent, accept: str) -> web.Response:
+    async def _delete(
+        self, request: web.BaseRequest, sent: Sent, accept: str
+    ) -> web.StreamResponse:
         target, writing = sent.target, self._parts.writing
         if target.name:
             status, last, shown = writing.delete(sent)
             if shown:
                 return self._object(status, target, last, accept)
             return _json(status, deleted(target, last))
-        listed = Listed(self._store.version, writing.delete_many(sent))
-        parts = pieces(target.served, listed, Accepted(), self._store.now(), "")
-        return web.Response(body=b"".join(parts), headers=headers_of(JSON))
+        gone = await writing.delete_many(sent)
+        listed = Listed(self._store.version, gone)
+        return await self._list(request, target, listed, Accepted(), sent.options)
 
     def _object(
         self, status: int, target: Target, stored: Stored, accept: str, included: str = ""

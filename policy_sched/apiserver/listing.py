@@ -1,12 +1,13 @@
 """Lists: which objects, of which version, in which pages, in which form.
 
-Theory of operation: a list is of one version of the whole store. The present objects are at hand;
-an earlier version is made of them by undoing what the history remembers since, so the pages of
-one list belong together whatever happens between them, until the history has forgotten.
+Theory of operation: a list is of one version of the whole store (see `snapshots`), so the pages of
+one list belong together whatever happens between them, until the history has forgotten. Whoever
+asks with selectors makes the server look at many objects: others have their turn in between.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,17 +20,19 @@ from policy_sched.apiserver.fields import field_selector
 from policy_sched.apiserver.negotiation import METADATA_LIST, TABLE, Accepted
 from policy_sched.apiserver.refusals import no_version, not_there_yet
 from policy_sched.apiserver.served import Served
+from policy_sched.apiserver.snapshots import Snapshot, Snapshots, key_of
 from policy_sched.apiserver.tables import definitions, metadata, row
 from policy_sched.client.embedded.api_error import ApiError, Expired, bad_request
-from policy_sched.client.embedded.history import ADDED, Filter
+from policy_sched.client.embedded.history import Filter
 from policy_sched.client.embedded.selection import label_match
 from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.model.expansion import Plain
-from policy_sched.model.kinds import Kind
 
 PIECE: Final = 500
 """Objects that are written at once; other requests have their turn in between."""
+LOOKED_AT: Final = 1000
+"""Objects that are looked at without a turn for others."""
 PIECE_BYTES: Final = 1024 * 1024
 """And bytes, unless one object has more: what a slow reader keeps waiting in memory."""
 _LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
@@ -70,53 +73,44 @@ class Listed:
 
 
 class Lists:
-    """Lists of a store's objects; the last order of each kind is kept while nothing changes."""
+    """Lists of a store's objects."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._kept: dict[Kind, tuple[int, list[Stored]]] = {}
+        self._snapshots = Snapshots(store)
 
-    def all(self, kind: Kind) -> list[Stored]:
-        """Return all objects of a kind in order of namespace and name."""
-        version = self._store.changed_at(kind)
-        kept = self._kept.get(kind)
-        if kept is None or kept[0] != version:
-            kept = version, sorted(self._store.select(kind), key=_key)
-            self._kept[kind] = kept
-        return kept[1]
+    def present(self, wanted: Filter) -> Iterator[Stored | None]:
+        """Yield the objects of a kind that are wanted, and None when others should have a turn."""
+        assert wanted.kind is not None
+        found = self._snapshots.present(wanted.kind)
+        return _selected(found, found.span(wanted.namespace, ""), wanted)
 
-    def at(self, kind: Kind, version: int) -> list[Stored]:
-        """Return all objects of a kind as they were. Raises Expired if that is forgotten."""
-        if version == self._store.version:
-            return self.all(kind)
-        changes = self._store.watch(kind, since=version).drain()
-        found = {one.place: one for one in self.all(kind)} if changes else {}
-        for change in reversed(changes):
-            if change.type == ADDED:
-                del found[change.new.place]
-            elif change.old is not None:
-                found[change.old.place] = change.old
-        return sorted(found.values(), key=_key) if changes else self.all(kind)
-
-    def page(self, target: Target, options: Options) -> Listed:
+    async def page(self, target: Target, options: Options) -> Listed:
         """Return what a list request asks for. Raises ApiError."""
-        served = target.served
         wanted = selection(target, options)
         limit = max(options.number("limit") or 0, 0)
         token = options.text("continue")
         version, start = self._start(options, token, limit)
         try:
-            found = self.at(served.resource.key, version)
+            found = self._snapshots.at(target.served.resource.key, version)
         except Expired:
             raise _expired(start) from None
-        rest = [one for one in found if _key(one) >= start and wanted.covers(one)]
-        chosen = [one for one in rest if wanted.selects(one)] if wanted.matches else rest
-        if not limit or len(chosen) <= limit:
-            return Listed(version, chosen)
-        items = chosen[:limit]
-        following = _encoded_token(version, f"{_key(items[-1])}\0")
-        remaining = None if wanted.matches else len(chosen) - limit
-        return Listed(version, items, following, remaining)
+        first, end = found.span(wanted.namespace, start)
+        if not wanted.matches:
+            last = min(end, first + limit) if limit else end
+            items = found.objects[first:last]
+            following = _encoded_token(version, f"{found.keys[last - 1]}\0") if last < end else ""
+            return Listed(version, items, following, end - last or None)
+        chosen: list[Stored] = []
+        for one in _selected(found, (first, end), wanted):
+            if one is None:
+                await asyncio.sleep(0)
+                continue
+            if limit and len(chosen) == limit:
+                following = _encoded_token(version, f"{key_of(chosen[-1])}\0")
+                return Listed(version, chosen, following)
+            chosen.append(one)
+        return Listed(version, chosen)
 
     def _start(self, options: Options, token: str, limit: int) -> tuple[int, str]:
         """Return the version of a list, and the key at which it begins."""
@@ -243,8 +237,12 @@ def _item(served: Served, stored: Stored, form: Accepted, now: int, included: st
     return served.form.item(stored)
 
 
-def _key(stored: Stored) -> str:
-    return f"{stored.namespace}/{stored.name}" if stored.namespace else stored.name
+def _selected(found: Snapshot, span: tuple[int, int], wanted: Filter) -> Iterator[Stored | None]:
+    """Yield what is wanted of a part of a snapshot, and None after some that were looked at."""
+    for begin in range(*span, LOOKED_AT):
+        objects = found.objects[begin : min(begin + LOOKED_AT, span[1])]
+        yield from (one for one in objects if wanted.selects(one))
+        yield None
 
 
 def _encoded_token(version: int, start: str) -> str:

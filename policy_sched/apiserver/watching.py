@@ -142,7 +142,8 @@ class Stream:
         """Yield lines, several at once, until the time is over or there is no way on."""
         try:
             for part in self._initial():
-                yield part
+                if part:
+                    yield part
                 await asyncio.sleep(0)
             async for part in self._following():
                 yield part
@@ -150,15 +151,21 @@ class Stream:
             yield _line("ERROR", encoded(error.status()))
 
     def _initial(self) -> Iterable[bytes]:
-        """Begin; yield what is there already, if that was asked for."""
+        """Begin; yield what is there already, if that was asked for, and b"" between looks."""
         asked, version = self._asked, self._store.version
         if asked.since is not None:
             self._begin(asked.since or version)
             return
         self._begin(version)
-        found = self._lists.all(asked.target.served.resource.key)
-        chosen = [one for one in found if asked.wanted.covers(one) and asked.wanted.selects(one)]
-        yield from bounded(self._shown("ADDED", one) for one in chosen)
+        held: list[Stored] = []
+        for one in self._lists.present(asked.wanted):
+            if one is not None:
+                held.append(one)
+            if held and (one is None or len(held) >= PIECE):
+                yield from bounded(self._shown("ADDED", stored) for stored in held)
+                held = []
+            elif one is None:
+                yield b""
         if asked.marked:
             yield self._bookmark(version, initial=True)
 

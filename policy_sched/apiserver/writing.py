@@ -5,6 +5,8 @@ Each is worked out and done in one go, between two turns of the event loop.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -53,6 +55,8 @@ _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 """Namespaces that stay."""
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
 _DELETE: Final = "DeleteOptions"
+TURN_SECONDS: Final = 0.005
+"""How long many deletions keep others waiting."""
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _MANAGED: Final = b'"managedFields":['
 _MANAGER_LENGTH: Final = 128
@@ -182,18 +186,26 @@ class Writing:
         waits = stays is not None and stays.uid == last.uid and not given.dry
         return waits or target.served.kind in _RETURNED
 
-    def delete_many(self, sent: Sent) -> list[Stored]:
-        """Delete what is selected; return it as it was, or as it awaits its end."""
+    async def delete_many(self, sent: Sent) -> list[Stored]:
+        """Delete what is selected; return it as it was, or as it awaits its end.
+
+        One after the other, as in an API server: others have their turn in between.
+        """
         target, given = sent.target, _Deletion(sent)
         wanted = selection(target, sent.options)
         found = self._store.select(target.served.resource.key, target.namespace)
         result = []
-        with self.perhaps(dry=given.dry):
-            for one in found:
-                if not wanted.selects(one):
-                    continue
-                key = Key(one.resource.key, *one.place)
-                if self._store.find(key.kind, key.namespace, key.name) is not None:
+        turn = time.monotonic() + TURN_SECONDS
+        for one in found:
+            if time.monotonic() >= turn:
+                await asyncio.sleep(0)
+                turn = time.monotonic() + TURN_SECONDS
+            if not wanted.selects(one):
+                continue
+            key = Key(one.resource.key, *one.place)
+            present = self._store.find(key.kind, key.namespace, key.name)
+            if present is not None and present.uid == one.uid:
+                with self.perhaps(dry=given.dry):
                     result.append(self._store.delete(key, given.options))
         return result
 
