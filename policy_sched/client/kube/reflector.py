@@ -9,7 +9,12 @@ each bookmark brings a newer one. When a stream ends
 * with 410, the version being too old: everything is asked for again;
 * with 404, the server not knowing the kind: it is asked for from time to time;
 * at a line that cannot be read, or that says that the server failed: the next one goes on from the
-  last version, and if that happens again, everything is asked for again.
+  last version, and if that happens again, everything is asked for again;
+* after a long silence, without a single line or bookmark: everything is asked for again, since the
+  server may know nothing of our version.
+
+A server that was restored, or that keeps nothing, begins its versions anew, and says nothing to who
+asks for those that lie ahead. So one that was away is asked how far it is before a watch goes on.
 
 What is asked for again is compared with the mirror, so that those who are told of changes see
 neither a gap nor anything twice (`mirror`). Between tries that brought nothing there are pauses,
@@ -38,6 +43,7 @@ from policy_sched.client.kube.decoding import Decoding, WatchEvent
 from policy_sched.client.kube.listing import PAGE, list_all
 from policy_sched.client.kube.mirror import Change, Mirror, Place
 from policy_sched.client.kube.paths import Selection
+from policy_sched.client.kube.recovery import away
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import ApiObject
 
@@ -118,6 +124,8 @@ class Reflector(Generic[T]):
         self._bad_version: str | None = None
         self._progress = False
         self._expired = False
+        self._heard = False
+        self._away = False
         self._listed: int | None = None
 
     @property
@@ -138,7 +146,7 @@ class Reflector(Generic[T]):
                 await self._follow()
             except ClusterError as error:
                 self._trouble(self.selection, str(error))
-                self._learn(error)
+                self._learn(error, silent=now() - began >= self._settings.silence * SECOND)
                 self._api.recovery.failed(error)
                 asked = wait_of(error)
             finally:
@@ -161,8 +169,11 @@ class Reflector(Generic[T]):
         self._listed = now
         return True
 
-    def _learn(self, error: ClusterError) -> None:
-        """Decide where the next try begins."""
+    def _learn(self, error: ClusterError, *, silent: bool) -> None:
+        """Decide where the next try begins; ``silent``: it failed after a long time."""
+        self._away = self._away or (away(error) and not self.following)
+        if silent and not self._heard:
+            self._version = ""
         self._expired = isinstance(error, ApiError) and expired(error)
         if isinstance(error, Malformed):
             if self._bad_version == self._version:
@@ -173,6 +184,10 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> None:
         """List if need be, and follow one stream to its end."""
+        self._heard = False
+        if self._version and self._away:
+            await self._compare_versions()
+        self._away = False
         if self._version:
             return await self._watch(None)
         if self._streaming:
@@ -195,6 +210,15 @@ class Reflector(Generic[T]):
         await self._replace(listing.items, [unread.place for unread in listing.unread])
         self._reached(listing.version)
         return await self._watch(None)
+
+    async def _compare_versions(self) -> None:
+        """Ask for everything again if the server is not as far as we are."""
+        path, query = self.selection.path, self.selection.query(limit="1")
+        page = self._decoding.page(await self._api.request("GET", path, query=query))
+        theirs, ours = page.metadata.resource_version, self._version
+        if theirs.isdecimal() and ours.isdecimal() and int(theirs) < int(ours):
+            self._trouble(self.selection, f"its versions begin anew: {theirs} after {ours}")
+            self._version = ""
 
     async def _replace(self, items: Sequence[T], unread: Sequence[Place]) -> None:
         """Compare all that there is with the mirror; others have their turn in between."""
@@ -229,6 +253,7 @@ class Reflector(Generic[T]):
         async with self._api.stream(self.selection.path, query, self._settings.silence) as chunks:
             self._follows(initial)
             async for lines in chunks:
+                self._heard = True
                 self._api.recovery.answered()
                 initial = await self._take(lines, initial)
                 self._follows(initial)

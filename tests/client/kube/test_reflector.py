@@ -63,12 +63,16 @@ class Follower:
             await self._more.wait()
 
 
-def followed(script: Script, count: int, **settings: Any) -> tuple[Follower, Stage]:
-    """Follow pods until so many changes were told."""
+def followed(
+    script: Script, count: int, stages: list[Stage] | None = None, **settings: Any
+) -> tuple[Follower, Stage]:
+    """Follow pods until so many changes were told; ``stages`` gets the stage for the script."""
     result: list[Any] = []
 
     async def play() -> None:
         async with stage(script) as here, here.api() as api:
+            if stages is not None:
+                stages.append(here)
             follower = Follower(api, **settings)
             task = asyncio.create_task(follower.reflector.run())
             await follower.until(count)
