@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
@@ -22,6 +23,8 @@ REFRESH: Final = 30 * 60 * SECOND
 """How often a series that goes on is written."""
 NOTE_LIMIT: Final = 1024
 """The longest note, in bytes (events.k8s.io validation)."""
+NAME_LIMIT: Final = 253
+"""The longest name of an object (a DNS subdomain)."""
 
 Plain = dict[str, Any]
 
@@ -131,13 +134,21 @@ def cut(note: str) -> str:
     return data[: NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
 
 
+def _name(about: Reference, now: int) -> str:
+    """Return an event's name: the object's and the time, or a UUID where that is too long."""
+    name = f"{about.name}.{now:x}"
+    if len(name) <= NAME_LIMIT:
+        return name
+    return str(uuid5(NAMESPACE_OID, f"{about.uid}.{name}"))
+
+
 def _event(said: Said, now: int) -> Plain:
     about = said.regarding
     namespace = about.namespace or "default"
     event = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{about.name}.{now:x}", "namespace": namespace},
+        "metadata": {"name": _name(about, now), "namespace": namespace},
         "eventTime": micro_timestamp(now),
         "reportingController": said.controller,
         "reportingInstance": said.instance,

@@ -7,16 +7,29 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.event_series import FINISH, REFRESH, Reference, Said
+from policy_sched.client.kube.event_series import FINISH, REFRESH, EventSeries, Reference, Said
 from policy_sched.client.kube.event_writer import EventWriter
 from policy_sched.errors import ClusterError
-from tests.client.kube.stage import Asked, Stage, Wire, acted, stage
+from tests.client.kube.stage import WALL, Asked, Stage, Wire, acted, stage
 
 
 def said(note: str, name: str = "web") -> Said:
     """Return something to say of a pod."""
     about = Reference("Pod", "default", name, "u1")
     return Said(about, "Warning", "FailedScheduling", "Scheduling", "me", "me-1", note)
+
+
+def test_an_event_about_a_long_name_has_a_name_that_is_allowed() -> None:
+    """As client-go names it then: by a UUID, another one for each event."""
+    series = EventSeries()
+    for name, length in ("x" * 236, 253), ("x" * 237, 36):
+        first = series.say(said("", name), WALL)
+        series.finish(WALL + FINISH + 1)
+        second = series.say(said("", name), WALL + FINISH + 1)
+        assert first is not None
+        assert second is not None
+        assert first.name != second.name
+        assert {len(one.event["metadata"]["name"]) for one in (first, second)} == {length}
 
 
 async def yes(asked: Asked, wire: Wire) -> None:
