@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,18 +15,13 @@ from policy_sched.serve.line_writer import LineWriter
 
 _encode = msgspec.json.Encoder().encode
 _LETTERS: Final = {"info": "I", "warning": "W", "error": "E"}
-VERBOSITY: Final[Mapping[str, int]] = {
-    "Successfully bound pod to node": 2,
-    "Unable to schedule pod; no fit; waiting": 2,
-    "Pod waits before it is bound": 3,
-}
-"""From which -v on a record is written (kube-scheduler's numbers); others always are."""
 
 
-def writer(logging_format: str, verbosity: int) -> Write:
-    """Return what writes records to standard output."""
+def writer(logging_format: str) -> Write:
+    """Return what writes records to standard output, at the end of the turn they are from."""
     form = as_json if logging_format == "json" else as_text
-    return _Lines(form, verbosity).write
+    lines = LineWriter(sys.stdout.buffer)
+    return lambda record: lines(form(record))
 
 
 def as_json(record: Record) -> bytes:
@@ -51,17 +45,3 @@ def _value(value: object) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return _encode(value).decode()
-
-
-class _Lines:
-    """Writes lines, at the end of the turn in which they were there."""
-
-    def __init__(self, form: Callable[[Record], bytes], verbosity: int) -> None:
-        self._form = form
-        self._verbosity = verbosity
-        self._write = LineWriter(sys.stdout.buffer)
-
-    def write(self, record: Record) -> None:
-        """Write a record if it is wanted."""
-        if VERBOSITY.get(record["msg"], 0) <= self._verbosity:
-            self._write(self._form(record))

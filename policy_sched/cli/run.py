@@ -111,7 +111,7 @@ def _begin(wanted: Wanted) -> None:
     """Run, with a live view on a terminal."""
     if not sys.stdout.isatty():
         client = wanted.overrides.client
-        instance = _instance(wanted, writer(client.logging_format, client.v))
+        instance = _instance(wanted, writer(client.logging_format))
         _run(instance, Running(instance, lambda: None, LONGEST_SLEEP), wanted)
         return
     with LiveView(sys.stdout) as view:
@@ -129,6 +129,7 @@ def _instance(wanted: Wanted, write: Write) -> Instance | RemoteInstance:
     else:
         named = wanted.kubeconfig
         instance = connected(sources.policies, named, sources.seed, write, wanted.shadow, overrides)
+    instance.log.verbosity.set(overrides.client.v)
     queue = instance.scheduler.queue
     queue.timing = replace(queue.timing, unschedulable_timeout=longest)
     return instance

@@ -17,6 +17,7 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.framework.filtering import FEASIBLE
 from policy_sched.scheduler.attempt import Bind, Preempt
 from policy_sched.scheduler.loop import Outcome
+from policy_sched.serve.verbosity import Verbosity
 
 Record = dict[str, Any]
 Write = Callable[[Record], None]
@@ -26,6 +27,8 @@ WARNING: Final = "warning"
 ERROR: Final = "error"
 REMEMBERED: Final = 50
 """Decisions that are remembered."""
+NO_NODES: Final = "no nodes available to schedule pods"
+"""How an attempt fails in a cluster without nodes (upstream's ErrNoNodesAvailable)."""
 _PLUGINS_NAMED: Final = 3
 """Plugins that are named as reasons for a node."""
 
@@ -42,16 +45,22 @@ class Decided:
 
 
 class DecisionLog:
-    """Hands records to `write` and remembers the last decisions; ``now`` is in ns since 1970."""
+    """Hands records to `write` and remembers the last decisions; ``now`` is in ns since 1970.
+
+    What `verbosity` does not want is not written.
+    """
 
     def __init__(self, write: Write, now: Callable[[], int]) -> None:
         self._write = write
         self._now = now
+        self.verbosity = Verbosity()
         self.last: deque[Decided] = deque(maxlen=REMEMBERED)
         self._sent: dict[str, Record] = {}
 
     def say(self, level: str, message: str, **facts: object) -> None:
-        """Write one record; ``ts`` is in seconds since 1970."""
+        """Write one record, if it is wanted; ``ts`` is in seconds since 1970."""
+        if not self.verbosity.wants(message):
+            return
         self._write({"ts": self._now() / 1e9, "level": level, "msg": message, **facts})
 
     def problems(self, found: Iterable[Diagnostic]) -> None:
@@ -75,6 +84,8 @@ class DecisionLog:
             self._sent[uid] = chosen
             return
         level, message, why, facts = _told(outcome, self._sent.pop(uid, chosen))
+        if level is ERROR and outcome.attempt is not None and outcome.attempt.sent:
+            self.say(INFO, "Failed to bind pod", pod=outcome.pod.key)
         made_by = {"generation": outcome.generation, "contentHash": outcome.content_hash}
         self.say(level, message, pod=outcome.pod.key, **facts, **made_by)
         decided = Decided(self._now(), outcome.pod.key, outcome.node, why, outcome.generation)
@@ -95,6 +106,11 @@ def _told(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:
         facts = {"err": outcome.message, "nominatedNode": decision.node, "victims": victims}
         why = f"makes room on {decision.node}: evicts {', '.join(victims)}"
         return INFO, "Unable to schedule pod; no fit; waiting", why, facts
+    if outcome.attempt is None and outcome.pod.terminating:
+        return INFO, "Skip schedule deleting pod", outcome.message, {}
+    if outcome.message == NO_NODES:
+        message = "Unable to schedule pod; no nodes are registered to the cluster; waiting"
+        return INFO, message, outcome.message, {}
     if outcome.status.rejected:
         message = "Unable to schedule pod; no fit; waiting"
         return INFO, message, outcome.message, {"err": outcome.message}

@@ -52,6 +52,7 @@ from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
 from policy_sched.serve.health import HANDLED, LEADER_ELECTION, SYNCED, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
+from policy_sched.serve.narration import STEPS
 from policy_sched.serve.scheduling import Scheduling
 from policy_sched.serve.troubles import Troubles
 
@@ -171,6 +172,7 @@ class RemoteInstance(Scheduling):
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.say(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
+            self.log.say(INFO, "Handlers synced")
         return self._decide(begin=self.may_begin)
 
     def next_wakeup(self) -> int | None:
@@ -283,13 +285,20 @@ class RemoteInstance(Scheduling):
         start = metrics.timer()
         events = tell(self.scheduler, change)
         metrics.happened(events, metrics.timer() - start)
+        if self.log.verbosity.level >= STEPS:
+            self.narration.happened(change.old, change.new, events)
 
     def _woken(self) -> None:
         self._wake()
 
     def _lead(self, leads: bool) -> None:
-        self.log.say(INFO, "Leading" if leads else "Not leading any more")
         assert self.candidacy is not None
+        lease = f"{self.candidacy.namespace}/{self.candidacy.name}"
+        if leads:
+            self.log.say(INFO, "Successfully acquired lease", lease=lease)
+        else:
+            text = "Requested to terminate" if self.stopping else "Leaderelection lost"
+            self.log.say(INFO if self.stopping else ERROR, text, lease=lease)
         assert self.elector is not None
         what, action = ("became leader", "Lead") if leads else ("stopped leading", "Yield")
         note = f"{self.candidacy.election.identity} {what}"

@@ -35,6 +35,7 @@ from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog
 from policy_sched.serve.health import PING, POLICIES, SHUTDOWN, Check, nothing_wrong
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.metrics import Metrics
+from policy_sched.serve.narration import Narration
 from policy_sched.serve.turns import Turns
 
 PODS_PER_STEP: Final = 64
@@ -72,6 +73,7 @@ class Scheduling(ABC):
             runner=self.metrics.attempts.runner,
         )
         self.metrics.watch(self.scheduler)
+        self.narration = Narration(self.scheduler, log)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
         self._abandoned = False

@@ -37,12 +37,12 @@ def test_text_is_as_klog_writes_it() -> None:
     )
 
 
-@pytest.mark.parametrize(("verbosity", "written"), [(0, 1), (1, 1), (2, 2), (5, 2)])
-def test_decisions_are_written_from_verbosity_two_on(
-    verbosity: int, written: int, capsysbinary: pytest.CaptureFixture[bytes]
+def test_lines_are_there_at_once_outside_of_an_event_loop(
+    capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """Loads and problems always are."""
-    write = writer("json", verbosity)
-    write(RECORD)
-    write({"ts": 0, "level": "info", "msg": "Running"})
-    assert len(capsysbinary.readouterr().out.splitlines()) == written
+    """In the form that was asked for."""
+    writer("json")(RECORD)
+    writer("text")(RECORD)
+    first, second = capsysbinary.readouterr().out.splitlines()
+    assert first + b"\n" == as_json(RECORD)
+    assert second + b"\n" == as_text(RECORD)
