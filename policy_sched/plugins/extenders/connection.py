@@ -15,6 +15,7 @@ import select
 import socket
 import ssl
 import time
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.client import BadStatusLine, HTTPException, HTTPResponse, IncompleteRead, LineTooLong
 from typing import TYPE_CHECKING, Final, cast
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _PORTS: Final = {"http": 80, "https": 443}
+PIECE: Final = 1 << 18
+"""Bytes of an answer that are read at a time."""
 KEPT: Final = 16
 """Sockets that are kept while no call needs them."""
 
@@ -56,8 +59,8 @@ class Connection:
         self._idle: list[socket.socket] = []
         self._closed = 0
 
-    def post(self, verb: str, body: bytes) -> bytes:
-        """Send ``body`` to the verb and return the answer's body.
+    def post(self, verb: str, *body: bytes) -> bytearray:
+        """Send ``body``, which may be in pieces, to the verb and return the answer's body.
 
         Raises PluginError, in kube-scheduler's words as far as it has some, if there is no
         answer in time or its status is not 200.
@@ -78,7 +81,7 @@ class Connection:
         while (idle := self._take()) is not None:
             idle.close()
 
-    def _exchange(self, target: str, body: bytes, until: float) -> tuple[int, bytes]:
+    def _exchange(self, target: str, body: Sequence[bytes], until: float) -> tuple[int, bytearray]:
         closed = self._closed
         connected = self._kept() or self._open(until)
         try:
@@ -108,19 +111,21 @@ class Connection:
             return None
 
     def _asked(
-        self, connected: socket.socket, target: str, body: bytes, until: float
-    ) -> tuple[int, bytes, bool]:
+        self, connected: socket.socket, target: str, body: Sequence[bytes], until: float
+    ) -> tuple[int, bytearray, bool]:
         """Ask on this socket: return status, body and whether no other call may follow on it."""
+        length = sum(map(len, body))
         head = (
             f"POST {target} HTTP/1.1\r\nHost: {self._netloc}\r\nUser-Agent: policy-sched\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
         )
-        connected.settimeout(_left(until))
-        connected.sendall(head.encode("ascii") + body)
+        for piece in (head.encode("ascii") + body[0], *body[1:]):
+            connected.settimeout(_left(until))
+            connected.sendall(piece)
         response = HTTPResponse(cast("socket.socket", _Incoming(connected, until)), method="POST")
         try:
             response.begin()
-            answer = response.read()
+            answer = _read(response)
         finally:
             response.close()
         return response.status, answer, response.will_close
@@ -159,6 +164,16 @@ class Connection:
             case BadStatusLine() | LineTooLong():
                 return "malformed HTTP response"
         return str(error) or type(error).__name__
+
+
+def _read(response: HTTPResponse) -> bytearray:
+    """Return the whole body, put together from pieces."""
+    body = bytearray()
+    while piece := response.read(PIECE):
+        body += piece
+    if response.length:
+        raise IncompleteRead(bytes(body), response.length)
+    return body
 
 
 class _Incoming(io.RawIOBase):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
-
-import msgspec
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.extender import NamedVictims, NodeVictims, Passed
@@ -38,7 +36,7 @@ class HttpExtender:
             client_context(tls, enable_https=settings.enable_https) if https else None,
             tls.server_name if tls else "",
         )
-        self._node_json: dict[str, tuple[Node, msgspec.Raw]] = {}
+        self._node_json: dict[str, tuple[Node, bytes]] = {}
 
     @property
     def name(self) -> str:
@@ -93,7 +91,7 @@ class HttpExtender:
         """Return which of the nodes it leaves; PluginError if it fails or names another node."""
         verb = self._settings.filter_verb
         by_name = self._settings.node_cache_capable
-        answer = self._connection.post(verb, self._arguments(pod, nodes))
+        answer = self._connection.post(verb, *self._arguments(pod, nodes))
         passed, error = self._read(
             verb, lambda body: wire.filter_result(body, by_name=by_name), answer
         )
@@ -110,7 +108,7 @@ class HttpExtender:
     def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
         """Return its scores; PluginError if it fails."""
         verb = self._settings.prioritize_verb
-        answer = self._connection.post(verb, self._arguments(pod, nodes))
+        answer = self._connection.post(verb, *self._arguments(pod, nodes))
         return self._read(verb, wire.host_priorities, answer)
 
     def preempt(
@@ -135,21 +133,21 @@ class HttpExtender:
         """Close the connection; the next call opens another."""
         self._connection.close()
 
-    def _arguments(self, pod: PodInfo, nodes: Sequence[Node]) -> bytes:
+    def _arguments(self, pod: PodInfo, nodes: Sequence[Node]) -> Iterable[bytes]:
         if self._settings.node_cache_capable:
-            return wire.extender_args(pod, None, [node.metadata.name for node in nodes])
+            return (wire.named_nodes_args(pod, [node.metadata.name for node in nodes]),)
         if len(self._node_json) > 2 * len(nodes) + SPARE_NODES:
             self._node_json.clear()
-        return wire.extender_args(pod, map(self._json, nodes), None)
+        return wire.nodes_args(pod, [self._json(node) for node in nodes])
 
-    def _json(self, node: Node) -> msgspec.Raw:
+    def _json(self, node: Node) -> bytes:
         """Return a node's JSON, which is made once as long as the node does not change."""
         kept = self._node_json.get(node.metadata.name)
         if kept is None or kept[0] is not node:
             kept = self._node_json[node.metadata.name] = node, wire.node_json(node)
         return kept[1]
 
-    def _read(self, verb: str, read: Callable[[bytes], T], answer: bytes) -> T:
+    def _read(self, verb: str, read: Callable[[wire.Body], T], answer: wire.Body) -> T:
         try:
             return read(answer)
         except (ValueError, RecursionError) as error:

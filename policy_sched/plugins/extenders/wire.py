@@ -3,11 +3,14 @@
 Names of fields are written as Go writes a struct without tags (``NodeNames``); in answers upper
 and lower case do not matter, as for Go's decoder. Objects are sent with the fields that are read
 here (model/pod.py, model/node.py). An answer that cannot be read is a ValueError.
+
+Thousands of nodes are many megabytes. Nothing is done with all of them at once that can be done in
+pieces: other threads have no turn while a piece is put together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -20,10 +23,11 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 
 T = TypeVar("T")
+Body = bytes | bytearray
 
 
 class _NodeList(Struct):
-    items: list[Raw]
+    items: list[Node]
     metadata: dict[str, str] = field(default_factory=dict)
 
 
@@ -72,26 +76,47 @@ class _NamedNodes(Struct):
     items: list[_NamedNode] | None = None
 
 
+class _FilterResult(Struct, rename="pascal", forbid_unknown_fields=True):
+    nodes: _NamedNodes | None = None
+    node_names: list[str] | None = None
+    failed: dict[str, str] | None = field(name="FailedNodes", default=None)
+    unresolvable: dict[str, str] | None = field(name="FailedAndUnresolvableNodes", default=None)
+    error: str | None = None
+
+
 class _HostPriority(Struct, rename="pascal", forbid_unknown_fields=True):
     host: str
     score: Int64
 
 
+TOGETHER: Final = 64
+"""Nodes in one piece."""
+_NO_ITEMS: Final = b'"items":[]'
 _ENCODER: Final = msgspec.json.Encoder()
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw] | None)
+_FILTERED: Final = msgspec.json.Decoder(_FilterResult)
 _PRIORITIES: Final = msgspec.json.Decoder(list[_HostPriority] | None)
 _PRIORITIES_IN_ANY_CASE: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 
 
-def node_json(node: Node) -> Raw:
+def node_json(node: Node) -> bytes:
     """Return a node's JSON, to be sent again and again."""
-    return Raw(_ENCODER.encode(node))
+    return _ENCODER.encode(node)
 
 
-def extender_args(pod: PodInfo, nodes: Iterable[Raw] | None, names: list[str] | None) -> bytes:
-    """Return the arguments of filter and prioritize: nodes, or names where these suffice."""
-    sent = None if nodes is None else _NodeList(list(nodes))
-    return _ENCODER.encode(_ExtenderArgs(pod.pod, sent, names))
+def named_nodes_args(pod: PodInfo, names: list[str]) -> bytes:
+    """Return the arguments of filter and prioritize for whom names suffice."""
+    return _ENCODER.encode(_ExtenderArgs(pod.pod, None, names))
+
+
+def nodes_args(pod: PodInfo, nodes: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the arguments of filter and prioritize, piece by piece, with nodes' JSON."""
+    text = _ENCODER.encode(_ExtenderArgs(pod.pod, _NodeList([]), None))
+    end = text.rindex(_NO_ITEMS) + len(_NO_ITEMS) - 1
+    yield text[:end]
+    for first in range(0, len(nodes), TOGETHER):
+        yield b"," * bool(first) + b",".join(nodes[first : first + TOGETHER])
+    yield text[end:]
 
 
 def preemption_args(pod: PodInfo, victims: Mapping[str, NodeVictims], *, names_only: bool) -> bytes:
@@ -114,25 +139,24 @@ def binding_args(pod: PodInfo, node: str) -> bytes:
     return _ENCODER.encode(_BindingArgs(pod.name, pod.namespace, pod.uid, node))
 
 
-def filter_result(body: bytes, *, by_name: bool) -> tuple[Passed, str]:
+def filter_result(body: Body, *, by_name: bool) -> tuple[Passed, str]:
     """Return what an extender's filter answered, and its error.
 
     ``by_name``: the extender may answer with names alone. Neither names nor nodes: none passes.
     """
-    fields = _fields(body)
-    names = _read(fields, "NodeNames", list[str]) if by_name else None
+    try:
+        found = _FILTERED.decode(body)
+    except msgspec.ValidationError:
+        found = _filtered_in_any_case(body, by_name=by_name)
+    names = found.node_names if by_name else None
     if names is None:
-        nodes = _read(fields, "Nodes", _NamedNodes)
+        nodes = found.nodes
         names = [node.metadata.name for node in (nodes and nodes.items) or ()]
-    passed = Passed(
-        frozenset(names),
-        _read(fields, "FailedNodes", dict[str, str]) or {},
-        _read(fields, "FailedAndUnresolvableNodes", dict[str, str]) or {},
-    )
-    return passed, _error(fields)
+    passed = Passed(frozenset(names), found.failed or {}, found.unresolvable or {})
+    return passed, found.error or ""
 
 
-def host_priorities(body: bytes) -> list[tuple[str, int]]:
+def host_priorities(body: Body) -> list[tuple[str, int]]:
     """Return an extender's scores."""
     try:
         return [(one.host, one.score) for one in _PRIORITIES.decode(body) or ()]
@@ -140,13 +164,13 @@ def host_priorities(body: bytes) -> list[tuple[str, int]]:
         return [_host_priority(one) for one in _PRIORITIES_IN_ANY_CASE.decode(body)]
 
 
-def preemption_result(body: bytes) -> dict[str, NamedVictims]:
+def preemption_result(body: Body) -> dict[str, NamedVictims]:
     """Return the victims that an extender leaves, by node."""
     found = _read(_fields(body), "NodeNameToMetaVictims", dict[str, Raw]) or {}
     return {node: _named_victims(_fields(raw)) for node, raw in found.items()}
 
 
-def binding_error(body: bytes) -> str:
+def binding_error(body: Body) -> str:
     """Return why an extender did not bind, empty if it did."""
     return _error(_fields(body))
 
@@ -159,7 +183,7 @@ def _on(pod: Pod, node: str) -> Pod:
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def _fields(body: bytes | Raw) -> dict[str, Raw]:
+def _fields(body: Body | Raw) -> dict[str, Raw]:
     return {name.lower(): value for name, value in (_FIELDS.decode(body) or {}).items()}
 
 
@@ -174,6 +198,18 @@ def _read(fields: Mapping[str, Raw], name: str, kind: type[T]) -> T | None:
 
 def _error(fields: Mapping[str, Raw]) -> str:
     return _read(fields, "Error", str) or ""
+
+
+def _filtered_in_any_case(body: Body, *, by_name: bool) -> _FilterResult:
+    fields = _fields(body)
+    names = _read(fields, "NodeNames", list[str]) if by_name else None
+    return _FilterResult(
+        node_names=names,
+        nodes=_read(fields, "Nodes", _NamedNodes) if names is None else None,
+        failed=_read(fields, "FailedNodes", dict[str, str]),
+        unresolvable=_read(fields, "FailedAndUnresolvableNodes", dict[str, str]),
+        error=_error(fields),
+    )
 
 
 def _host_priority(one: Mapping[str, Raw]) -> tuple[str, int]:

@@ -70,6 +70,16 @@ class TestFilter:
         assert first["metadata"]["labels"] == {"n": "a"}
         assert first["status"]["allocatable"]["cpu"] == "4"
 
+    def test_many_nodes_are_sent_in_pieces_and_are_all_there(self) -> None:
+        """However many they are, they come in order, and so does the answer."""
+        nodes = [make_node(f"n{i}") for i in range(1000)]
+        with extender({"filter": lambda sent: {"Nodes": sent["Nodes"]}}) as calls:
+            passed = client(calls).filter(POD, nodes)
+            assert client(calls).filter(POD, nodes[:64]).nodes == {f"n{i}" for i in range(64)}
+        names = [node["metadata"]["name"] for node in calls.asked[0][1]["Nodes"]["items"]]
+        assert names == [f"n{i}" for i in range(1000)]
+        assert passed.nodes == set(names)
+
     def test_names_suffice_for_an_extender_with_a_node_cache(self) -> None:
         """With a node cache names are sent, and names come back with reasons for the others."""
         answer = {
