@@ -85,6 +85,8 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
     A pod of another scheduler is passed over, one whose profile is gone is not.
     """
     if not pod.node_name:
+        if scheduler.cache.state(pod.uid) is PodState.ADDED:
+            return (*pod_gone(scheduler, pod), *pod_seen(scheduler, pod))  # etcd was restored
         known = scheduler.queue.get(pod.uid) is not None
         if not known and pod.scheduler_name not in scheduler.profiles:
             return _NOTHING
