@@ -8,7 +8,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Final
@@ -164,6 +164,7 @@ async def endpoints(
             instance.checks(),
             lambda: _in_force(instance, overrides),
             flags.authorization_always_allow_paths,
+            shown_flags(flags, given, overrides.leader, overrides.client),
         )
         pair = _pair(flags, given, secure=remote or not near)
         context = None if pair is None else server_context(*pair, flags.client_ca_file)
@@ -177,6 +178,20 @@ async def endpoints(
             following = asyncio.create_task(_follow(context, given, pair, instance.log))
             stack.callback(following.cancel)
         yield
+
+
+def shown_flags(*groups: Any) -> dict[str, str]:
+    """Return flags by name, as /flagz shows them; those that were not given are left out."""
+    found = {
+        one.name.replace("_", "-"): getattr(group, one.name)
+        for group in groups
+        for one in fields(group)
+    }
+    return {
+        name: ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in found.items()
+        if value is not None
+    }
 
 
 def _in_force(instance: Scheduling, overrides: Overrides) -> KubeSchedulerConfiguration:

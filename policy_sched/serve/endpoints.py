@@ -12,7 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiohttp import web
@@ -26,10 +26,18 @@ from policy_sched.serve.decision_log import INFO
 from policy_sched.serve.doorkeeper import Asked, Caller, Doorkeeper, OpenDoor, certified
 from policy_sched.serve.explanations import Explaining, Unknown
 from policy_sched.serve.health import Check, Verdict, answer, answer_of_one
-from policy_sched.serve.listening import from_here, sent
+from policy_sched.serve.listening import TAKEN, from_here, sent
 from policy_sched.serve.resource_metrics import pieces
 from policy_sched.serve.scheduling import Scheduling
 from policy_sched.serve.upstream_metrics import HealthMetrics
+from policy_sched.serve.zpages import (
+    LONGEST_NUMBER,
+    NOT_ACCEPTABLE,
+    flagz,
+    set_verbosity,
+    statusz,
+    takes_text,
+)
 
 TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -37,6 +45,9 @@ JSON: Final = "application/json"
 OPEN: Final = ("/healthz", "/readyz", "/livez")
 """Paths that everybody may read (upstream's --authorization-always-allow-paths)."""
 _READING: Final = ("GET", "HEAD")
+_WRITING: Final = ("/-/reload", "/debug/flags/v")
+_SHORT: Final = 32 * 1024
+"""Bytes of an answer beyond which it is compressed in a thread, where it may be compressed."""
 _EXPLAIN: Final = re.compile(r"/explain/([^/]+)/([^/]+)")
 
 Plain = dict[str, Any]
@@ -48,7 +59,8 @@ class Offered:
     """What endpoints are made for.
 
     ``reload`` reads the policies again and returns what came of it; ``checks`` are those of each
-    health path. ``explaining`` makes explanations. ``settings`` are those in force, flags included.
+    health path. ``explaining`` makes explanations. ``settings`` are those in force, flags included;
+    ``flags`` are what the process was started with, by name.
     """
 
     instance: Scheduling
@@ -57,6 +69,7 @@ class Offered:
     checks: Mapping[str, Sequence[Check]]
     settings: Callable[[], KubeSchedulerConfiguration]
     open_paths: tuple[str, ...] = OPEN
+    flags: Mapping[str, str] = field(default_factory=dict)
 
 
 class Refused(Exception):  # noqa: N818 - an answer on its way
@@ -82,8 +95,12 @@ class Endpoints:
             "/configz": self._configz,
             "/policies": self._policies,
             "/version": self._version,
+            "/statusz": self._statusz,
+            "/flagz": self._flagz,
             "/-/reload": self._reload,
+            "/debug/flags/v": self._verbosity,
         }
+        self._started = offered.instance.now()
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -122,7 +139,7 @@ class Endpoints:
         page = self._pages.get(path)
         if page is None:
             return _text("404 page not found\n", 404)
-        if path != "/-/reload" and request.method not in _READING:
+        if path not in _WRITING and request.method not in _READING:
             return _not_allowed("GET, HEAD")
         return await page(request, caller)
 
@@ -162,7 +179,11 @@ class Endpoints:
         return _json({"paths": sorted([*paths, "/explain/NAMESPACE/POD"])})
 
     async def _metrics(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
-        return _text(self._offered.instance.metrics.text(), content_type=METRICS)
+        """Write all metrics; as text whatever is asked for, and compressed if it may be."""
+        text = self._offered.instance.metrics.text().encode()
+        page = web.Response(body=text, headers=_headers(METRICS), zlib_executor_size=_SHORT)
+        page.enable_compression()
+        return page
 
     async def _healths(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
         return _text(self._slis.text(), content_type=METRICS)
@@ -188,6 +209,23 @@ class Endpoints:
 
     async def _version(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
         return _json(pages.version())
+
+    async def _statusz(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        now, paths = self._offered.instance.now(), (*self._pages, *OPEN)
+        return _plain(request, statusz(self._started, now, paths))
+
+    async def _flagz(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _plain(request, flagz(self._offered.flags))
+
+    async def _verbosity(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        """Set how much is logged, as kube-scheduler does at this path."""
+        if request.method != "PUT":
+            return _text("unsupported http method\n", 406)
+        async with asyncio.timeout(TAKEN):
+            body = await request.content.read(LONGEST_NUMBER)
+        log = self._offered.instance.log
+        status, text = set_verbosity(log.verbosity, body)
+        return _text(text, status)
 
     async def _reload(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
         """Read the policies again, as Prometheus does at this path."""
@@ -235,6 +273,13 @@ def _headers(content_type: str) -> dict[str, str]:
 
 def _text(text: str, status: int = 200, content_type: str = TEXT) -> web.Response:
     return web.Response(status=status, body=text.encode(), headers=_headers(content_type))
+
+
+def _plain(request: web.BaseRequest, text: str) -> web.Response:
+    """Return a page for people, to those who take text."""
+    if not takes_text(request.headers.get("Accept", "")):
+        return _text(NOT_ACCEPTABLE, 406)
+    return _text(text)
 
 
 def _json(value: object, status: int = 200) -> web.Response:

@@ -63,8 +63,10 @@ EVERYTHING = {
         ),
         *("/-/reload", "/explain/default/p", "/explain/default/big", "/explain/default/none"),
         *("/livez/ping", "/livez/none", "nodes", "pods"),
+        *("/statusz", "/flagz", "/debug/flags/v"),
     )
-} | {"post /-/reload", "post /metrics", "post /explain/default/p"}
+} | {"post /-/reload", "post /metrics", "post /explain/default/p", "put /debug/flags/v"}
+EVERYTHING |= {f"head {what.removeprefix('get ')}" for what in EVERYTHING if what[:3] == "get"}
 
 
 class Served:
@@ -91,6 +93,7 @@ class Served:
             Explaining(self.instance, SHOWN),
             self.instance.checks(),
             lambda: self.instance.reloader.store.current.settings,
+            flags={"secure-port": "10259", "bind-address": "::"},
         )
         endpoints = Endpoints(offered, door or self.door)
         async with (
@@ -98,11 +101,14 @@ class Served:
             aiohttp.ClientSession() as client,
         ):
 
-            async def ask(path: str, token: str = "", method: str = "GET", **headers: str) -> Plain:
+            async def ask(
+                path: str, token: str = "", method: str = "GET", body: str = "", **headers: str
+            ) -> Plain:
                 if token:
                     headers["Authorization"] = f"Bearer {token}"
-                url = listener.url + path
-                async with client.request(method, url, headers=headers) as answer:
+                url, named = listener.url + path, {k.replace("_", "-"): headers[k] for k in headers}
+                data = body.encode() or None
+                async with client.request(method, url, headers=named, data=data) as answer:
                     text = await answer.text()
                     return {"status": answer.status, "text": text, "headers": answer.headers}
 

@@ -1,0 +1,104 @@
+"""Pages that people and tools ask for: forms, methods, and how much is logged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.serve.test_endpoints import Served, tell
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Served:
+    """Endpoints of an instance that has bound one pod of two."""
+    return Served(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "accept", ["", "*/*", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5,*/*;q=0.1"]
+)
+def test_metrics_are_text_whatever_is_asked_for(served: Served, accept: str) -> None:
+    """As kube-scheduler's: OpenMetrics is not offered, and Prometheus takes what it gets."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/metrics", "admin", Accept=accept)
+            kind = "text/plain; version=0.0.4; charset=utf-8"
+            assert (found["status"], found["headers"]["Content-Type"]) == (200, kind)
+            assert "# EOF" not in found["text"]
+
+    tell(story)
+
+
+def test_metrics_come_compressed_to_who_takes_that(served: Served) -> None:
+    """Prometheus does, every time."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/metrics", "admin", Accept_Encoding="gzip")
+            assert found["headers"]["Content-Encoding"] == "gzip"
+            assert 'scheduler_pending_pods{queue="unschedulable"} 1\n' in found["text"]
+            found = await ask("/metrics", "admin", Accept_Encoding="identity")
+            assert "Content-Encoding" not in found["headers"]
+
+    tell(story)
+
+
+HEADED = ("/healthz", "/readyz", "/livez/ping", "/metrics", "/metrics/resources", "/configz")
+
+
+@pytest.mark.parametrize("path", [*HEADED, "/statusz", "/nothing"])
+def test_head_is_a_get_without_its_body(served: Served, path: str) -> None:
+    """Load balancers ask so: the same status and type, and nothing else."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            get, head = await ask(path, "admin"), await ask(path, "admin", "HEAD")
+            assert (head["status"], head["text"]) == (get["status"], "")
+            assert head["headers"]["Content-Type"] == get["headers"]["Content-Type"]
+
+    tell(story)
+
+
+def test_what_is_running_is_told_to_people(served: Served) -> None:
+    """/statusz and /flagz, on by default since 1.36: text, and nothing but text."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            status, flags = await ask("/statusz", "admin"), await ask("/flagz", "admin")
+            assert status["text"].startswith("\npolicy-sched statusz\nWarning: This endpoint is")
+            assert "\nUp: 0 hr 00 min 0" in status["text"]
+            assert "\nEmulation version: 1.36\n" in status["text"]
+            assert flags["text"].endswith("\n\nbind-address=::\nsecure-port=10259\n")
+            for page in ("/statusz", "/flagz"):
+                found = await ask(page, "admin", Accept="application/json")
+                assert (found["status"], found["text"]) == (
+                    406,
+                    "media type not acceptable, must be: text/plain\n",
+                )
+                found = await ask(page, "admin", Accept="text/plain;charset=UTF-8")
+                assert found["status"] == 200
+                assert (await ask(page))["status"] == 403
+
+    tell(story)
+
+
+def test_the_verbosity_can_be_changed(served: Served) -> None:
+    """As kube-scheduler's, by PUT, for who may; other values and methods change nothing."""
+    verbosity = served.instance.log.verbosity
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/debug/flags/v", "admin", "PUT", "4")
+            words = "successfully set klog.logging.verbosity to 4\n"
+            assert (found["status"], found["text"]) == (200, words)
+            assert verbosity.level == 4
+            for body in ("", "-1", "four", "9" * 16):
+                assert (await ask("/debug/flags/v", "admin", "PUT", body))["status"] == 400
+            found = await ask("/debug/flags/v", "admin")
+            assert (found["status"], found["text"]) == (406, "unsupported http method\n")
+            assert (await ask("/debug/flags/v", "tenant", "PUT", "9"))["status"] == 403
+
+    tell(story)
+    assert verbosity.level == 4
