@@ -212,7 +212,7 @@ class Scheduler(News):
     @property
     def in_flight(self) -> int:
         """How many attempts hold a node and wait: for permission, a plugin or the cluster."""
-        return len(self._bindings)
+        return len(self._bindings) + len(self._broken)
 
     @property
     def half_done(self) -> bool:
@@ -264,13 +264,15 @@ class Scheduler(News):
         outcomes = []
         for binding in self._bindings.due(self.handle.now()):
             status = self._went_on(binding)
-            if status is None:
-                continue
-            if status.ok:
+            if status is not None and status.ok:
                 outcomes.append(self._end(binding))
-            else:
+            elif status is not None:
                 self._broken.append((binding, status))
         return outcomes
+
+    def next_meanwhile(self) -> int | None:
+        """Return when `meanwhile` has something to do, as `next_wakeup` does for `tick`."""
+        return self.handle.now() if self._bindings.has_answer() else self._bindings.next_time()
 
     def next_wakeup(self) -> int | None:
         """Return when `tick` has something to do, in nanoseconds since 1970; None: never."""
@@ -288,9 +290,8 @@ class Scheduler(News):
         return wakeup is None or wakeup > self.handle.now()
 
     def _unfinished(self) -> bool:
-        return bool(
-            self._told or self._arrived or self._late or self._broken or self.agenda.half_done
-        )
+        left = self._told or self._arrived or self._late or self._broken
+        return bool(left) or self.agenda.half_done
 
     def abandon(self, message: str) -> list[Outcome]:
         """Give up attempts that wait for permission or for a PreBind plugin; return them.
@@ -330,10 +331,9 @@ class Scheduler(News):
     def _end(self, binding: Binding) -> Outcome:
         """An attempt has ended well."""
         attempt, decision = binding.attempt, binding.decision
-        pod = attempt.queued.info
+        pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         self.queue.done(pod.uid)
         self._activate(attempt)
-        pipeline = attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, pipeline=pipeline, attempt=attempt)
 
     def _ending(self, binding: Binding, status: Status) -> Finding[Outcome]:

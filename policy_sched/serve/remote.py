@@ -8,6 +8,10 @@ over would be missing. Each write asks once more whether we lead (`KubeClient`),
 lost stops bindings that were decided before; then the instance ends, for what it believes is of no
 use any more. What a binding waits for, and what came of it, is part of the steps.
 
+With extenders steps are done on a `Workbench`, which says who may touch what. While one is asked
+everything but the steps goes on, and so do bindings: those that end well end, those that fail wait
+for the decision, which counts on their nodes. What watches tell meanwhile is taken in afterwards.
+
 Deadlines are kept by a clock that does not jump (`SteadyClock`), however the wall clock is set.
 """
 
@@ -17,7 +21,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.kube.api import Api, Settings
@@ -55,6 +59,9 @@ from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.narration import STEPS
 from policy_sched.serve.scheduling import Scheduling
 from policy_sched.serve.troubles import Troubles
+from policy_sched.serve.workbench import Workbench
+
+T = TypeVar("T")
 
 WARNING: Final = "warning"
 CHANGES_PER_STEP: Final = 500
@@ -112,6 +119,7 @@ class RemoteInstance(Scheduling):
     ) -> None:
         self.api = api
         self._wake: Callable[[], None] = _nobody
+        self._bench = Workbench(lambda: bool(self.scheduler.handle.extenders), self._woken)
         log = DecisionLog(write, api.chance.clocks.wall)
         reporter = store.current.plans[0].plan.scheduler_name
         self.client = KubeClient(
@@ -122,6 +130,7 @@ class RemoteInstance(Scheduling):
             leads=lambda: self.leads,
             failed=self._failed,
             wake=self._woken,
+            begin=self._bench.in_loop,
         )
         self.candidacy = candidacy
         self.elector = None if candidacy is None else self._elector(candidacy)
@@ -161,7 +170,11 @@ class RemoteInstance(Scheduling):
         if self._lost and not self.stopping:
             raise LeaseLost("the lease is lost; another instance may lead now")
         self.client.lanes.check()
-        return self._step()
+        if self._bench.busy:
+            for outcome in self.scheduler.meanwhile():
+                self._decided(outcome, late=True)
+            return 0
+        return self._bench.step(self._step) or 0
 
     def _step(self) -> int:
         if not self._resume():
@@ -177,10 +190,30 @@ class RemoteInstance(Scheduling):
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
+        if self._bench.busy:
+            return self.scheduler.next_meanwhile()
         ready = self.may_begin and not self.scheduler.queue.idle()
         if self.half_done or self.informers.behind or ready:
             return self.now()
         return self.scheduler.next_wakeup()
+
+    @property
+    def half_done(self) -> bool:
+        """Whether the scheduler is in the middle of something, as is one that asks an extender."""
+        return self._bench.busy or super().half_done
+
+    async def settled(self) -> None:
+        """Wait until nothing is half done; whoever waits comes before the next step."""
+        while self.half_done:
+            if self._bench.busy:
+                await self._bench.change()
+            else:
+                await super().settled()
+
+    async def undisturbed(self, work: Callable[[], T]) -> T:
+        """Do something with the scheduler when nothing is half done; it may ask extenders."""
+        await self.settled()
+        return await self._bench.do(work)
 
     @property
     def stopped(self) -> bool:
@@ -233,6 +266,9 @@ class RemoteInstance(Scheduling):
 
     def close(self) -> None:
         """Say that this is the end."""
+        self._bench.close()
+        for extender in self.scheduler.handle.extenders:
+            extender.close()
         self.log.say(INFO, "Stopped", inFlight=self.scheduler.in_flight)
 
     def wakes(self, wake: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 from policy_sched.client.protocol import Client
 from policy_sched.errors import Diagnostic, Severity
@@ -37,6 +37,8 @@ from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.metrics import Metrics
 from policy_sched.serve.narration import Narration
 from policy_sched.serve.turns import Turns
+
+T = TypeVar("T")
 
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which its owner gets a turn."""
@@ -151,6 +153,11 @@ class Scheduling(ABC):
         """Wait until nothing is half done; until the caller awaits again nothing will be."""
         while self.half_done:
             await asyncio.sleep(SETTLING)
+
+    async def undisturbed(self, work: Callable[[], T]) -> T:
+        """Do something with the scheduler when nothing is half done."""
+        await self.settled()
+        return work()
 
     def _resume(self) -> bool:
         """Begin a slice with what is half done; return whether there is time for anything else."""

@@ -90,7 +90,7 @@ class ShadowInstance(RemoteInstance):
         """Never: nothing may be written."""
         return False
 
-    def step(self) -> int:
+    def _step(self) -> int:
         """Take in what came, and compare; return 0, for no pod is decided for good."""
         if not self.informers.following:
             self.shadow.pause()
@@ -100,10 +100,14 @@ class ShadowInstance(RemoteInstance):
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._begin()
         self.shadow.overdue()
+        if self.stopping and not self._abandoned:
+            self._abandon()
         return 0
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
+        if self.half_done:
+            return super().next_wakeup()
         return self.now() if self.informers.behind else self.shadow.next_time()
 
     def close(self) -> None:
