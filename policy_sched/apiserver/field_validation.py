@@ -41,6 +41,8 @@ _OTHERS: Final = {
         " photonPersistentDisk portworxVolume quobyte rbd scaleIO storageos vsphereVolume"
     ),
     "JobSpec": _words("podFailurePolicy successPolicy"),
+    "Device": _words("nodeAllocatableResourceMappings"),
+    "DeviceAttribute": _words("bools ints strings versions"),
     "ServiceSpec": _words("sessionAffinityConfig"),
     "NodeSpec": _words("configSource"),
     "CSIDriverSpec": _words("serviceAccountTokenInSecrets preventPodSchedulingIfMissing"),

@@ -29,6 +29,7 @@ _SCALARS: Final[dict[str, Plain]] = {
     "Quantity": {"type": "string"},
     "IntOrString": {"type": "string", "format": "int-or-string"},
     "FieldsV1": {"type": "object"},
+    "RawExtension": {"type": "object"},
     "ExtraValue": {"type": "array", "items": {"type": "string"}},
 }
 _META: Final = "ObjectMeta"

@@ -30,6 +30,7 @@ from policy_sched.apiserver.security.first_roles import install
 from policy_sched.apiserver.security.gate import Gate
 from policy_sched.apiserver.security.rbac import Rbac
 from policy_sched.apiserver.security.reviews import Reviews
+from policy_sched.apiserver.security.trust import publish
 from policy_sched.apiserver.security.users import User
 from policy_sched.apiserver.subresources import Subresources
 from policy_sched.apiserver.watching import Wakening
@@ -77,6 +78,7 @@ class ApiServer:
         """Begin to listen; ``address`` has the port then. Raises ClusterError if that fails."""
         if self._access.mode == RBAC:
             install(self._store)
+        publish(self._store, self._access.clients)
         self._wakening.begin()
         connections = Connections(self._answer)
         self._runner = web.ServerRunner(connections, shutdown_timeout=1.0)

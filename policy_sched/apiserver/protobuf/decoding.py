@@ -127,7 +127,7 @@ def _leaf(data: bytes, kind: str) -> Any:
             if found.get(1):
                 return _bytes(found.get(3, b"")).decode()
             return _value(_number(found.get(2, 0)), "i", 0)
-        case "FieldsV1":
+        case "FieldsV1" | "RawExtension":
             return msgspec.json.decode(_bytes(found.get(1, b"{}")))
     return _time(found, micro=kind == "MicroTime")
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.apiserver.protobuf.cluster_kinds import CLUSTER
+from policy_sched.apiserver.protobuf.device_kinds import DEVICES
 from policy_sched.apiserver.protobuf.small_kinds import SMALL
 from policy_sched.apiserver.protobuf.workload_kinds import WORKLOADS
 
 LEAVES: Final = frozenset({
-    "Time", "MicroTime", "Quantity", "FieldsV1", "ExtraValue", "IntOrString",
+    "Time", "MicroTime", "Quantity", "FieldsV1", "RawExtension", "ExtraValue", "IntOrString",
 })  # fmt: skip
 """Messages that JSON writes as one value."""
 DELETE_OPTIONS: Final = "DeleteOptions"
@@ -45,7 +46,7 @@ def _field(text: str) -> tuple[int, Field]:
 
 def _messages() -> dict[str, dict[int, Field]]:
     found = {}
-    for line in (SMALL + CLUSTER + WORKLOADS).splitlines():
+    for line in (SMALL + CLUSTER + DEVICES + WORKLOADS).splitlines():
         name, colon, fields = line.partition(": ")
         if colon:
             found[name] = dict(_field(part) for part in fields.split(", "))

@@ -94,6 +94,7 @@ _ROLES: Final[dict[str, tuple[_Row, ...]]] = {
         (_READ, "storage.k8s.io", "volumeattachments", ""),
         (_READ, "resource.k8s.io", "deviceclasses resourceclaims resourceslices", ""),
         ("patch update", "resource.k8s.io", "resourceclaims resourceclaims/status", ""),
+        ("create delete", "resource.k8s.io", "resourceclaims", ""),
     ),
     "system:aggregate-to-admin": (
         ("create", "authorization.k8s.io", "localsubjectaccessreviews", ""),

@@ -28,6 +28,7 @@ KEYS: Final = {
     "imagePullSecrets": "name",
     "ownerReferences": "uid",
     "podIPs": "ip",
+    "reservedFor": "uid",
     "resourceClaims": "name",
     "schedulingGates": "name",
     "secrets": "name",

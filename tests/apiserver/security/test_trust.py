@@ -1,0 +1,45 @@
+"""The ConfigMap that tells the components of a cluster whom to believe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from policy_sched.apiserver.security.trust import AUTHORITIES, HOME, NAME, publish
+from policy_sched.client.embedded.cluster import EmbeddedCluster
+from policy_sched.client.embedded.store import ObjectStore
+from policy_sched.client.embedded.stored import Stored
+from policy_sched.testing import FakeClock
+from tests.client.embedded.world import START
+
+
+def _told(store: ObjectStore) -> Stored:
+    return store.get(("v1", "ConfigMap"), HOME, NAME)
+
+
+def test_authorities_are_told_and_told_again_when_they_change(tmp_path: Path) -> None:
+    """What others have put beside them stays; nothing is written that is there already."""
+    store = EmbeddedCluster.open(None, FakeClock(START)).store
+    publish(store, None)
+    assert "data" not in _told(store).data
+    file = tmp_path / "ca.pem"
+    file.write_text("first", encoding="ascii")
+    publish(store, str(file))
+    assert _told(store).data["data"] == {AUTHORITIES: "first"}
+    others = {"requestheader-client-ca-file": "proxies"}
+    data = _told(store).data
+    store.revise(_told(store), {**data, "data": {**data["data"], **others}})
+    file.write_text("second", encoding="ascii")
+    publish(store, str(file))
+    assert _told(store).data["data"] == {AUTHORITIES: "second", **others}
+    version = store.version
+    publish(store, str(file))
+    assert store.version == version
+    publish(store, None)
+    assert _told(store).data["data"] == others
+
+
+def test_without_its_namespace_there_is_none() -> None:
+    """A store of objects is no cluster yet."""
+    store = ObjectStore(FakeClock(START))
+    publish(store, None)
+    assert store.version == 0
