@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -244,7 +245,8 @@ class Endpoints:
             return _not_allowed("GET, HEAD")
         detailed = (await self._door.may(caller, Asked("get", "", "nodes"))).allowed
         try:
-            told = self._offered.explaining.of(namespace, name, detailed=detailed)
+            explained = partial(self._offered.explaining.of, namespace, name, detailed=detailed)
+            told = await self._offered.instance.undisturbed(explained)
         except Unknown as unknown:
             return _text(f"{unknown}\n", 404)
         # Thousands of nodes are a long text: others have their turns while it is put together.

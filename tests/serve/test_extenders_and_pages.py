@@ -1,0 +1,65 @@
+"""Pages of a scheduler whose extenders take their time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.profiles.store import Reload
+from policy_sched.serve.doorkeeper import OpenDoor
+from policy_sched.serve.endpoints import Endpoints, Offered
+from policy_sched.serve.explanations import Explaining, Shown
+from policy_sched.serve.listening import Listener
+from policy_sched.serve.remote import RemoteInstance
+from policy_sched.simulate.explanation_report import as_json, text_lines
+from tests.serve.test_remote import World, acted, node, until
+from tests.serve.test_remote_extenders import FITS, configured, gated, scheduling, slow
+
+Ask = Callable[[str], Coroutine[None, None, str]]
+
+
+def test_requests_are_answered_while_an_extender_is_asked() -> None:
+    """Health at once; an explanation when the decision is made, which asks the extender as well."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": FITS}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"), slow("huge", cpu="64"), slow("p", cpu="3"))
+            async with scheduling(world) as instance, asking(instance) as ask:
+                world.apply(slow("q", cpu="3"))
+                await until(gate.asked.is_set)
+                assert await ask("/healthz") == "ok"
+                explaining = asyncio.create_task(ask("/explain/default/huge"))
+                for _ in range(3):
+                    assert await ask("/readyz") == "ok"
+                assert not explaining.done()
+                gate.opened.set()
+                assert "huge fits on none of 1 node" in await explaining
+
+    acted(play)
+
+
+@asynccontextmanager
+async def asking(instance: RemoteInstance) -> AsyncIterator[Ask]:
+    """Serve an instance's endpoints; yield what reads a page."""
+
+    async def nothing() -> Reload:
+        raise AssertionError("nobody asks for it")
+
+    settings = instance.reloader.store.current.settings
+    explaining = Explaining(instance, Shown(text_lines, as_json))
+    offered = Offered(instance, nothing, explaining, instance.checks(), lambda: settings)
+    async with (
+        Listener(Endpoints(offered, OpenDoor()).answer, ("127.0.0.1", 0), None) as listener,
+        aiohttp.ClientSession() as client,
+    ):
+
+        async def ask(path: str) -> str:
+            async with client.get(listener.url + path) as answered:
+                return await answered.text()
+
+        yield ask
