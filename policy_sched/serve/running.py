@@ -3,12 +3,14 @@
 Theory of operation. One task steps the instance and sleeps in between; another watches the files
 and reads them, in a thread, when they have changed. What was read takes effect in the event loop,
 that is, between two steps. SIGHUP reads everything again, SIGUSR2 writes the state, SIGTERM and
-SIGINT end the instance: its steps go on until nothing is half done.
+SIGINT end the instance: its steps go on until nothing is half done. A second one ends it at once,
+as upstream, whatever is half done: what was sent may be carried out or not.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Callable, Coroutine
@@ -18,7 +20,7 @@ from typing import Final
 from policy_sched.profiles.store import Reload
 from policy_sched.profiles.watch import Watched, changes, frozen_mounts
 from policy_sched.serve.collecting import Collector, settle
-from policy_sched.serve.decision_log import INFO
+from policy_sched.serve.decision_log import INFO, WARNING
 from policy_sched.serve.manifest_files import manifests_below
 from policy_sched.serve.scheduling import Scheduling
 
@@ -26,6 +28,8 @@ GRACE: Final = 10.0
 """Seconds in which bindings that were sent must be answered when the instance ends."""
 SLICE: Final = 0.005
 """Seconds after which a step takes up nothing new: connections, leases and probes wait for it."""
+AT_ONCE: Final = 1
+"""Exit code of a process that did not end in order (upstream's)."""
 LOOK: Final = 0.05
 """Seconds between two looks at what is half done when the instance ends."""
 LONGEST_SLEEP: Final = 3600.0
@@ -36,8 +40,15 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 class Running:
     """An instance in an event loop. ``show`` is called after steps and while nothing happens."""
 
-    def __init__(self, instance: Scheduling, show: Callable[[], None], show_every: float) -> None:
+    def __init__(
+        self,
+        instance: Scheduling,
+        show: Callable[[], None],
+        show_every: float,
+        leave: Callable[[int], object] = os._exit,
+    ) -> None:
         self.instance = instance
+        self._leave = leave
         instance.slice = SLICE
         self._show = show
         self._show_every = min(show_every, LONGEST_SLEEP)
@@ -52,8 +63,8 @@ class Running:
         """Run until SIGTERM or SIGINT."""
         loop = asyncio.get_running_loop()
         signals = {
-            signal.SIGTERM: self._end.set,
-            signal.SIGINT: self._end.set,
+            signal.SIGTERM: self._told_to_end,
+            signal.SIGINT: self._told_to_end,
             signal.SIGHUP: lambda: self._begin(self._again("SIGHUP")),
             signal.SIGUSR2: lambda: self._begin(self.instance.debug()),
         }
@@ -114,6 +125,13 @@ class Running:
         while not self.instance.stopped and asyncio.get_running_loop().time() < until:
             await self._step(LOOK)
         self._show()
+
+    def _told_to_end(self) -> None:
+        """End in order; who says so again does not want to wait for that."""
+        if self._end.is_set():
+            self.instance.log.say(WARNING, "Told to end again: ending at once")
+            asyncio.get_running_loop().call_soon(self._leave, AT_ONCE)  # after the log's lines
+        self._end.set()
 
     async def _wake_at_the_end(self) -> None:
         await self._end.wait()
