@@ -311,9 +311,9 @@ class SchedulingQueue(Transfers):
             yield from self._backoff.rekeying(sort_key)
         if gate is not None and regate:
             for queued in [*self._active.ordered(), *self._backoff]:
-                if queued.info.scheduler_name in regate and gate(queued.info, ""):
+                if queued.info.scheduler_name in regate and (objector := gate(queued.info, "")):
                     self._take_out(queued)
-                    self._is_gated(queued, POLICY_RELOAD.label, now)
+                    self._keep_out(queued, objector, POLICY_RELOAD.label, now)
                 yield
         hopeful = self._pool.of_groups(helps or (lambda _: True))
         for queued in hopeful:

@@ -91,6 +91,10 @@ class Transfers(Contents):
         if not objector:
             queued.gated_by = ""
             return False
+        self._keep_out(queued, objector, cause, now)
+        return True
+
+    def _keep_out(self, queued: QueuedPod, objector: str, cause: str, now: int) -> None:
         was_in_pool = queued.place in POOL
         queued.gated_by, queued.flushed = objector, False
         queued.rejected_by |= {objector}
@@ -100,7 +104,6 @@ class Transfers(Contents):
         else:
             self._pool.add(queued, cause)
         self._set_timer(queued, now)
-        return True
 
     def _set_timer(self, queued: QueuedPod, now: int) -> None:
         """A pod of the pool is due by the time if a plugin that rejected it wants that."""

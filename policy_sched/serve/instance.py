@@ -52,10 +52,7 @@ class Instance(Scheduling):
     def step(self) -> int:
         """Do what can be done now; return how many pods were decided."""
         self.cluster.step()
-        if not self._resume():
-            return 0
-        self.feed.drain(self.scheduler.agenda.over)
-        return 0 if self.half_done else self._decide()
+        return self._decide() if self._takes_in(self.feed.drain) else 0
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""

@@ -21,6 +21,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from policy_sched.client.embedded.resources import NODE, POD
@@ -177,10 +178,7 @@ class RemoteInstance(Scheduling):
         return self._bench.step(self._step) or 0
 
     def _step(self) -> int:
-        if not self._resume():
-            return 0
-        self.informers.drain(self._tell, CHANGES_PER_STEP, self.scheduler.agenda.over)
-        if self.half_done:
+        if not self._takes_in(partial(self.informers.drain, self._tell, CHANGES_PER_STEP)):
             return 0
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True

@@ -79,6 +79,7 @@ class Scheduling(ABC):
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
         self._abandoned = False
+        self._cut = False
         self.slice = inf
         """Seconds after which a step takes up nothing new; whoever drives it may set them."""
         self.metrics.loaded(store.current, store.status)
@@ -159,10 +160,22 @@ class Scheduling(ABC):
         await self.settled()
         return work()
 
-    def _resume(self) -> bool:
-        """Begin a slice with what is half done; return whether there is time for anything else."""
-        self.scheduler.agenda.over = self._slice()
-        return self.scheduler.go_on()
+    def _takes_in(self, drain: Callable[[Callable[[], bool]], object]) -> bool:
+        """Go on with what is half done, and tell of changes; return whether there is time left.
+
+        ``drain`` tells of changes until it is over. After a change that could not be done with at
+        once pods have their turn before the next one, however many changes there are.
+        """
+        agenda = self.scheduler.agenda
+        agenda.over = self._slice()
+        if not agenda.go_on():
+            return False
+        if self._cut:
+            self._cut = False
+            return True
+        drain(agenda.over)
+        self._cut = agenda.half_done
+        return not self._cut
 
     def _decide(self, *, begin: bool = True) -> int:
         """Do what is due, and decide pods; return how many. ``begin``: whether to begin any."""

@@ -361,6 +361,16 @@ class TestReload:
         queue.reload(gates, hint_table())
         assert names(queue.active()) == ["p"]
 
+    def test_a_gate_that_breaks_once_loses_no_pod(self) -> None:
+        """Each pod is asked about once, and what was answered holds."""
+        queue = make_queue()
+        queue.add(info("p"))
+        answers = iter(["Broken"])
+        queue.reload(
+            lambda _pod, _first: next(answers, ""), hint_table(), regate=["default-scheduler"]
+        )
+        assert names([*queue.gated(), *queue.active(), *queue.backoff()]) == ["p"]
+
     def test_a_pod_in_flight_is_judged_by_the_new_policies(self) -> None:
         """It was decided by the old ones, which may have been what was wrong."""
         queue = make_queue()
