@@ -31,7 +31,7 @@ IN_NAMESPACES: Final[tuple[Kind, ...]] = (
     ("events.k8s.io/v1", "Event"),
 )
 """Kinds of which there may be more in a namespace of ours than the tests know of."""
-AT_ONCE: Final = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+AT_ONCE: Final = {"gracePeriodSeconds": 0}
 FREE: Final = {"metadata": {"finalizers": None}}
 SILENCE: Final = 15.0
 """Seconds after which a controller has begun with a namespace (kube-controller-manager: 5)."""

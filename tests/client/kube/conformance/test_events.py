@@ -76,6 +76,22 @@ def test_notes_are_as_long_as_they_may_be(server: str) -> None:
     played(server, play)
 
 
+def test_the_longest_name_has_its_events(server: str) -> None:
+    """253 characters, which leave no room for a suffix."""
+
+    async def play(ground: Ground) -> None:
+        client = Acting(ground).client
+        pod = await ground.pod("a" * 63 + ("." + "b" * 63) * 2 + "." + "c" * 61)
+        for note in ("first", "second"):
+            client.record_event(pod, "Normal", "Waiting", "Scheduling", note)
+        await client.events.drained()
+        assert client.events.lost == 0
+        (event,) = await _ours(ground)
+        assert (event["regarding"]["name"], event["series"]["count"]) == (pod.name, 2)
+
+    played(server, play)
+
+
 def test_an_event_may_be_about_a_lease(server: str) -> None:
     """Who leads is said of the lease."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 import pytest
@@ -10,7 +11,7 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.election import Election, ElectionSettings
 from policy_sched.client.kube.leases import LEASE, Elector, Lease
 from policy_sched.client.kube.paths import collection_path, object_path
-from tests.client.kube.conformance.ground import Ground, played
+from tests.client.kube.conformance.ground import Ground, played, until
 from tests.client.kube.conformance.servers import CLOCKS
 
 NAME = "policy-sched"
@@ -43,6 +44,27 @@ def test_two_candidates_share_a_lease(server: str) -> None:
         assert lease["spec"]["leaseTransitions"] == 1
 
     played(server, play)
+
+
+def test_a_standby_hears_that_a_lease_is_free(server: str) -> None:
+    """It watches the lease by name, and leads when the other one has left."""
+
+    async def play(ground: Ground) -> None:
+        a, b = (_elector(ground, name) for name in "ab")
+        assert await a.try_once()
+        waiting = asyncio.create_task(b.run())
+        await b.watch.synced.wait()
+        assert not b.election.leading
+        await a.release()
+        await until(lambda: _leads(b))
+        waiting.cancel()
+        assert (await ground.seen(NAME, LEASE))["spec"]["holderIdentity"] == "b"
+
+    played(server, play)
+
+
+async def _leads(elector: Elector) -> bool:
+    return elector.election.leading
 
 
 def test_what_others_note_in_a_lease_stays(server: str) -> None:
