@@ -37,6 +37,11 @@ UNSCHEDULABLE: Final = "unschedulable"
 ERROR: Final = "error"
 SAMPLED: Final = 10
 """One cycle in so many has its plugins measured one by one (upstream: 10 %)."""
+FOLDED_AFTER: Final = 4096
+"""Events, hints and requests after which they are made into buckets even if nobody asks.
+
+A standby decides nothing, and is told of everything all the same.
+"""
 MOST_ATTEMPTS: Final = 15
 """So many attempts and more are one label."""
 _VOLUMES: Final = "VolumeBinding"
@@ -65,6 +70,7 @@ class AttemptMetrics:
         self._tries: list[float] = []
         self._thought = families.scheduling_algorithm_duration_seconds.taker()
         self._events: dict[str, Callable[[float], None]] = {}
+        self._noted = 0
 
     # What the scheduler calls.
 
@@ -130,6 +136,7 @@ class AttemptMetrics:
         """A queueing hint was asked."""
         labels = (plugin, event, result)
         self.families.queueing_hint_execution_duration_seconds.take(labels, [seconds])
+        self._note()
 
     # What its owner tells.
 
@@ -161,11 +168,13 @@ class AttemptMetrics:
                 family = self.families.event_handling_duration_seconds
                 take = self._events[label] = family.taker(label)
             take(seconds)
+            self._note()
 
     def requested(self, code: str, method: str, host: str, seconds: float) -> None:
         """A request was sent to the API server."""
         self.families.rest_client_requests_total.values[code, method, host] += 1
         self.families.rest_client_request_duration_seconds.take((method, host), [seconds])
+        self._note()
 
     # What becomes of it.
 
@@ -193,6 +202,13 @@ class AttemptMetrics:
             tape.broken.clear()
         for runner in self._runners:
             runner.evaluations.clear()
+
+    def _note(self) -> None:
+        """Something waits to be made into buckets."""
+        self._noted += 1
+        if self._noted >= FOLDED_AFTER:
+            self._noted = 0
+            self.families.fold()
 
     def _failed(self, outcome: Outcome, attempt: Attempt) -> None:
         decision, families = outcome.decision, self.families
