@@ -105,6 +105,7 @@ async def end(api: Api, name: str) -> str:
         if last is not None and not _looked_at(last):
             ended = {**last, "spec": {"finalizers": []}}
             await api.request("PUT", f"{path}/finalize", ended)
+            await _delete(api, path, [])  # some servers end it only now
             last = await _last_seen(api, path)
     except ClusterError:
         return name

@@ -26,7 +26,7 @@ def test_everything_that_was_made_goes(server: str) -> None:
         assert await Acting(ground).bound(pod, ground.nodes[0]) is None
         await ground.pod("gone")
         await ground.delete("gone")
-        storage = {"storageClassName": "none", "accessModes": ["ReadWriteOnce"]}
+        storage = {"storageClassName": ground.namespace, "accessModes": ["ReadWriteOnce"]}
         size = {"storage": "1Gi"}
         disk = {"hostPath": {"path": "/none"}, "capacity": size}
         volume = f"{ground.namespace}-pv"
@@ -64,6 +64,9 @@ def test_a_namespace_that_nobody_looks_after_is_ended() -> None:
     ended: list[Plain] = []
 
     async def script(asked: Asked, wire: Wire) -> None:
+        if asked.method == "DELETE":
+            await wire.answer(404, STATUS)
+            return
         if asked.method == "PUT":
             assert asked.path == "/api/v1/namespaces/bare/finalize"
             ended.append(asked.json)
