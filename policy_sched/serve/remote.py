@@ -71,6 +71,8 @@ CHANGES_PER_STEP: Final = 500
 
 LOOKING: Final = Settings(qps=20, burst=20)
 """For the comparison of the cache with the cluster, which is in no hurry."""
+TAKING_IN: Final = 0.05
+"""Seconds between two looks whether steps have taken in what had come."""
 ELECTION: Final = "LeaderElection"
 """Reason of the events that say who leads (client-go's)."""
 TOLERATED: Final = 20.0
@@ -237,6 +239,10 @@ class RemoteInstance(Scheduling):
         async with Api(self.api.access, self.api.chance, settings) as api:
             first = await list_all(api, READ[0], Decoding(NODE, Node), known=nodes.known)
             last = await list_all(api, READ[-1], Decoding(POD, Pod), known=pods.known)
+        mark = self.informers.mark()
+        while not self.informers.past(mark):  # it may wait for a decision that takes its time
+            await asyncio.sleep(TAKING_IN)
+        await self.settled()
         return Seen([node.metadata.name for node in first.items], last.items)
 
     def _lease_checks(self) -> tuple[Check, ...]:

@@ -1,4 +1,4 @@
-"""Pages of a scheduler whose extenders take their time."""
+"""Questions to a scheduler whose extenders take their time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import aiohttp
 
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import Reload
+from policy_sched.serve.debugging import Comparer
 from policy_sched.serve.doorkeeper import OpenDoor
 from policy_sched.serve.endpoints import Endpoints, Offered
 from policy_sched.serve.explanations import Explaining, Shown
 from policy_sched.serve.listening import Listener
 from policy_sched.serve.remote import RemoteInstance
 from policy_sched.simulate.explanation_report import as_json, text_lines
-from tests.serve.test_remote import World, acted, node, until
+from tests.serve.test_remote import World, acted, node, pod, until
 from tests.serve.test_remote_extenders import FITS, configured, gated, scheduling, slow
 
 Ask = Callable[[str], Coroutine[None, None, str]]
@@ -63,3 +64,33 @@ async def asking(instance: RemoteInstance) -> AsyncIterator[Ask]:
                 return await answered.text()
 
         yield ask
+
+
+def test_the_cache_is_compared_when_it_knows_what_came_meanwhile() -> None:
+    """What waits for a decision to be made is no difference."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": FITS}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"))
+            async with scheduling(world) as instance:
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+                world.apply(node("b"), pod("q"))
+                await until(lambda: instance.informers.behind)
+                comparer = Comparer(instance.scheduler, instance.log, pause=0)
+                comparing = asyncio.create_task(comparer.run(instance.look))
+                await until(lambda: "Cache comparer started" in said(world))
+                assert instance.half_done
+                gate.opened.set()
+                found = await comparing
+                assert found is not None
+                assert not found
+        assert "Cache mismatch" not in said(world)
+
+    acted(play)
+
+
+def said(world: World) -> list[str]:
+    """Return the messages of the log."""
+    return [record["msg"] for record in world.records]

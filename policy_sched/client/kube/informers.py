@@ -106,7 +106,7 @@ class Informers:
 
         What came to light when a watch was mended must have been handed on.
         """
-        return self._handed >= self._mark and all(
+        return self.past(self._mark) and all(
             one.following for one in self.reflectors if one.selection.kind in DECISIVE
         )
 
@@ -135,6 +135,14 @@ class Informers:
             tell(waiting.popleft())
         return count
 
+    def mark(self) -> int:
+        """Return a mark behind what has come by now."""
+        return self._handed + len(self._waiting)
+
+    def past(self, mark: int) -> bool:
+        """Tell whether all before a mark has been handed on."""
+        return self._handed >= mark
+
     def objects(self, kind: Kind) -> Iterator[Any]:
         """Yield the objects of a kind, as the mirrors have them."""
         for reflector in self.reflectors:
@@ -147,7 +155,7 @@ class Informers:
         self._wake()
 
     def _following_again(self) -> None:
-        self._mark = self._handed + len(self._waiting)
+        self._mark = self.mark()
         self._wake()
 
     def _changed(self, changes: Sequence[Change[Any]]) -> None:
