@@ -125,28 +125,28 @@ class Runner:
         return "", SKIP
 
     def post_filter(self, *args: object) -> PostFilterResult | None:
-        """First success of PostFilter: reasons of all who were asked are kept, as upstream does.
+        """First success of PostFilter; without one the reasons of all are joined, as upstream.
 
-        None if the profile has no PostFilter plugin.
+        An error or UnschedulableAndUnresolvable ends it, and then only its plugin has spoken. The
+        joined answer is the first plugin's. None if the profile has no PostFilter plugin.
         """
         reasons: list[str] = []
         nominated: str | None = None
-        last: Status | None = None
-        for hook in self.pipeline.at("post_filter"):
+        hooks = self.pipeline.at("post_filter")
+        for hook in hooks:
             result = cast("PostFilterResult", self.call("post_filter", hook, *args))
             status = result.status.by(hook.plugin)
-            if status.ok:
-                return PostFilterResult(status, result.nominated_node, result.victims)
+            if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return replace(result, status=status)
             if status.code is Code.ERROR:
                 return PostFilterResult(status)
             nominated = nominated if result.nominated_node is None else result.nominated_node
             reasons += status.reasons
-            last = status
-            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                break
-        if last is None:
+        if not hooks:
             return None
-        return PostFilterResult(Status(last.code, tuple(reasons), last.plugin), nominated)
+        return PostFilterResult(
+            Status(Code.UNSCHEDULABLE, tuple(reasons), hooks[0].plugin), nominated
+        )
 
     def pre_filter(
         self, *args: object

@@ -17,6 +17,7 @@ from policy_sched.framework.pipeline import ENTRY_POINT_GROUP, points_of
 from policy_sched.framework.points import CONFIGURED
 from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.pod_affinity import InterPodAffinity
+from policy_sched.plugins.resource_claims import DynamicResources
 from policy_sched.plugins.topology_spread import PodTopologySpread
 from policy_sched.plugins.volumes.binding import VolumeBinding
 from policy_sched.plugins.volumes.limits import NodeVolumeLimits
@@ -32,6 +33,7 @@ HOUSE: Final[Mapping[str, Factory]] = {
     "VolumeZone": VolumeZone,
     "PodTopologySpread": PodTopologySpread,
     "InterPodAffinity": InterPodAffinity,
+    "DynamicResources": DynamicResources,
     "DefaultBinder": DefaultBinder,
 }
 

@@ -1,6 +1,7 @@
 """Plugins of the default profile that are not built yet, and the pods that would need them.
 
-This is the one place that names them. A pod whose decision could depend on one of them, enabled
+This is the one place that names them (of DynamicResources there are a few words,
+`resource_claims`). A pod whose decision could depend on one of them, enabled
 in its profile, is refused with a message that says so; every other pod is decided without them,
 as upstream decides it when such a plugin skips.
 """

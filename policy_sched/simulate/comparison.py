@@ -25,8 +25,10 @@ from policy_sched.simulate.outcome import (
 Value = str | int | bool | list[str]
 """What a field can hold, as it is shown and written to JSON."""
 
+NO_CLAIMS: Final = " no new claims to deallocate"
+"""DynamicResources' part of a message (kube-scheduler's FitError text)."""
 PREEMPTION_TAIL: Final = " preemption: "
-"""Where DefaultPreemption's part of a message begins (kube-scheduler's FitError text)."""
+"""Where DefaultPreemption's part begins."""
 
 ABSENT: Final = "(none)"
 
@@ -199,14 +201,19 @@ def _message(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Differen
     if expected.message is None and not rules.complete:
         return
     wanted, ours = expected.message or "", str(got.message or "")
-    if not rules.complete and isinstance(wanted, str) and PREEMPTION_TAIL not in wanted:
-        ours = _before_preemption(ours)
+    if not rules.complete and isinstance(wanted, str):
+        ours = as_far_as(wanted, ours)
     if not _fits(wanted, ours):
         yield Difference("message", str(wanted) or ABSENT, ours or ABSENT)
 
 
-def _before_preemption(message: str) -> str:
-    return message.partition(PREEMPTION_TAIL)[0]
+def as_far_as(stated: str, message: str) -> str:
+    """Return a message without those parts of PostFilter plugins that a stated one has not."""
+    if NO_CLAIMS not in stated:
+        message = message.replace(f"{NO_CLAIMS},", "").removesuffix(NO_CLAIMS)
+    if PREEMPTION_TAIL not in stated:
+        message = message.partition(PREEMPTION_TAIL)[0].removesuffix(",")
+    return message
 
 
 def _evictions(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Difference]:

@@ -16,7 +16,7 @@ import yaml
 from yaml.nodes import MappingNode
 
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
-from policy_sched.simulate.comparison import PREEMPTION_TAIL
+from policy_sched.simulate.comparison import as_far_as
 from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
 from policy_sched.simulate.reader import Path, Plain
 from policy_sched.simulate.scenario import load_scenarios
@@ -92,7 +92,7 @@ def _placement(name: str, got: Outcome) -> Plain:
         return {"pod": short, "preEnqueue": _reasons(got.pre_enqueue)}
     if got.best:
         return {"pod": short, "chosen": got.best[0]}
-    message = str(got.message or "").partition(PREEMPTION_TAIL)[0]
+    message = as_far_as("", str(got.message or ""))
     return {"pod": short, "chosen": None, **({"message": message} if message else {})}
 
 
@@ -151,8 +151,7 @@ def _plain(key: str, stated: object, got: Outcome) -> object:
     if key == "preemption":
         return [{"node": one.node, "victims": list(one.victims)} for one in got.preemption or ()]
     message = str(got.message or "")
-    whole = isinstance(stated, str) and PREEMPTION_TAIL in stated
-    return message if whole else message.partition(PREEMPTION_TAIL)[0]
+    return as_far_as(stated if isinstance(stated, str) else "", message)
 
 
 def _ranked(names: list[str], scores: Mapping[str, NodeScore]) -> list[object]:

@@ -2,15 +2,17 @@
 
 The decision is looked at whole, before it is enacted: every status and every score. Then the pod
 is assumed and reserved on the node that is expected, so that the steps which follow see the
-cluster that they were written for. Permit plugins are asked too, and again at every later step
-about the pods that wait; time stands still, so nobody is late.
+cluster that they were written for. What a machine recorded was decided without the plugins that
+are named in `UNRECORDED`, whatever its configuration says. Permit plugins are asked too, and again
+at every later step about the pods that wait; time stands still, so nobody is late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Final
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluation import Evaluation
@@ -20,6 +22,7 @@ from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 from policy_sched.scheduler.eviction import dismiss_lower
 from policy_sched.scheduler.filter_parts import filter_parts
@@ -48,6 +51,10 @@ class ScenarioRun:
     wanted: Callable[[str, str], bool] = lambda _scenario, _pod: True
 
 
+UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
+"""Plugins that were disabled where decisions of kube-scheduler were recorded."""
+
+
 def run_scenario(scenario: Scenario, run: ScenarioRun | None = None) -> list[StepResult]:
     """Return one result per expected step. Raises PolicyError where a file is wrong."""
     return observe_scenario(scenario, run)[0]
@@ -63,6 +70,8 @@ def observe_scenario(
     if not wanted:
         return [], {}
     plans, _ = read(scenario.config, scenario.policies)
+    if scenario.complete:
+        plans = tuple(_without(UNRECORDED, plan) for plan in plans)
     scheduler = assemble(plans, objects=scenario.objects)
     load_cluster(scheduler.cache, scenario.objects)
     coverage = run.coverage
@@ -82,6 +91,15 @@ def observe_scenario(
             differences = compare(expected, outcome, Rules(complete=scenario.complete))
             results.append(StepResult(scenario.file, scenario.name, name, differences, outcome))
     return results, seen
+
+
+def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
+    """Return a plan as if these plugins were disabled."""
+    points = {
+        point: tuple(one for one in enabled if one[0] not in names)
+        for point, enabled in compiled.plan.points.items()
+    }
+    return replace(compiled, plan=replace(compiled.plan, points=points))
 
 
 def _step(

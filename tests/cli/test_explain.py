@@ -27,8 +27,8 @@ def test_a_pod_that_fits_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
         == """\
 shop/report fits on none of 6 nodes
   0/6 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s), \
-3 node(s) didn't match Pod's node affinity/selector. preemption: 0/6 nodes are available: \
-6 Preemption is not helpful for scheduling.
+3 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, \
+preemption: 0/6 nodes are available: 6 Preemption is not helpful for scheduling.
 
 FILTER                  REMOVES  ALONE  LEFT  REASONS
 TaintToleration               2      2     4  2 node(s) had untolerated taint(s)

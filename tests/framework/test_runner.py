@@ -115,8 +115,14 @@ class TestPostFilter:
         assert result == PostFilterResult(SUCCESS.by("b"), "n1")
         assert asked == ["a", "b"]
 
-    def test_reasons_are_collected_and_an_unresolvable_no_ends_it(self) -> None:
-        """Upstream joins the reasons, and skips the rest after UnschedulableAndUnresolvable."""
+    def test_reasons_are_joined(self) -> None:
+        """As those of the first plugin."""
+        answers = {"a": PostFilterResult(NO), "b": PostFilterResult(NO, nominated_node="")}
+        result = runner_of("post_filter", answers).post_filter()
+        assert result == PostFilterResult(Status(NO.code, ("no", "no"), "a"), "")
+
+    def test_an_unresolvable_no_ends_it_and_is_all_that_is_said(self) -> None:
+        """Upstream skips the rest then, and forgets who was asked before."""
         answers = {
             "a": PostFilterResult(NO),
             "b": PostFilterResult(NEVER),
@@ -124,8 +130,14 @@ class TestPostFilter:
         }
         result = runner_of("post_filter", answers).post_filter()
         assert result is not None
-        assert result.status.reasons == ("no", "never")
-        assert result.status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        assert result == PostFilterResult(NEVER.by("b"))
+
+    def test_an_error_ends_it(self) -> None:
+        """Nothing is nominated, whatever was said before."""
+        broken = Status(Code.ERROR, ("broken",))
+        answers = {"a": PostFilterResult(NO, ""), "b": PostFilterResult(broken, "n1")}
+        result = runner_of("post_filter", answers).post_filter()
+        assert result == PostFilterResult(broken.by("b"))
 
     def test_nobody_to_ask(self) -> None:
         """Without PostFilter plugins there is no answer."""

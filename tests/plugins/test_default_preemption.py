@@ -19,7 +19,8 @@ from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.testing import make_node, make_pod
 
-FULL = "0/1 nodes are available: 1 Insufficient cpu. preemption: "
+UNFIT = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
+FULL = f"{UNFIT}, preemption: "
 NOBODY = FULL + "0/1 nodes are available: 1 No preemption victims found for incoming pod."
 
 
@@ -124,7 +125,7 @@ def test_all_who_were_asked_say_why_not(tmp_path: Path) -> None:
     config = profile(enabled=["Sparing", "Nobody"], disabled=["DefaultPreemption"])
     found = scheduler(tmp_path, [SPARING, none], config)
     runs(found, "kept", labels={"keep": "yes"})
-    again = NOBODY.removeprefix("0/1 nodes are available: 1 Insufficient cpu. ")
+    again = NOBODY.removeprefix(f"{UNFIT}, ")
     assert refused(decision(found)) == f"{NOBODY.removesuffix('.')}., {again}"
 
 
@@ -142,7 +143,7 @@ def test_conditions_leave_the_policy_out(tmp_path: Path) -> None:
     config = profile(enabled=["Only"], disabled=["DefaultPreemption"])
     found = scheduler(tmp_path, [only], config)
     runs(found, "important", priority=100)
-    assert refused(decision(found)) == "0/1 nodes are available: 1 Insufficient cpu."
+    assert refused(decision(found)) == UNFIT
     assert evicted(decision(found, labels={"x": ""})) == ("Only", "n0", ["important"])
 
 

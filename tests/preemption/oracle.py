@@ -150,4 +150,5 @@ def message(answers: Sequence[str | list[str]]) -> str:
     """Return what is said where no node is a candidate."""
     flat = [reason for one in answers for reason in ([one] if isinstance(one, str) else one)]
     parts = sorted(f"{count} {reason}" for reason, count in Counter(flat).items())
-    return f"preemption: 0/{len(answers)} nodes are available: {', '.join(parts)}."
+    head = "no new claims to deallocate, preemption:"
+    return f"{head} 0/{len(answers)} nodes are available: {', '.join(parts)}."

@@ -22,6 +22,7 @@ from policy_sched.testing import make_node, make_pod
 
 PLANS = read(None, ())[0]
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
+CLAIMS = "no new claims to deallocate,"
 
 
 def full_node(*pods: PodInfo, client: MemoryClient | None = None) -> Scheduler:
@@ -159,7 +160,10 @@ class TestEligibility:
         scheduler = full_node(low())
         pod = high(preemption_policy="Never", nominated_node_name="n0")
         outcome = run(scheduler, pod)
-        assert outcome.message == f"{FULL} preemption: not eligible due to preemptionPolicy=Never."
+        assert (
+            outcome.message
+            == f"{FULL} {CLAIMS} preemption: not eligible due to preemptionPolicy=Never."
+        )
         assert scheduler.handle.nominator.node_of(pod.uid) == "n0"
 
     def test_the_last_victims_are_waited_for(self) -> None:
@@ -167,7 +171,7 @@ class TestEligibility:
         scheduler = full_node(low(leaving="PreemptionByScheduler"), low("other"))
         outcome = run(scheduler, high(nominated_node_name="n0"))
         tail = "preemption: not eligible due to a terminating pod on the nominated node."
-        assert outcome.message == f"{FULL} {tail}"
+        assert outcome.message == f"{FULL} {CLAIMS} {tail}"
         assert client_of(scheduler).deleted == []
 
     @pytest.mark.parametrize(
@@ -199,7 +203,7 @@ def test_where_nothing_helps_an_older_promise_is_taken_back() -> None:
     client_of(scheduler).nominations["default/high"] = "n0"
     outcome = run(scheduler, high(nominated_node_name="n0"))
     assert outcome.message == (
-        f"{FULL} preemption: 0/1 nodes are available: "
+        f"{FULL} {CLAIMS} preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod."
     )
     assert client_of(scheduler).nominations == {}

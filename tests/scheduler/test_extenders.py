@@ -123,7 +123,7 @@ class TestFiltering:
         assert isinstance(outcome.decision, Reject)
         assert outcome.message == (
             "0/3 nodes are available: 1 Insufficient cpu, 1 no bridge, 1 no licence. "
-            "preemption: not eligible due to preemptionPolicy=Never."
+            "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
         )
         diagnosis = outcome.decision.diagnosis
         assert diagnosis is not None
@@ -138,7 +138,8 @@ class TestFiltering:
         with extender({"filter": {"NodeNames": []}}) as calls:
             outcome = run(scheduler_of(entry(calls, "filter")))
         assert outcome.message == (
-            "0/3 nodes are available: preemption: 0/3 nodes are available: "
+            "0/3 nodes are available: no new claims to deallocate, "
+            "preemption: 0/3 nodes are available: "
             "3 Preemption is not helpful for scheduling."
         )
 

@@ -68,7 +68,8 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
     scheduler = scheduler_of(nodes=2)
     outcome = run(scheduler, cpu="9")
     message = (
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/2 nodes are available: "
         "2 Preemption is not helpful for scheduling."
     )
     assert outcome.message == message
@@ -81,7 +82,7 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
 def test_a_pod_that_never_preempts_says_so() -> None:
     """preemptionPolicy Never ends the question."""
     outcome = run(scheduler_of(), cpu="9", preemption_policy="Never")
-    assert outcome.message.endswith(". preemption: not eligible due to preemptionPolicy=Never.")
+    assert outcome.message.endswith(", preemption: not eligible due to preemptionPolicy=Never.")
 
 
 def test_without_nodes_there_is_one_sentence() -> None:

@@ -58,7 +58,8 @@ def test_a_binding_is_an_event() -> None:
 def test_a_rejection_is_an_event_and_a_condition() -> None:
     """With the words of kube-scheduler's FitError; the condition says which form it is about."""
     words = (
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available:"
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available:"
         " 1 Preemption is not helpful for scheduling."
     )
 

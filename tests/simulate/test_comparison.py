@@ -20,12 +20,14 @@ PLACED = Outcome(
     scores={"n1": NodeScore(7, {"Fit": 7}), "n2": NodeScore(9, {"Fit": 9, "Image": 0})},
     best=("n2",),
 )
+UNFIT_TEXT = "0/1 nodes are available: 1 Insufficient cpu."
+CLAIMS = " no new claims to deallocate"
 TAIL = " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 REFUSED = Outcome(
     pod="default/a",
     rejected={"n1": UNFIT},
     feasible=(),
-    message="0/1 nodes are available: 1 Insufficient cpu." + TAIL,
+    message=UNFIT_TEXT + TAIL,
     post_filter=Answer("Unschedulable", "DefaultPreemption", (TAIL.strip(),)),
 )
 
@@ -100,6 +102,22 @@ class TestPreemption:
         head = Outcome("default/a", message="0/1 nodes are available: 1 Insufficient cpu.")
         assert fields(head, REFUSED, STATED) == []
         assert fields(replace(REFUSED, message=head.message), REFUSED) == ["message"]
+
+    @pytest.mark.parametrize(
+        ("stated", "differ"),
+        [
+            (UNFIT_TEXT, []),
+            (UNFIT_TEXT + CLAIMS, []),
+            (UNFIT_TEXT + TAIL, []),
+            (UNFIT_TEXT + CLAIMS + "," + TAIL, []),
+            (UNFIT_TEXT + CLAIMS + ",", ["message"]),
+            (UNFIT_TEXT + " something else", ["message"]),
+        ],
+    )
+    def test_each_part_may_be_left_out(self, stated: str, differ: list[str]) -> None:
+        """What is said of claims as well as what is said of victims."""
+        got = replace(REFUSED, message=UNFIT_TEXT + CLAIMS + "," + TAIL)
+        assert fields(Outcome(pod="default/a", message=stated), got, STATED) == differ
 
     def test_the_part_before_the_tail_always_counts(self) -> None:
         """A wrong count of reasons is found with or without preemption's tail."""
