@@ -28,6 +28,8 @@ from policy_sched.apiserver.refusals import (
     wrong_option,
 )
 from policy_sched.apiserver.security.escalation import Granting
+from policy_sched.apiserver.validation import checks
+from policy_sched.client.embedded.admission import default
 from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.patches import JSON as JSON_PATCH
@@ -37,7 +39,6 @@ from policy_sched.client.embedded.resources import NAMESPACE
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.client.embedded.times import timestamp
-from policy_sched.client.embedded.workload_defaults import fill_in
 from policy_sched.model.expansion import Plain
 
 OPERATIONS: Final = 10_000
@@ -86,6 +87,7 @@ class Writing:
         _place(data, target)
         if target.served.kind == "Event":
             check_new(data, strictly=bool(target.served.group))
+        checks.check_new(target.served.resource, data)
         self._granting.check(sent.user, target, data, None)
         with self.perhaps(dry=sent.options.dry_run):
             return self._store.create(data)
@@ -107,7 +109,9 @@ class Writing:
             raise too_large()
         old = self._store.find(key.kind, key.namespace, key.name)
         self._granting.check(sent.user, target, data, old)
-        fill_in(target.served.kind, data)
+        default(target.served.resource, data)
+        if old is not None and _current(old, data):
+            checks.check_change(old, data, target.subresource)
         with self.perhaps(dry=sent.options.dry_run):
             if old is None:
                 if target.served.kind in _CREATED_BY_UPDATE and not target.subresource:
@@ -156,6 +160,7 @@ class Writing:
             raise conflict(served.resource, target.name, f"{why} object was found")
         self._granting.check_create(sent.user, target)
         self._granting.check(sent.user, target, data, None)
+        checks.check_new(served.resource, data)
         with self.perhaps(dry=sent.options.dry_run):
             return 201, self._store.create(data)
 
@@ -259,6 +264,13 @@ def applied_data(sent: Sent) -> Plain:
         raise bad_request("metadata.managedFields must be nil")
     check_kind(data, served)
     return data
+
+
+def _current(stored: Stored, data: Plain) -> bool:
+    """Tell whether a change is meant for an object as it is; others are refused as such."""
+    meta = data["metadata"]
+    version = meta.get("resourceVersion") in (None, "", str(stored.version))
+    return version and meta.get("uid") in (None, "", stored.uid)
 
 
 def _check_uid(stored: Stored, data: Plain) -> None:

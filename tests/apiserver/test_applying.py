@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.security.guarded import RBAC, binding, guarded, make, role, rule, user
-from tests.apiserver.world import World, serving
+from tests.apiserver.world import SPEC, World, serving
 
 APPLY = "application/apply-patch+yaml"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -58,7 +58,7 @@ def test_a_scale_takes_the_replicas() -> None:
 
     async def run() -> None:
         async with serving() as world:
-            template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}
+            template = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
             spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
             data = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
             path = f"{DEPLOYMENTS}/d"

@@ -13,7 +13,10 @@ from tests.apiserver.world import PODS, serving
 
 def test_yaml_creates_objects() -> None:
     """As with ``curl --data-binary @pod.yaml``."""
-    body = b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: c\n"
+    body = (
+        b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+        b"spec:\n  containers:\n  - {name: c, image: i}\n"
+    )
 
     async def run() -> None:
         async with serving() as world:

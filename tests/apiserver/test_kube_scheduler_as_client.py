@@ -61,16 +61,16 @@ def tell(folder: Path, story: Story) -> None:
     async def run() -> None:
         async with serving(Access(tokens=str(path), mode="RBAC")) as world:
             for name in ("n0", "n1"):
-                await _make(world, "/api/v1/nodes", node(name))
+                await make(world, "/api/v1/nodes", node(name))
             for name in ("p", "q"):
-                await _make(world, PODS, pod(name))
+                await make(world, PODS, pod(name))
             agent = "kube-scheduler/v1.36.2 (linux/amd64) kubernetes/abc/scheduler"
             await story(world, GoClient(world.session, world.url, "scheduler-token", agent))
 
     asyncio.run(run())
 
 
-async def _make(world: World, path: str, data: Plain) -> Plain:
+async def make(world: World, path: str, data: Plain) -> Plain:
     """Create an object, as somebody else."""
     status, made = await world.ask("POST", path, data, token=ADMIN)
     assert status == 201, made
@@ -155,7 +155,7 @@ def test_all_its_informers_sync(tmp_path: Path, *, streaming: bool) -> None:
         query = "fieldSelector=status.phase%21%3DFailed&" + WATCH_LIST
         async with client.watch("/api/v1/pods", query) as events:
             await initial(events)
-            await _make(world, PODS, pod("late"))
+            await make(world, PODS, pod("late"))
             event = await anext(events)
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "late")
 
@@ -205,7 +205,7 @@ def _event(name: str, reason: str, action: str, kind: str = "Normal") -> bytes:
     return envelope("events.k8s.io/v1", "Event", event)
 
 
-async def _bind(client: GoClient, name: str, where: str) -> tuple[int, Plain]:
+async def bind(client: GoClient, name: str, where: str) -> tuple[int, Plain]:
     uid = (await client.done("GET", f"{PODS}/{name}"))["metadata"]["uid"]
     empty = ((4, ""), (6, ""), (7, 0), (8, b""))
     about = message((1, name), (2, ""), (3, "default"), (5, uid), *empty)
@@ -220,12 +220,12 @@ def test_it_binds_and_tells(tmp_path: Path) -> None:
     async def story(world: World, client: GoClient) -> None:
         async with client.watch("/api/v1/pods", LIVING + WATCH_LIST) as events:
             await initial(events)
-            status, answer = await _bind(client, "p", "n0")
+            status, answer = await bind(client, "p", "n0")
             assert (status, answer["kind"], answer["status"]) == (201, "Status", "Success")
             event = await anext(events)
             assert event["type"] == "MODIFIED"
             assert event["object"]["spec"]["nodeName"] == "n0"
-        status, answer = await _bind(client, "p", "n1")
+        status, answer = await bind(client, "p", "n1")
         assert (status, answer["reason"]) == (409, "Conflict")
         told = await client.done("POST", EVENTS, _event("p", "Scheduled", "Binding"))
         assert (told["reason"], told["regarding"]["name"]) == ("Scheduled", "p")
@@ -268,7 +268,7 @@ def test_it_preempts(tmp_path: Path) -> None:
     """The victim has a condition, and goes; of one that has gone it is told so."""
 
     async def story(world: World, client: GoClient) -> None:
-        assert (await _bind(client, "p", "n0"))[0] == 201
+        assert (await bind(client, "p", "n0"))[0] == 201
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -320,21 +320,22 @@ def test_it_binds_volumes(tmp_path: Path) -> None:
         return envelope("v1", "PersistentVolume", message((1, about), (2, spec), (3, status)))
 
     def claim_of(thing: Plain) -> bytes:
-        access = ((1, "ReadWriteOnce"), (2, message((2, size))), (3, ""))
+        bound_to = thing["spec"].get("volumeName", "")
+        access = ((1, "ReadWriteOnce"), (2, message((2, size))), (3, bound_to))
         spec = message(*access, (5, "waits"), (6, "Filesystem"))
         about = again(thing, (12, _entry("volume.kubernetes.io/selected-node", "n0")))
         return envelope("v1", "PersistentVolumeClaim", message((1, about), (2, spec)))
 
     async def story(world: World, client: GoClient) -> None:
         sizes = {"storage": "1Gi"}
-        await _make(world, volumes, _named("pv", {**storage, "capacity": sizes, "csi": csi}))
+        await make(world, volumes, _named("pv", {**storage, "capacity": sizes, "csi": csi}))
         wanted = {**storage, "resources": {"requests": sizes}}
-        await _make(world, claims, _named("c", wanted))
+        await make(world, claims, _named("c", wanted))
         found = await _replaced(client, f"{volumes}/pv", volume_of)
         assert (found["spec"]["claimRef"]["name"], found["spec"]["csi"]) == ("c", csi)
         found = await _replaced(client, f"{claims}/c", claim_of)
         assert found["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] == "n0"
-        stale = {"metadata": {**found["metadata"], "resourceVersion": "1"}}
+        stale = {**found, "metadata": {**found["metadata"], "resourceVersion": "1"}}
         status, answer = await client.ask("PUT", f"{claims}/c", claim_of(stale))
         assert (status, answer["reason"]) == (409, "Conflict")
 

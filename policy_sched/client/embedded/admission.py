@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -76,13 +77,16 @@ def admit_priority_class(resource: Resource, data: Plain, classes: Iterable[Prio
 
 
 def complete(resource: Resource, data: Plain) -> None:
-    """Complete an object of another kind, in place."""
+    """Complete a new object of another kind, in place."""
     meta = data["metadata"]
+    default(resource, data)
     match resource.kind:
         case "PersistentVolume" | "PersistentVolumeClaim":
             status = data["status"] = data.get("status") or {}
             free = "Available" if resource.kind == "PersistentVolume" else "Pending"
             status.setdefault("phase", free)
+        case "Job":
+            _select_own_pods(meta, data["spec"])
         case "Namespace":
             label = {"kubernetes.io/metadata.name": meta["name"]}
             meta["labels"] = {**(meta.get("labels") or {}), **label}
@@ -90,13 +94,23 @@ def complete(resource: Resource, data: Plain) -> None:
         case "PodDisruptionBudget":
             counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
             data["status"] = dict.fromkeys(counts, 0) | (data.get("status") or {})
+
+
+def default(resource: Resource, data: Plain) -> None:
+    """Fill in what an object of another kind does not say, new or not, in place."""
+    match resource.kind:
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController" | "DaemonSet":
             data["spec"] = data.get("spec") or {}
             fill_in(resource.kind, data)
         case "HorizontalPodAutoscaler":
             _fill_autoscaler(data)
-        case "CronJob" | "Service":
+        case "Secret":
+            _fill_secret(data)
+        case "CronJob" | "Service" | "PersistentVolume" | "PersistentVolumeClaim":
             fill_in(resource.kind, data)
+        case "StorageClass":
+            for field, usual in (("reclaimPolicy", "Delete"), ("volumeBindingMode", "Immediate")):
+                data[field] = data.get(field) or usual
         case "Job":
             spec = data["spec"] = data.get("spec") or {}
             if spec.get("completions") is None and spec.get("parallelism") is None:
@@ -104,6 +118,29 @@ def complete(resource: Resource, data: Plain) -> None:
             for field, value in _JOB_DEFAULTS.items():
                 if spec.get(field) is None:
                     spec[field] = value
+
+
+def _select_own_pods(meta: Plain, spec: Plain) -> None:
+    """Let a job select the pods that have its uid as a label (the strategy's generateSelector)."""
+    template = spec.get("template")
+    if spec.get("manualSelector") or spec.get("selector") or not isinstance(template, dict):
+        return
+    inner = template["metadata"] = dict(template.get("metadata") or {})
+    names = {"controller-uid": meta["uid"], "job-name": meta["name"]}
+    labels = {f"batch.kubernetes.io/{key}": value for key, value in names.items()} | names
+    inner["labels"] = {**(inner.get("labels") or {}), **labels}
+    key = "batch.kubernetes.io/controller-uid"
+    spec["selector"] = {"matchLabels": {key: meta["uid"]}}
+
+
+def _fill_secret(data: Plain) -> None:
+    """Let a secret have a type, and what it says as text among its data."""
+    if not data.get("type"):
+        data["type"] = "Opaque"
+    texts = data.pop("stringData", None)
+    if isinstance(texts, dict) and texts:
+        encoded = {key: b64encode(str(text).encode()).decode() for key, text in texts.items()}
+        data["data"] = {**(data.get("data") or {}), **encoded}
 
 
 def _fill_autoscaler(data: Plain) -> None:

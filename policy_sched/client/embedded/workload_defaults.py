@@ -1,4 +1,4 @@
-"""What the API server fills in where a workload or a service does not say it.
+"""What the API server fills in where a workload, a service or a volume does not say it.
 
 (The SetDefaults functions of apps/v1, batch/v1 and core/v1. Pod templates stay as they are: a
 pod is completed when it is made.)
@@ -24,6 +24,8 @@ _DEFAULTS: Final[dict[str, Plain]] = {
         "failedJobsHistoryLimit": 1,
     },
     "Service": {"type": "ClusterIP", "sessionAffinity": "None"},
+    "PersistentVolume": {"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"},
+    "PersistentVolumeClaim": {"volumeMode": "Filesystem"},
 }  # fmt: skip
 _STRATEGIES: Final[dict[str, tuple[str, Plain]]] = {
     "Deployment": ("strategy", {"maxUnavailable": _QUARTER, "maxSurge": _QUARTER}),
