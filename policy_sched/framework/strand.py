@@ -8,11 +8,14 @@ coroutine that any function can suspend, however deep below it is called.
 `aside` suspends: the owner goes on, and the call that it is given is made meanwhile. That call is
 the only thing that ever happens beside the owner, so it may touch nothing that the owner changes.
 Its answer is kept until the owner resumes the work. In any other thread `aside` just calls.
+
+`Pieces` uses a strand for work that is nothing but long: it is left where it says `pause` when a
+slice of time is over, and goes on when its owner asks for the next piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from queue import SimpleQueue
 from threading import Thread, local
 from typing import Final, TypeVar
@@ -40,6 +43,8 @@ class Strand:
         """Whether work was begun that has not ended."""
         self.ready = False
         """Whether work that was set aside can go on."""
+        self.over: Callable[[], bool] = _never
+        """Whether work that says `pause` is to be set aside."""
         self._answered = answered
         self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._reports: SimpleQueue[BaseException | None] = SimpleQueue()
@@ -101,6 +106,34 @@ class Strand:
             if self._orders.get() is None:
                 raise GivenUp
 
+    def _pause(self) -> None:
+        self.ready = True
+        self._reports.put(None)
+        if self._orders.get() is None:
+            raise GivenUp
+
+
+class Pieces:
+    """Does long work in pieces; ``over`` tells whether a piece has been long enough."""
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        self._over = over
+        self._strand: Strand | None = None
+
+    def of(self, work: Callable[[], T]) -> Generator[None, None, T]:
+        """Do work; each piece ends where the work says `pause`. Returns what the work returns."""
+        if getattr(_HERE, "strand", None) is not None:
+            return work()  # whoever set this work aside may do so again
+        if self._strand is None or self._strand.busy:  # one that was left in the middle is lost
+            self._strand = Strand(_go_on)
+            self._strand.over = self._over
+        strand, found = self._strand, list[T]()
+        done = strand.begin(lambda: found.append(work()))
+        while not done:
+            yield
+            done = strand.ready and strand.go_on()
+        return found[0]
+
 
 def aside(call: Callable[[], T]) -> T:
     """Return what a call returns, or raise what it raises; who owns this strand goes on meanwhile.
@@ -109,6 +142,18 @@ def aside(call: Callable[[], T]) -> T:
     """
     strand: Strand | None = getattr(_HERE, "strand", None)
     return call() if strand is None else strand._aside(call)  # noqa: SLF001 - its other half
+
+
+def pause() -> None:
+    """End a piece of long work here if it has been long enough; everything must be whole."""
+    strand: Strand | None = getattr(_HERE, "strand", None)
+    if strand is not None and strand.over():
+        strand._pause()  # noqa: SLF001 - its other half
+
+
+def _never() -> bool:
+    """Go on."""
+    return False
 
 
 def _go_on() -> None:

@@ -22,6 +22,7 @@ from policy_sched.cluster.journal import DYNAMIC
 from policy_sched.cluster.pod_order import PodOrder
 from policy_sched.framework.rejections import NOTHING, Rejections, StatusTable
 from policy_sched.framework.status import Code, Status
+from policy_sched.framework.strand import pause
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.all_nodes import search_all, why_not
 from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
@@ -208,6 +209,7 @@ def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]
             (pod for pod in leaving if pod is not None),
             promised.get(row, ()),
         )
+        pause()
     return found
 
 

@@ -1,7 +1,8 @@
 """The dry run on one node after the other, for filters that look beyond a node.
 
 Plugins that keep counts for the attempt (spread, pod affinity) are told of every pod that goes or
-comes back, on a copy of their state; so are they of pods that are nominated to the node.
+comes back, on a copy of their state; so are they of pods that are nominated to the node. Between
+two nodes everything is as it was, so a search that takes long may pause there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from policy_sched.cluster.what_if import WhatIf
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.nominations import beside
 from policy_sched.framework.status import Status
+from policy_sched.framework.strand import pause
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
 
@@ -32,6 +34,7 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> Tried:
         else:
             fits[place] = True
             gone[answer, place] = True
+        pause()
     return Tried(fits, gone, statuses)
 
 

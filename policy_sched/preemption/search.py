@@ -22,6 +22,7 @@ from policy_sched.cluster.pod_order import PodOrder
 from policy_sched.errors import PluginError
 from policy_sched.framework.extender import Extender, NodeVictims
 from policy_sched.framework.status import Code, Status
+from policy_sched.framework.strand import pause
 from policy_sched.language.preempting import Spots
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
@@ -143,6 +144,7 @@ class PreemptionSearch:
             _look_at_all(run, attempt, rows)
         for end in range(wanted, rows.size + wanted, wanted):
             run.look(attempt, turned[end - wanted : end])
+            pause()
             found = run.candidates(turned[:end])
             breaking = found.violations > 0
             if breaking.size >= wanted and not breaking.all():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from policy_sched.framework.cycle_state import CycleState
@@ -84,3 +84,24 @@ class Preempt:
 
 
 Decision = Bind | Preempt | Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """No node fits, and PostFilter is asked next, which takes a while: ``finish`` does that.
+
+    ``long``: it asks about one node after the other, so that it may take very long.
+    """
+
+    finish: Callable[[], Preempt | Reject]
+    long: bool
+
+    def then(self, tell: Callable[[Preempt | Reject], None]) -> Undecided:
+        """Return the same, with somebody who is told what was decided."""
+
+        def finish() -> Preempt | Reject:
+            found = self.finish()
+            tell(found)
+            return found
+
+        return Undecided(finish, self.long)

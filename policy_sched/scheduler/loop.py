@@ -15,59 +15,39 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.pipeline import Pipeline
-from policy_sched.framework.results import PodsToActivate
-from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
+from policy_sched.framework.status import WAIT, Code, Status
+from policy_sched.framework.strand import Pieces
 from policy_sched.model.events import ASSIGNED_POD_DELETE
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, Place
-from policy_sched.queue.agenda import Finding, Work, at_once
+from policy_sched.queue.agenda import Finding, Work, at_once, never
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.announcing import announce
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Profile, Reject
+from policy_sched.scheduler.attempt import (
+    Attempt,
+    Bind,
+    Decision,
+    Preempt,
+    Profile,
+    Reject,
+    Undecided,
+)
 from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_permit, undo
 from policy_sched.scheduler.bindings import Binding, Bindings
 from policy_sched.scheduler.eviction import make_room
 from policy_sched.scheduler.failure import announce_no_profile, record_failure, rejectors
 from policy_sched.scheduler.group_cycle import Verdict, schedule_group, tell_group
 from policy_sched.scheduler.news import News
+from policy_sched.scheduler.outcome import Outcome
 from policy_sched.scheduler.parts import Decide, MakeRoom, ScheduleGroup, TellGroup
 from policy_sched.scheduler.queueing import NO_PROFILE, objection
-from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.scheduler.scheduling_cycle import begin_to_decide
 
-
-@dataclass(slots=True, eq=False)
-class Outcome:
-    """What became of a pod: bound to `node`; or not, and why.
-
-    ``waiting`` means that it holds the node, and that a later `tick` says how it ends.
-    ``pipeline`` is what decided, None for a pod that was not let into the queue; ``attempt`` is
-    None also where a pod was passed over.
-    """
-
-    pod: PodInfo
-    decision: Decision | None
-    node: str = ""
-    message: str = ""
-    status: Status = SUCCESS
-    waiting: bool = False
-    pipeline: Pipeline | None = None
-    attempt: Attempt | None = None
-
-    @property
-    def generation(self) -> int:
-        """Which set of policies decided; 0 for none."""
-        return 0 if self.pipeline is None else self.pipeline.generation
-
-    @property
-    def content_hash(self) -> str:
-        """What that set said, as a hash; empty for none."""
-        return "" if self.pipeline is None else self.pipeline.content_hash
+__all__ = ["Outcome", "Scheduler"]
 
 
 class Scheduler(News):
@@ -88,7 +68,7 @@ class Scheduler(News):
         super().__init__(handle, queue)
         self.agenda = queue.agenda
         self.profiles = profiles
-        self.decide: Decide = decide
+        self.decide: Decide = begin_to_decide
         self.make_room: MakeRoom = make_room
         self.schedule_group: ScheduleGroup = schedule_group
         self.tell_group: TellGroup = tell_group
@@ -97,6 +77,7 @@ class Scheduler(News):
         self._told: deque[Outcome] = deque()
         self._late: list[Outcome] = []
         self._broken: list[tuple[Binding, Status]] = []
+        self._pieces = Pieces(lambda: self.agenda.over())  # noqa: PLW0108 - it is set anew
 
     # News of pods.
 
@@ -132,24 +113,40 @@ class Scheduler(News):
         if queued.info.terminating:
             return self._pass_over(attempt)
         if queued.info.pod_group:
-            self.agenda.begin(self._with_its_group(attempt))
-            return self._told.popleft() if self._told else None
-        outcome = self.enact(attempt, self.decide(attempt, self.handle.nodes, self._rng))
-        if self.handle.waiting_pods:
-            self.handle.waiting_pods.ask_again()
-        return outcome
+            work = self._with_its_group(attempt)
+        else:
+            decision = self.decide(attempt, self.handle.nodes, self._rng)
+            if not isinstance(decision, Undecided):
+                outcome = self.enact(attempt, decision)
+                if self.handle.waiting_pods:
+                    self.handle.waiting_pods.ask_again()
+                return outcome
+            work = self._finishing(attempt, decision)
+        self.agenda.begin(work)
+        return self._told.popleft() if self._told else None
 
     def _with_its_group(self, attempt: Attempt) -> Work:
         """Decide a pod of a group, and the others too if they go to one place together."""
         group = yield from self.schedule_group(attempt, self.queue, self.handle, self._rng)
         if group is None:
             decision = self.decide(attempt, self.handle.nodes, self._rng)
-            self._told.append(self.enact(attempt, decision))
-        else:
-            for verdict in group.verdicts:
-                self._told.append(self._enact_member(verdict))
-                yield
-            self.tell_group(attempt.queued.info, group.status, self.handle)
+            yield from self._finishing(attempt, decision)
+            return
+        for verdict in group.verdicts:
+            self._told.append(self._enact_member(verdict))
+            yield
+        self.tell_group(attempt.queued.info, group.status, self.handle)
+        if self.handle.waiting_pods:
+            self.handle.waiting_pods.ask_again()
+
+    def _finishing(self, attempt: Attempt, decision: Decision | Undecided) -> Work:
+        if isinstance(decision, Undecided):
+            yield
+            sliced = decision.long and self.agenda.over is not never
+            decision = (
+                (yield from self._pieces.of(decision.finish)) if sliced else decision.finish()
+            )
+        self._told.append(self.enact(attempt, decision))
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()
 
@@ -388,13 +385,6 @@ class Scheduler(News):
             announce_no_profile(pod, self.handle)
         pipeline = attempt.profile.pipeline
         return Outcome(pod, decision, "", message, status, pipeline=pipeline, attempt=attempt)
-
-    def _activate(self, attempt: Attempt) -> None:
-        """Make the pods ready that plugins want to be tried now."""
-        wanted = attempt.state.read(PodsToActivate)
-        if wanted is not None and wanted.uids:
-            self.queue.activate(wanted.uids)
-            wanted.uids.clear()
 
 
 _BROKEN: Final = (NOBODY, NOBODY)

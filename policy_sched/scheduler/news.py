@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from policy_sched.framework.handle import Handle
+from policy_sched.framework.results import PodsToActivate
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.events import ASSIGNED_POD_DELETE, UNSCHEDULED_POD_ADD
 from policy_sched.model.pod_group import GroupKey
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.scheduling_queue import SchedulingQueue
+from policy_sched.scheduler.attempt import Attempt
 
 
 class News:
@@ -63,6 +65,13 @@ class News:
         pod = self.handle.nominator.clear(uid)
         if pod is not None:
             self.queue.move(ASSIGNED_POD_DELETE, pod.on(node), None, but=uid)
+
+    def _activate(self, attempt: Attempt) -> None:
+        """Make the pods ready that plugins want to be tried now."""
+        wanted = attempt.state.read(PodsToActivate)
+        if wanted is not None and wanted.uids:
+            self.queue.activate(wanted.uids)
+            wanted.uids.clear()
 
     def _count_in(self, pod: PodInfo) -> None:
         """A member of a pod group is news to those that wait for the group."""

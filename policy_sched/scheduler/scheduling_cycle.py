@@ -6,6 +6,7 @@ nothing fits, ask PostFilter and put the diagnosis into kube-scheduler's words.
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -16,11 +17,17 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.diagnosis import NO_NODES, Diagnosis
 from policy_sched.framework.evaluation import Evaluation
 from policy_sched.framework.status import Code, Status
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject, Undecided
 
 
 def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-    """Return where the attempt's pod goes, or why nowhere.
+    """Return where the attempt's pod goes, or why nowhere; see `begin_to_decide`."""
+    found = begin_to_decide(attempt, table, rng)
+    return found.finish() if isinstance(found, Undecided) else found
+
+
+def begin_to_decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
+    """Return where the attempt's pod goes, or why nowhere, but for what PostFilter says.
 
     ``rng`` breaks ties among the nodes with the highest score, uniformly; it is read only when
     there is more than one.
@@ -41,7 +48,7 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         if best.size:
             row = select_host(best, rng)
             return Bind(table.names[row], row, evaluation)
-        return explain_failure(attempt, evaluation, table)
+        return _failure(attempt, evaluation, table)
     except PluginError as error:
         return _broken(str(error))
 
@@ -51,28 +58,46 @@ def select_host(best: NDArray[np.intp], rng: Random) -> int:
     return best.item(0 if best.size == 1 else rng.randrange(best.size))
 
 
-def explain_failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Preempt | Reject:
-    """Ask PostFilter: return what makes room, or the rejection with its whole message."""
+def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Reject | Undecided:
+    """Return the rejection with its whole message, if PostFilter has no say in it."""
     diagnosis = Diagnosis(
         node_count=table.live_count,
         statuses=evaluation.filtering.statuses(),
         pre_filter=evaluation.rejection,
         narrowed_by=evaluation.filtering.narrowed_by,
     )
-    evaluation.state.write(evaluation.filtering.trial())
-    result = attempt.profile.runner.post_filter(evaluation.state, attempt.queued.info, diagnosis)
-    kept = True
-    if result is not None:
-        diagnosis.post_filter = result.status
-        if result.status.code is Code.ERROR:
-            return Reject(result.status, diagnosis.message(), diagnosis, nominated=True)
-        kept = result.nominated_node is None
+    if not attempt.profile.runner.pipeline.at("post_filter"):
+        return _rejected(diagnosis, nominated=True)
+    trial = evaluation.filtering.trial()
+    evaluation.state.write(trial)
+    finish = partial(_after_post_filter, attempt, evaluation, diagnosis)
+    return Undecided(finish, trial.node_by_node and not attempt.profile.extenders)
+
+
+def _after_post_filter(
+    attempt: Attempt, evaluation: Evaluation, diagnosis: Diagnosis
+) -> Preempt | Reject:
+    """Ask PostFilter: return what makes room, or the rejection with its whole message."""
+    pod, runner = attempt.queued.info, attempt.profile.runner
+    try:
+        result = runner.post_filter(evaluation.state, pod, diagnosis)
+    except PluginError as error:
+        return _broken(str(error))
+    if result is None:
+        return _rejected(diagnosis, nominated=True)
+    diagnosis.post_filter = result.status
+    if result.status.code is Code.ERROR:
+        return Reject(result.status, diagnosis.message(), diagnosis, nominated=True)
+    if not result.status.ok or not result.nominated_node:
+        return _rejected(diagnosis, nominated=result.nominated_node is None)
     message = diagnosis.message()
-    status = Status(Code.UNSCHEDULABLE, (message,))
-    if result is not None and result.status.ok and result.nominated_node:
-        plugin = result.status.plugin
-        return Preempt(status, message, diagnosis, result.nominated_node, result.victims, plugin)
-    return Reject(status, message, diagnosis, nominated=kept)
+    status, plugin = Status(Code.UNSCHEDULABLE, (message,)), result.status.plugin
+    return Preempt(status, message, diagnosis, result.nominated_node, result.victims, plugin)
+
+
+def _rejected(diagnosis: Diagnosis, *, nominated: bool) -> Reject:
+    message = diagnosis.message()
+    return Reject(Status(Code.UNSCHEDULABLE, (message,)), message, diagnosis, nominated=nominated)
 
 
 def _broken(message: str) -> Reject:

@@ -25,11 +25,11 @@ from policy_sched.model.events import ClusterEvent
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.agenda import Finding
 from policy_sched.queue.scheduling_queue import SchedulingQueue
-from policy_sched.scheduler.attempt import Attempt, Decision, Preempt
+from policy_sched.scheduler.attempt import Attempt, Decision, Preempt, Undecided
 from policy_sched.scheduler.eviction import make_room
 from policy_sched.scheduler.group_cycle import GroupTurn, schedule_group, tell_group
 from policy_sched.scheduler.loop import Outcome
-from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.scheduler.scheduling_cycle import begin_to_decide
 from policy_sched.serve.upstream_metrics import UpstreamMetrics
 
 SCHEDULED: Final = "scheduled"
@@ -85,7 +85,7 @@ class AttemptMetrics:
         self._runners.add(runner)
         return runner
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
         """Decide, and take the time; of one cycle in ten that of each plugin as well."""
         self._cycle += 1
         if self._cycle % SAMPLED < 2:  # from every tenth cycle until the next
@@ -93,7 +93,9 @@ class AttemptMetrics:
                 runner.sample(self._cycle % SAMPLED == 0)
         timer = self.timer
         attempt.began = start = timer()
-        decision = decide(attempt, table, rng)
+        decision = begin_to_decide(attempt, table, rng)
+        if isinstance(decision, Undecided):
+            return decision.then(lambda _: self._thought(timer() - start))
         self._thought(timer() - start)
         return decision
 

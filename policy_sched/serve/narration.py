@@ -7,6 +7,7 @@ in between; when it falls, it steps aside.
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -19,7 +20,7 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject, Undecided
 from policy_sched.scheduler.event_handlers import Happened
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.serve.decision_log import INFO, DecisionLog
@@ -61,20 +62,25 @@ class Narration:
 
     # Inside.
 
-    def _told_decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
+    def _told_decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
         pod = attempt.queued.info
         self._log.say(INFO, "Attempting to schedule pod", pod=pod.key)
         decision = self._decide(attempt, table, rng)
-        level = self._log.verbosity.level
-        if isinstance(decision, Bind):
-            if level >= SCORES:
-                self._tell_scores(pod, decision, table)
-        elif level >= REASONS and decision.diagnosis is not None:
-            status = decision.diagnosis.post_filter
-            if status is not None:
-                text = "Status after running PostFilter plugins for pod"
-                self._log.say(INFO, text, pod=pod.key, status=status.message())
+        if isinstance(decision, Undecided):
+            return decision.then(partial(self._tell_reasons, pod))
+        if not isinstance(decision, Bind):
+            self._tell_reasons(pod, decision)
+        elif self._log.verbosity.level >= SCORES:
+            self._tell_scores(pod, decision, table)
         return decision
+
+    def _tell_reasons(self, pod: PodInfo, decision: Preempt | Reject) -> None:
+        if self._log.verbosity.level < REASONS or decision.diagnosis is None:
+            return
+        status = decision.diagnosis.post_filter
+        if status is not None:
+            text = "Status after running PostFilter plugins for pod"
+            self._log.say(INFO, text, pod=pod.key, status=status.message())
 
     def _tell_scores(self, pod: PodInfo, decision: Bind, table: NodeTable) -> None:
         filtering, scoring = decision.evaluation.filtering, decision.evaluation.scoring
