@@ -7,7 +7,7 @@ from threading import Event, current_thread
 
 import pytest
 
-from policy_sched.framework.strand import Strand, aside
+from policy_sched.framework.strand import Pieces, Strand, aside, pause
 
 
 class Owner:
@@ -122,3 +122,42 @@ def test_work_that_is_given_up_unwinds() -> None:
 def test_without_a_strand_a_call_is_a_call() -> None:
     """It is made at once, in the thread that makes it."""
     assert aside(current_thread) is current_thread()
+
+
+def test_long_work_is_done_in_pieces() -> None:
+    """It is left where it pauses, if that has been long enough, and goes on when it is asked to."""
+    done: list[str] = []
+    long_enough = iter([True, False, True, False])
+    pieces = Pieces(lambda: next(long_enough))
+
+    def work() -> str:
+        for name in "abcd":
+            done.append(name)
+            pause()
+        return "all"
+
+    def whole() -> Iterator[None]:
+        done.append((yield from pieces.of(work)))
+
+    assert ["".join(done) for _ in whole()] == ["a", "abc"]
+    assert done == ["a", "b", "c", "d", "all"]
+
+
+def test_what_long_work_raises_reaches_who_asked_for_it() -> None:
+    """In whichever piece; afterwards other work can be done."""
+    pieces = Pieces(lambda: True)
+
+    def fail() -> None:
+        pause()
+        raise ValueError("no")
+
+    steps = pieces.of(fail)
+    next(steps)
+    with pytest.raises(ValueError, match="no"):
+        next(steps)
+    assert list(pieces.of(lambda: None)) == []
+
+
+def test_nobody_is_held_where_nothing_is_done_in_pieces() -> None:
+    """In any other thread a pause is nothing."""
+    pause()
