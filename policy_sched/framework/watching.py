@@ -20,7 +20,7 @@ from typing import Final
 from policy_sched.framework.pipeline import Hook, Pipeline
 from policy_sched.framework.points import POINTS
 from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult, Verdict
-from policy_sched.framework.runner import Ended, Evaluated, Parts, Runner
+from policy_sched.framework.runner import Call, Ended, Evaluated, Parts, Runner
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.unfinished import Unfinished
 
@@ -50,6 +50,39 @@ class Tape:
     broken: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
 
+class _Asking:
+    """Calls plugins, and takes the time if that is wanted.
+
+    A runner that kept methods of its own would be a cycle, left behind by every reload.
+    """
+
+    __slots__ = ("_tape", "_timer")
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._timer = tape.timer
+
+    called: Call = Runner.called
+    """Call one plugin; PluginError if it raises."""
+
+    def broke(self, point: str, hook: Hook) -> None:
+        """Count an error of a plugin."""
+        self._tape.broken[hook.plugin, _LABELS[point]] += 1
+
+    def timed(self, point: str, hook: Hook, *args: object) -> object:
+        """Call one plugin, and take the time."""
+        start = self._timer()
+        code = Code.ERROR
+        try:
+            answer = self.called(point, hook, *args)
+            code = _code_of(answer)
+        finally:
+            took = self._timer() - start
+            if point not in _ASKED_ON_THE_WAY:
+                self._tape.plugins[hook.plugin, _LABELS[point], code.value].append(took)
+        return answer
+
+
 class WatchedRunner(Runner):
     """A runner that writes onto ``tape``."""
 
@@ -59,16 +92,15 @@ class WatchedRunner(Runner):
         self.evaluations: list[tuple[str, Parts]] = []
         """How evaluations were come by, and who took no part in them, since it was emptied."""
         self.began = self._timer = tape.timer
-        self.evaluated = self._evaluated
+        self.evaluated = _noted_in(self.evaluations)
+        self._asking = _Asking(tape)
+        self.call = self._asking.called
         self._good = {
             hook: tape.points[label, _SUCCESS.value].append for hook, label in _LABELS.items()
         }
         self.ended = _ended_on(tape, self._good)
 
     # What others measure.
-
-    def _evaluated(self, how: str, evaluation: Evaluated) -> None:
-        self.evaluations.append((how, evaluation.parts))
 
     def waited(self, code: Code, seconds: float) -> None:
         """A pod waited for permission for so long, and that came of it."""
@@ -78,23 +110,11 @@ class WatchedRunner(Runner):
 
     def broke(self, point: str, hook: Hook) -> None:
         """Count an error of a plugin."""
-        self.tape.broken[hook.plugin, _LABELS[point]] += 1
+        self._asking.broke(point, hook)
 
     def sample(self, wanted: bool) -> None:
         """Take the time of each plugin from now on, or of none."""
-        self.call = self._timed if wanted else self.called
-
-    def _timed(self, point: str, hook: Hook, *args: object) -> object:
-        start = self._timer()
-        code = Code.ERROR
-        try:
-            answer = self.called(point, hook, *args)
-            code = _code_of(answer)
-        finally:
-            took = self._timer() - start
-            if point not in _ASKED_ON_THE_WAY:
-                self.tape.plugins[hook.plugin, _LABELS[point], code.value].append(took)
-        return answer
+        self.call = self._asking.timed if wanted else self._asking.called
 
     def first_rejection(self, point: str, *args: object) -> Status:
         """Ask as ever, and take the time."""
@@ -158,6 +178,11 @@ class WatchedRunner(Runner):
         finally:
             self.ended("permit", code, start)
         return found
+
+
+def _noted_in(evaluations: list[tuple[str, Parts]]) -> Callable[[str, Evaluated], None]:
+    """Return what takes note of evaluations."""
+    return lambda how, evaluation: evaluations.append((how, evaluation.parts))
 
 
 def _ended_on(tape: Tape, good: Mapping[str, Callable[[float], None]]) -> Ended:

@@ -106,7 +106,8 @@ class Program:
             "port_members": table.port_sets.members,
         }
         columns = {name: table.column(key) for key, name in self.slots.columns.items()}
-        made = namespace["factory"](**given, **columns)
+        # What stays in its own globals would be a cycle, left behind by every reload.
+        made = namespace.pop("factory")(**given, **columns)
         if not self.static and not self.moving:
             return Functions(*made)
         scalar, vector, whole, static_row, static_rows, moving_row, moving_rows = made

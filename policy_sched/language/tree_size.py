@@ -61,19 +61,19 @@ def size(tree: Core, functions: Mapping[str, UserFunction]) -> int:
 
     Calls of functions that are not in ``functions`` count as one node.
     """
-    known: dict[str, int] = {}
+    return _size(tree, functions, {})
 
-    def count(root: Core) -> int:
-        total = 0
-        stack = [root]
-        while stack:
-            part = stack.pop()
-            total += 1
-            if isinstance(part, UserCall) and part.name in functions:
-                if part.name not in known:
-                    known[part.name] = count(functions[part.name].body)
-                total += known[part.name]
-            stack.extend(children(part))
-        return total
 
-    return count(tree)
+def _size(tree: Core, functions: Mapping[str, UserFunction], known: dict[str, int]) -> int:
+    """Return the size; ``known``: sizes of functions, by name."""
+    total = 0
+    stack = [tree]
+    while stack:
+        part = stack.pop()
+        total += 1
+        if isinstance(part, UserCall) and part.name in functions:
+            if part.name not in known:
+                known[part.name] = _size(functions[part.name].body, functions, known)
+            total += known[part.name]
+        stack.extend(children(part))
+    return total

@@ -101,7 +101,6 @@ class _Rules:
         self._still = Cycle(profile=profile)
         self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
-        self._events: tuple[ClusterEventWithHint, ...] | None = None
         self._like = key_getter(self.sign_pod())
         self._helped: dict[Key, bool] = {}
         self._helped_at: tuple[int, str] = (-1, "")
@@ -117,11 +116,11 @@ class _Rules:
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """Derive the events, and whether they help, from what the rules read."""
-        if self._events is None:
-            preempting = Preempting(self._handle)
-            self._events = events_of(self._policy, self._helps, self._own_hint, preempting)
-        return self._events
+        """Derive the events, and whether they help, from what the rules read.
+
+        Whoever asks keeps them: they refer to the rules.
+        """
+        return events_of(self._policy, self._helps, self._own_hint, Preempting(self._handle))
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:

@@ -7,7 +7,7 @@ kube-scheduler looks at nodes in parallel and may find some more; the first ones
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -80,7 +80,7 @@ class PreemptionSearch:
         self._extenders = extenders
         self._rules = rules
         self._shortlist = shortlist
-        self._order = PodOrder(cache, rules.victim_order(None))
+        self._order_for = _orders(cache, rules)
         budgets = Budgets(objects, cache.pods)
         self._runs = DryRuns(Search(cache, rules, budgets, self._order_for))
 
@@ -160,11 +160,6 @@ class PreemptionSearch:
         found = run.candidates(rows)
         return Found(found, run.rejections(attempt, np.setdiff1d(rows, found.rows)))
 
-    def _order_for(self, pod: PodInfo) -> PodOrder:
-        if not self._rules.order_reads_pod:
-            return self._order
-        return PodOrder(self._cache, self._rules.victim_order(pod))
-
     def _best(self, pod: PodInfo, candidates: Candidates) -> int:
         """Return the place of the best candidate, the first one if several are."""
         left = np.arange(candidates.rows.size)
@@ -203,3 +198,11 @@ def _clean_first(found: Candidates, wanted: int) -> Candidates:
     places = np.arange(end)
     broken = places[breaking[:end]][:wanted]
     return found.at(np.concatenate([places[~breaking[:end]], broken]))
+
+
+def _orders(cache: Cache, rules: PreemptionRules) -> Callable[[PodInfo], PodOrder]:
+    """Return what gives the order of victims for a pod: the same for all if it reads no pod."""
+    order = PodOrder(cache, rules.victim_order(None))
+    if not rules.order_reads_pod:
+        return lambda _pod: order
+    return lambda pod: PodOrder(cache, rules.victim_order(pod))

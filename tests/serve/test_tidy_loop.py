@@ -19,7 +19,7 @@ from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.listening import Listener, server_context
 from policy_sched.serve.turns import Turns, measured_loop
 from tests.client.kube.stage import Asked, Stage, Wire, stage
-from tests.serve.test_remote import CLOCKS
+from tests.serve.test_remote import CLOCKS, World, node, pod, until
 
 TIMES = 10
 
@@ -96,3 +96,23 @@ async def _read(api: Api) -> None:
         async with api.stream("/x", {}, 5.0) as lines:
             async for _ in lines:
                 pass
+
+
+def test_a_pod_that_is_bound_leaves_nothing() -> None:
+    """From the watch that brings it to the event that tells of it."""
+
+    async def play() -> None:
+        world, names = World(), iter(range(1000))
+        world.apply(*(node(f"n{number}") for number in range(20)))
+
+        async def bind() -> None:
+            name = f"p{next(names)}"
+            world.apply(pod(name, "1m"))
+            await until(lambda: name in world.bound())
+
+        async with world.served(), world.scheduler() as instance:
+            await until(lambda: instance.ready)
+            assert await left_by(TIMES, bind) < TIMES
+
+    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+        runner.run(play())

@@ -4,10 +4,15 @@ Theory of operation, as client-go's recorder has it. The first time something is
 event of its own. The second time, a series begins and is written; after that it is only counted,
 and written again every half hour, and for the last time when nothing was said for six minutes.
 The note is no part of what makes two events the same: a series keeps its first one.
+
+Most things are said once, of each pod that is bound. They are kept in the order in which they were
+last said, so that the oldest go without a look at the others, and no more than so many are kept.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
@@ -18,7 +23,9 @@ from policy_sched.client.embedded.times import micro_timestamp
 from policy_sched.client.kube.backoff import SECOND
 
 FINISH: Final = 6 * 60 * SECOND
-"""A series ends when nothing was said for so long; it is looked for as often."""
+"""A series ends when nothing was said for so long."""
+MOST: Final = 100_000
+"""Things that were said lately; beyond that the oldest end early."""
 REFRESH: Final = 30 * 60 * SECOND
 """How often a series that goes on is written."""
 NOTE_LIMIT: Final = 1024
@@ -97,10 +104,11 @@ class _Series:
 
 
 class EventSeries:
-    """All that was said lately."""
+    """All that was said lately, at most so much."""
 
-    def __init__(self) -> None:
-        self._series: dict[Said, _Series] = {}
+    def __init__(self, most: int = MOST) -> None:
+        self._series: OrderedDict[Said, _Series] = OrderedDict()
+        self._most = most
 
     def __len__(self) -> int:
         return len(self._series)
@@ -111,6 +119,7 @@ class EventSeries:
         if known is None:
             known = self._series[said] = _Series(said, now, now)
             return known.write()
+        self._series.move_to_end(said)
         known.count += 1
         known.last = now
         return known.write() if known.count == 2 else None
@@ -119,11 +128,17 @@ class EventSeries:
         """Return the series that go on."""
         return [series.write() for series in self._series.values() if series.count > 1]
 
-    def finish(self, now: int) -> list[Write]:
-        """Forget what has not been said for a while; return the series among it."""
-        over = [said for said, series in self._series.items() if series.last < now - FINISH]
-        ended = [self._series.pop(said) for said in over]
-        return [series.write() for series in ended if series.count > 1]
+    def finish(self, now: int) -> Iterator[Write | None]:
+        """Forget what has not been said for a while; yield the series among it, None otherwise.
+
+        Whoever has other things to do may stop, and go on later.
+        """
+        while self._series:
+            oldest = next(iter(self._series.values()))
+            if oldest.last >= now - FINISH and len(self._series) <= self._most:
+                return
+            self._series.popitem(last=False)
+            yield oldest.write() if oldest.count > 1 else None
 
 
 def cut(note: str) -> str:

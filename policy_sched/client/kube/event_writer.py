@@ -11,7 +11,7 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.answers import NOT_FOUND
 from policy_sched.client.kube.api import MERGE_PATCH, Api
 from policy_sched.client.kube.backoff import SECOND
-from policy_sched.client.kube.event_series import FINISH, REFRESH, EventSeries, Said, Write
+from policy_sched.client.kube.event_series import REFRESH, EventSeries, Said, Write
 from policy_sched.client.kube.lanes import Begin, Lanes, at_once
 from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.errors import ClusterError
@@ -24,7 +24,10 @@ TOGETHER: Final = 64
 TRIES: Final = 12
 PAUSE: Final = 10.0
 """Seconds between two tries to write an event (client-go: 12 tries, 10 s)."""
-
+LOOK: Final = 10.0
+"""Seconds between two looks for series that have ended."""
+AT_A_TIME: Final = 1000
+"""Things that are forgotten in one turn of the event loop."""
 
 Lost = Callable[[str, ClusterError], None]
 """Told of an event that could not be written: its object, and why."""
@@ -69,9 +72,13 @@ class EventWriter:
 
     async def _finish(self) -> None:
         while True:
-            await self._api.chance.sleep(FINISH / SECOND)
-            for write in self._series.finish(self._api.chance.clocks.wall()):
-                self._queue(write)
+            await self._api.chance.sleep(LOOK)
+            ended = self._series.finish(self._api.chance.clocks.wall())
+            for number, write in enumerate(ended, 1):
+                if write is not None:
+                    self._queue(write)
+                if not number % AT_A_TIME:
+                    await asyncio.sleep(0)
 
     async def _refresh(self) -> None:
         while True:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.event_series import FINISH, REFRESH, EventSeries, Reference, Said
-from policy_sched.client.kube.event_writer import EventWriter
+from policy_sched.client.kube.event_writer import LOOK, EventWriter
 from policy_sched.errors import ClusterError
 from tests.client.kube.stage import WALL, Asked, Stage, Wire, acted, stage
 
@@ -21,15 +21,32 @@ def said(note: str, name: str = "web") -> Said:
 
 def test_an_event_about_a_long_name_has_a_name_that_is_allowed() -> None:
     """As client-go names it then: by a UUID, another one for each event."""
-    series = EventSeries()
     for name, length in ("x" * 236, 253), ("x" * 237, 36):
+        series = EventSeries()
         first = series.say(said("", name), WALL)
-        series.finish(WALL + FINISH + 1)
+        assert list(series.finish(WALL + FINISH + 1)) == [None]
         second = series.say(said("", name), WALL + FINISH + 1)
         assert first is not None
         assert second is not None
         assert first.name != second.name
         assert {len(one.event["metadata"]["name"]) for one in (first, second)} == {length}
+
+
+def test_what_was_said_is_kept_for_six_minutes_and_no_more_than_so_much() -> None:
+    """The oldest ends first; what is said again is young again."""
+    series = EventSeries(most=3)
+    for number in range(5):
+        series.say(said("", f"p{number}"), WALL + number)
+    again = series.say(said("", "p0"), WALL + 5)
+    assert again is not None
+    assert list(series.finish(WALL + 5)) == [None, None]
+    assert {one.regarding.name for one in series._series} == {"p0", "p3", "p4"}
+    assert list(series.finish(WALL + 4 + FINISH)) == [None]
+    assert list(series.finish(WALL + 5 + FINISH)) == [None]
+    (last,) = series.finish(WALL + 6 + FINISH)
+    assert last is not None
+    assert (last.series or {})["count"] == 2
+    assert len(series) == 0
 
 
 async def yes(asked: Asked, wire: Wire) -> None:
@@ -66,7 +83,7 @@ def test_a_series_is_written_when_it_ends_and_from_time_to_time() -> None:
             await asyncio.gather(task, return_exceptions=True)
             assert counts(here)[2] == ("PATCH", 7)
             assert len(writer._series) == 0
-            assert {FINISH / 1e9, REFRESH / 1e9} & set(here.slept)
+            assert {LOOK, REFRESH / 1e9} & set(here.slept)
 
     acted(play())
 
