@@ -27,6 +27,7 @@ REPLICA_SET: Final[Kind] = ("apps/v1", "ReplicaSet")
 DEPLOYMENT: Final[Kind] = ("apps/v1", "Deployment")
 STATEFUL_SET: Final[Kind] = ("apps/v1", "StatefulSet")
 DAEMON_SET: Final[Kind] = ("apps/v1", "DaemonSet")
+QUOTA: Final[Kind] = ("v1", "ResourceQuota")
 REVISION: Final[Kind] = ("apps/v1", "ControllerRevision")
 JOB: Final[Kind] = ("batch/v1", "Job")
 

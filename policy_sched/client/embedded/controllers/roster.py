@@ -11,6 +11,7 @@ from policy_sched.client.embedded.controllers.deployments import Deployments
 from policy_sched.client.embedded.controllers.jobs import Jobs
 from policy_sched.client.embedded.controllers.lost_pods import LostPods
 from policy_sched.client.embedded.controllers.owned_pods import OwnedPods
+from policy_sched.client.embedded.controllers.quotas import Quotas
 from policy_sched.client.embedded.controllers.replica_sets import ReplicaSets
 from policy_sched.client.embedded.controllers.stateful_sets import StatefulSets
 from policy_sched.client.embedded.controllers.volumes import Volumes
@@ -32,4 +33,5 @@ def controllers(store: ObjectStore) -> tuple[Part, ...]:
         Budgets(store),
         ClusterRoles(store),
         Accounts(store),
+        Quotas(store),
     )
