@@ -75,8 +75,11 @@ class Connections(web.Server):
         return _Refused() if len(self._transports) >= self._most else super().__call__()
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """Take note of a connection."""
+        """Take note of a connection if there is room: many are accepted before one is noted."""
         super().connection_made(handler, transport)
+        if len(self._transports) >= self._most:
+            transport.abort()
+            return
         self._seen[handler] = _Seen(asyncio.get_running_loop().time())
         self._transports[handler] = transport
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -87,6 +88,25 @@ def test_there_are_only_so_many_connections() -> None:
                     break
                 again[1].close()
             for _, writer in (pairs[1], third, again):
+                writer.close()
+
+    asyncio.run(run())
+
+
+def test_many_that_come_at_once_are_counted_as_well() -> None:
+    """They are accepted in one turn, before the first of them is known."""
+
+    async def run() -> None:
+        async with asyncio.timeout(5), listening(most=2) as (connections, port):
+            several = (asyncio.open_connection("127.0.0.1", port) for _ in range(20))
+            pairs = await asyncio.gather(*several)
+            over = [asyncio.create_task(ended(reader)) for reader, _ in pairs]
+            for task in itertools.islice(asyncio.as_completed(over), 18):
+                assert await task
+            assert len(connections._transports) == 2
+            for task in over:
+                task.cancel()
+            for _, writer in pairs:
                 writer.close()
 
     asyncio.run(run())
