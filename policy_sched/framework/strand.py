@@ -108,6 +108,7 @@ class Strand:
 
     def _pause(self) -> None:
         self.ready = True
+        self._answered()
         self._reports.put(None)
         if self._orders.get() is None:
             raise GivenUp

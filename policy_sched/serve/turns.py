@@ -40,6 +40,7 @@ class Turns:
         self._sum = 0.0
         self.longest = 0.0
         self.longest_busy = 0.0
+        self._lately = 0.0
         self._skip = True
 
     def took(self, seconds: float, busy: float) -> None:
@@ -51,6 +52,12 @@ class Turns:
         self._sum += seconds
         self.longest = max(self.longest, seconds)
         self.longest_busy = max(self.longest_busy, busy)
+        self._lately = max(self._lately, seconds)
+
+    def lately(self) -> float:
+        """Return the longest turn since this was asked the last time, in seconds."""
+        longest, self._lately = self._lately, 0.0
+        return longest
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""

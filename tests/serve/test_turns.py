@@ -73,3 +73,14 @@ def test_counting_begins_anew_after_the_first_reading() -> None:
     _run(turns, lambda: _held(0.06), read, lambda: None)
     assert turns.longest_busy < 0.05
     assert _value(turns, f"{NAME}_bucket", le="+Inf") >= 1
+
+
+def test_the_longest_turn_since_somebody_asked_is_told() -> None:
+    """Each answer is about the time since the one before."""
+    turns = Turns()
+    _run(turns, lambda: _held(0.03), lambda: None)
+    first = turns.lately()
+    assert first == turns.longest
+    assert turns.lately() == 0.0
+    turns.took(0.01, 0.01)
+    assert (turns.lately(), turns.longest) == (0.01, first)
