@@ -134,7 +134,7 @@ class _Answer(Unfinished):
         """Ask one after the other until one binds, or one fails that must not."""
         for extender in self._extenders:
             try:
-                extender.bind(self._pod, self._node)
+                aside(partial(extender.bind, self._pod, self._node))
             except PluginError as error:
                 if not extender.ignorable:
                     self._said = Status(Code.ERROR, (str(error),))

@@ -1,6 +1,7 @@
 """Instance: an embedded cluster, the scheduler on it, policies and files, one step at a time.
 
-Files of objects are read beside the steps and take effect between two of them.
+Files of objects are read beside the steps and take effect between two of them. While an extender is
+asked the cluster lives on, and so does its API; the scheduler is told of it afterwards.
 """
 
 from __future__ import annotations
@@ -46,16 +47,23 @@ class Instance(Scheduling):
         self.cluster = EmbeddedCluster.open(sources.data, now)
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
+        self.cluster.store.tell = self._bench.in_loop
         self.feed = Feed(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 
-    def step(self) -> int:
-        """Do what can be done now; return how many pods were decided."""
+    def _beforehand(self) -> None:
         self.cluster.step()
+
+    def _meanwhile(self) -> None:
+        """Nothing: who binds here is done at once, but for extenders, who are asked in a step."""
+
+    def _step(self) -> int:
         return self._decide() if self._takes_in(self.feed.drain) else 0
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
+        if self._bench.busy:
+            return self.cluster.next_wakeup()
         ready = not (self.stopping or self.scheduler.queue.idle())
         if self.half_done or self.feed.behind or ready:
             return self.now()
@@ -86,10 +94,12 @@ class Instance(Scheduling):
     def close(self) -> None:
         """Let go of the data."""
         self.log.say(INFO, "Stopped", inFlight=self.scheduler.in_flight)
+        super().close()
         self.cluster.close()
 
     def wakes(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` after every change of an object."""
+        super().wakes(wake)
         self.cluster.store.on_commit.append(wake)
 
     def _adopting(self, profiles: Collection[str]) -> Work:

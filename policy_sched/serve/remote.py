@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.kube.api import Api, Settings
@@ -60,9 +60,6 @@ from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.narration import STEPS
 from policy_sched.serve.scheduling import Scheduling
 from policy_sched.serve.troubles import Troubles
-from policy_sched.serve.workbench import Workbench
-
-T = TypeVar("T")
 
 WARNING: Final = "warning"
 CHANGES_PER_STEP: Final = 500
@@ -121,8 +118,6 @@ class RemoteInstance(Scheduling):
         watching: ReflectorSettings | None = None,
     ) -> None:
         self.api = api
-        self._wake: Callable[[], None] = _nobody
-        self._bench = Workbench(lambda: bool(self.scheduler.handle.extenders), self._woken)
         log = DecisionLog(write, api.chance.clocks.wall)
         reporter = store.current.plans[0].plan.scheduler_name
         self.client = KubeClient(
@@ -133,7 +128,7 @@ class RemoteInstance(Scheduling):
             leads=lambda: self.leads,
             failed=self._failed,
             wake=self._woken,
-            begin=self._bench.in_loop,
+            begin=self._in_loop,
         )
         self.candidacy = candidacy
         self.elector = None if candidacy is None else self._elector(candidacy)
@@ -168,16 +163,18 @@ class RemoteInstance(Scheduling):
         knows = self._ready and self.informers.following
         return knows and self.leads and not self.stopping
 
-    def step(self) -> int:
-        """Do what can be done now; return how many pods were decided. Raises LeaseLost."""
+    def _beforehand(self) -> None:
+        """Look whether we may go on at all. Raises LeaseLost."""
         if self._lost and not self.stopping:
             raise LeaseLost("the lease is lost; another instance may lead now")
         self.client.lanes.check()
-        if self._bench.busy:
-            for outcome in self.scheduler.meanwhile():
-                self._decided(outcome, late=True)
-            return 0
-        return self._bench.step(self._step) or 0
+
+    def _in_loop(self, act: Callable[[], None]) -> None:
+        self._bench.in_loop(act)
+
+    def _meanwhile(self) -> None:
+        for outcome in self.scheduler.meanwhile():
+            self._decided(outcome, late=True)
 
     def _step(self) -> int:
         if not self._takes_in(partial(self.informers.drain, self._tell, CHANGES_PER_STEP)):
@@ -196,24 +193,6 @@ class RemoteInstance(Scheduling):
         if self.half_done or self.informers.behind or ready:
             return self.now()
         return self.scheduler.next_wakeup()
-
-    @property
-    def half_done(self) -> bool:
-        """Whether the scheduler is in the middle of something, as is one that asks an extender."""
-        return self._bench.busy or super().half_done
-
-    async def settled(self) -> None:
-        """Wait until nothing is half done; whoever waits comes before the next step."""
-        while self.half_done:
-            if self._bench.busy:
-                await self._bench.change()
-            else:
-                await super().settled()
-
-    async def undisturbed(self, work: Callable[[], T]) -> T:
-        """Do something with the scheduler when nothing is half done; it may ask extenders."""
-        await self.settled()
-        return await self._bench.do(work)
 
     @property
     def stopped(self) -> bool:
@@ -270,14 +249,8 @@ class RemoteInstance(Scheduling):
 
     def close(self) -> None:
         """Say that this is the end."""
-        self._bench.close()
-        for extender in self.scheduler.handle.extenders:
-            extender.close()
+        super().close()
         self.log.say(INFO, "Stopped", inFlight=self.scheduler.in_flight)
-
-    def wakes(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` when something came from the API server."""
-        self._wake = wake
 
     def beside(self) -> list[Coroutine[None, None, None]]:
         """Return what goes on beside the steps."""
@@ -327,9 +300,6 @@ class RemoteInstance(Scheduling):
         metrics.happened(events, metrics.timer() - start)
         if self.log.verbosity.level >= STEPS:
             self.narration.happened(change.old, change.new, events)
-
-    def _woken(self) -> None:
-        self._wake()
 
     def _lead(self, leads: bool) -> None:
         assert self.candidacy is not None
@@ -381,7 +351,3 @@ def tell(scheduler: Scheduler, change: Change[Any]) -> Happened:
     if new is None:
         return object_gone(scheduler, thing)
     return object_seen(scheduler, old, new)
-
-
-def _nobody() -> None:
-    """Wake nobody."""

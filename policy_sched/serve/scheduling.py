@@ -8,7 +8,8 @@ undone, and the bindings that were sent are awaited. Where the cluster is, subcl
 
 With a `slice`, a step ends in the middle of what takes longer (see the queue's agenda), and the
 next one goes on with it before anything else. Whoever wants to see or change the scheduler between
-two steps waits until it is `settled`.
+two steps waits until it is `settled`. Steps are done on a `Workbench`, which says who may touch
+what while an extender is asked.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.metrics import Metrics
 from policy_sched.serve.narration import Narration
 from policy_sched.serve.turns import Turns
+from policy_sched.serve.workbench import Workbench
 
 T = TypeVar("T")
 
@@ -80,6 +82,8 @@ class Scheduling(ABC):
         self.stopping = False
         self._abandoned = False
         self._cut = False
+        self._wake: Callable[[], None] = _nobody
+        self._bench = Workbench(lambda: bool(self.scheduler.handle.extenders), self._woken)
         self.slice = inf
         """Seconds after which a step takes up nothing new; whoever drives it may set them."""
         self.metrics.loaded(store.current, store.status)
@@ -117,9 +121,25 @@ class Scheduling(ABC):
         """Whether the cluster has been read once."""
         return True
 
-    @abstractmethod
     def step(self) -> int:
         """Do what can be done now; return how many pods were decided."""
+        self._beforehand()
+        if self._bench.busy:
+            self._meanwhile()
+            return 0
+        return self._bench.step(self._step) or 0
+
+    @abstractmethod
+    def _step(self) -> int:
+        """Do what a step does with the scheduler."""
+
+    @abstractmethod
+    def _beforehand(self) -> None:
+        """Do what a step does whether an extender is being asked or not."""
+
+    @abstractmethod
+    def _meanwhile(self) -> None:
+        """Do what can be done while an extender is asked."""
 
     @abstractmethod
     def next_wakeup(self) -> int | None:
@@ -129,13 +149,18 @@ class Scheduling(ABC):
     def apply(self, contents: Contents) -> Applied:
         """Make the cluster what the files of objects say; with mistakes in them it stays."""
 
-    @abstractmethod
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Let go of the cluster, and of who is being asked."""
+        self._bench.close()
+        for extender in self.scheduler.handle.extenders:
+            extender.close()
 
-    @abstractmethod
     def wakes(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` when something came that a step can deal with."""
+        self._wake = wake
+
+    def _woken(self) -> None:
+        self._wake()
 
     def beside(self) -> list[Coroutine[None, None, None]]:
         """Return what is to go on beside the steps."""
@@ -148,17 +173,20 @@ class Scheduling(ABC):
     @property
     def half_done(self) -> bool:
         """Whether the scheduler is in the middle of something; only steps may touch it then."""
-        return self.scheduler.half_done
+        return self._bench.busy or self.scheduler.half_done
 
     async def settled(self) -> None:
         """Wait until nothing is half done; until the caller awaits again nothing will be."""
         while self.half_done:
-            await asyncio.sleep(SETTLING)
+            if self._bench.busy:
+                await self._bench.change()
+            else:
+                await asyncio.sleep(SETTLING)
 
     async def undisturbed(self, work: Callable[[], T]) -> T:
-        """Do something with the scheduler when nothing is half done."""
+        """Do something with the scheduler when nothing is half done; it may ask extenders."""
         await self.settled()
-        return work()
+        return await self._bench.do(work)
 
     def _takes_in(self, drain: Callable[[Callable[[], bool]], object]) -> bool:
         """Go on with what is half done, and tell of changes; return whether there is time left.
@@ -288,8 +316,12 @@ class Scheduling(ABC):
         await Comparer(self.scheduler, self.log).run(self.look)
 
     def dump(self) -> None:
-        """Write a record of the state and all metrics."""
-        facts = {"queues": self.queue_lengths(), "metrics": self.metrics.text()}
+        """Write a record of the state, the longest turn since the last record, and all metrics."""
+        facts = {
+            "queues": self.queue_lengths(),
+            "longestTurnSeconds": round(self.turns.lately(), 4),
+            "metrics": self.metrics.text(),
+        }
         self.log.say(INFO, "State", **self._in_force(), **facts)
 
     # Inside.
@@ -307,6 +339,10 @@ class Scheduling(ABC):
             name: profile.pipeline.content_hash for name, profile in self.scheduler.profiles.items()
         }
         self.log.say(INFO, message, profiles=profiles, **facts, **self._in_force())
+
+
+def _nobody() -> None:
+    """Wake nobody."""
 
 
 def _timing(settings: KubeSchedulerConfiguration) -> Timing:

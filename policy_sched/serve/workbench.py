@@ -58,7 +58,7 @@ class Workbench:
     def step(self, work: Callable[[], int]) -> int | None:
         """Do a step; None if it was set aside: the next call has what became of it."""
         if self._step is None:
-            if not self._may_ask():
+            if not self._asks():
                 return work()
             self._step = self._begin(work)
         if not self._step.done():
@@ -68,7 +68,7 @@ class Workbench:
 
     async def do(self, work: Callable[[], T]) -> T:
         """Do a piece, to its end even if nobody waits for it any more."""
-        return await self._begin(work) if self._may_ask() else work()
+        return await self._begin(work) if self._asks() else work()
 
     async def change(self) -> None:
         """Wait until a piece has ended; before another is begun it is our turn."""
@@ -90,6 +90,16 @@ class Workbench:
             self._strand = None
 
     # Inside.
+
+    def _asks(self) -> bool:
+        """Tell whether to use a strand; without an event loop nothing could go on meanwhile."""
+        if not self._may_ask():
+            return False
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
 
     def _begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Begin a piece. What is returned is done already if the piece was not set aside."""

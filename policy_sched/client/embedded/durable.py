@@ -95,7 +95,10 @@ class SqliteStorage:
         except OSError as error:
             raise ClusterError(f"{path}: cannot be opened: {error.strerror}") from None
         try:
-            self._connection = sqlite3.connect(path, timeout=0.5, isolation_level=None)
+            # A step may be done in another thread than the rest, never while that does anything.
+            self._connection = sqlite3.connect(
+                path, timeout=0.5, isolation_level=None, check_same_thread=False
+            )
             self._prepare(path)
         except sqlite3.Error as error:
             raise ClusterError(f"{path}: {_words(error)}") from error

@@ -5,7 +5,8 @@ checked and worked out to the end before anything changes; then its changes get 
 are kept by the storage, and only then replace what was there (`_commit`). So a request happens
 altogether or not at all, and versions rise by one with every change. Nothing happens by itself
 and nothing is called back in the middle of a request: who wants to know of changes holds a
-`Watch`, and ``on_commit`` only says that there is something to look at.
+`Watch`, and ``on_commit`` only says that there is something to look at; where that may be said is
+``tell``'s to know.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class ObjectStore:
     ) -> None:
         self.now = now
         self.on_commit: list[Callable[[], None]] = []
+        self.tell: Callable[[Callable[[], None]], None] = _call
         self._rehearsing = False
         self._storage: Storage = storage if storage is not None else Forgetful()
         self._objects: dict[Kind, dict[Place, Stored]] = {}
@@ -243,7 +245,7 @@ class ObjectStore:
     def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored:
         """Delete an object; return its last state, or the one in which it awaits its end."""
         stored = self.get(key.kind, key.namespace, key.name)
-        options = options or DeleteOptions()
+        options = DeleteOptions.settled(options, owner=stored.uid in self._owned)
         check_preconditions(stored, options)
         changes = deletion_changes(stored, options, self.version, self.now())
         if options.orphan:
@@ -373,7 +375,7 @@ class ObjectStore:
                 self._priorities = None
             self.history.append(change)
         for told in self.on_commit:
-            told()
+            self.tell(told)
         return result
 
     def _put(self, one: Stored) -> None:
@@ -389,3 +391,8 @@ class ObjectStore:
             self._owned[owner.uid].pop(Key(kind, *one.place))
             if not self._owned[owner.uid]:
                 del self._owned[owner.uid]
+
+
+def _call(act: Callable[[], None]) -> None:
+    """Do it here and now."""
+    act()
