@@ -328,6 +328,7 @@ class _Deletion:
             uid=before.get("uid"),
             version=before.get("resourceVersion"),
             orphan=policy == "Orphan" or orphan is True,
+            foreground=policy == "Foreground",
         )
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from policy_sched.client.embedded.refusals import conflict
@@ -16,6 +16,8 @@ from policy_sched.model.pod import Pod
 
 DEFAULT_GRACE: Final = 30
 """Seconds that a pod has to end, where neither it nor the deletion says otherwise."""
+FOREGROUND: Final = "foregroundDeletion"
+"""The finalizer of an object that waits until what it owns has gone."""
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -23,13 +25,20 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 class DeleteOptions:
     """How to delete. ``uid`` and ``version`` are preconditions; None leaves it open.
 
-    ``orphan``: what the object owns stays; otherwise it goes too.
+    ``orphan``: what the object owns stays; otherwise it goes too. ``foreground``: it goes first.
     """
 
     grace_seconds: int | None = None
     uid: str | None = None
     version: str | None = None
     orphan: bool = False
+    foreground: bool = False
+
+    @classmethod
+    def settled(cls, given: DeleteOptions | None, *, owner: bool) -> DeleteOptions:
+        """Return options as they are for an object that owns others, or none."""
+        options = given or cls()
+        return options if owner or not options.foreground else replace(options, foreground=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,8 @@ def deletion(stored: Stored, options: DeleteOptions, now: int) -> Deletion:
     """Return what a deletion at `now` does to an object."""
     data = stored.data
     meta = data["metadata"]
+    if options.foreground and not stored.deleting:
+        meta["finalizers"] = [*(meta.get("finalizers") or ()), FOREGROUND]
     held = bool(meta.get("finalizers"))
     if not isinstance(stored.typed, Pod):
         if stored.deleting:

@@ -8,6 +8,7 @@ from policy_sched.client.embedded.controllers.budgets import Budgets
 from policy_sched.client.embedded.controllers.cluster_roles import ClusterRoles
 from policy_sched.client.embedded.controllers.daemon_sets import DaemonSets
 from policy_sched.client.embedded.controllers.deployments import Deployments
+from policy_sched.client.embedded.controllers.garbage import Garbage
 from policy_sched.client.embedded.controllers.jobs import Jobs
 from policy_sched.client.embedded.controllers.lost_pods import LostPods
 from policy_sched.client.embedded.controllers.owned_pods import OwnedPods
@@ -32,6 +33,7 @@ def controllers(store: ObjectStore) -> tuple[Part, ...]:
         LostPods(store),
         Budgets(store),
         ClusterRoles(store),
+        Garbage(store),
         Accounts(store),
         Quotas(store),
     )
