@@ -4,11 +4,15 @@ Without anything it runs against the embedded API server, in three moods (``serv
 
     POLICY_SCHED_KUBECONFIG=FILE python -m pytest tests/client/kube/conformance
 
-it runs against the server of that kubeconfig's current context too: a kube-apiserver alone (as
-envtest starts one) or a whole cluster. What does not hold on one kind of them is not promised.
+it runs against the server of that kubeconfig's current context too (with ``-k named`` against that
+one alone): a kube-apiserver with nothing else, as envtest starts one, or a whole cluster. What does
+not hold on one kind of them is not promised.
 
 It needs the rights of ``role.yaml``, a ClusterRole, or those of a cluster's administrator; against
 the embedded server it has those of the role and no others.
+
+The scheduler itself is run there as well, as a process that has a lease of its own and decides the
+pods of a name of its own, which ask for a node that is nowhere.
 
 Each test makes a namespace ``policy-sched-`` with eight hexadecimal digits, and in it pods (of a
 scheduler that nobody is), events, leases, claims, and a few other objects that are not run. Outside
@@ -40,11 +44,19 @@ from tests.client.kube.conformance.servers import NAMED, SERVERS, VARIABLE
 _NOT_NAMED = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} is not set")
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=_NOT_NAMED if name == NAMED else ()) for name in SERVERS]
-)
+def _all(*names: str) -> list[object]:
+    return [pytest.param(name, marks=_NOT_NAMED if name == NAMED else ()) for name in names]
+
+
+@pytest.fixture(params=_all(*SERVERS))
 def server(request: pytest.FixtureRequest) -> str:
     """Which server."""
+    return str(request.param)
+
+
+@pytest.fixture(params=_all("embedded", NAMED))
+def one_server(request: pytest.FixtureRequest) -> str:
+    """Which server, for what takes seconds: the embedded one in one mood only."""
     return str(request.param)
 
 

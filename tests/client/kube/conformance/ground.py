@@ -11,6 +11,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -52,6 +53,7 @@ class Ground:
 
     api: Wire
     namespace: str
+    kubeconfig: Path
     forget: Callable[[], None]
     made: list[tuple[Kind, str, str]] = field(default_factory=list)
 
@@ -135,7 +137,7 @@ async def _ground(server: str) -> AsyncIterator[Ground]:
     mark = secrets.token_hex(4)
     namespace = f"policy-sched-{mark}"
     async with SERVERS[server]() as served, Wire(served.access, CLOCKS, mark) as api:
-        ground = Ground(api, namespace, served.forget)
+        ground = Ground(api, namespace, served.kubeconfig, served.forget)
         try:
             await _prepare(ground)
             yield ground

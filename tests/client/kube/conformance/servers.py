@@ -40,13 +40,26 @@ ROLE: Final = Path(__file__).with_name("role.yaml")
 _PROTECTED: Final = {CLAIM: "kubernetes.io/pvc-protection", VOLUME: "kubernetes.io/pv-protection"}
 """What a kube-apiserver puts on claims and volumes when they are made."""
 _MARK: Final = "example.com/seen"
+_MANAGED: Final = {
+    "manager": "somebody",
+    "operation": "Update",
+    "apiVersion": "v1",
+    "time": "2026-01-01T00:00:00Z",
+    "fieldsType": "FieldsV1",
+    "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{_MARK}": {}}}},
+}
+"""Whose fields are whose, as kube-apiserver notes it in every object."""
 _USER: Final = "conformance"
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server; ``forget`` makes it forget old versions, as far as somebody can."""
+    """A server, and the file that says how to reach it.
 
+    ``forget`` makes it forget old versions, as far as somebody can.
+    """
+
+    kubeconfig: Path
     access: Access
     forget: Callable[[], None]
 
@@ -78,7 +91,7 @@ async def _serving(cluster: EmbeddedCluster) -> AsyncIterator[Served]:
             _grant(cluster.store)
             text = kubeconfig(server.address, guard, server.tokens)
             config.write_text(text, encoding="utf-8")
-            yield Served(load([config], CLOCKS), cluster.store.history.compact)
+            yield Served(config, load([config], CLOCKS), cluster.store.history.compact)
     cluster.close()
 
 
@@ -137,7 +150,7 @@ def _disturb(store: ObjectStore, change: Change) -> None:
     disturbed = change.new.resource.key in (POD, CLAIM, VOLUME)
     if disturbed and change.type != DELETED and _mark(change.old) == _mark(change.new):
         notes = {**change.new.typed.metadata.annotations, _MARK: str(change.version)}
-        _revise(store, change, {"annotations": notes})
+        _revise(store, change, {"annotations": notes, "managedFields": [_MANAGED]})
 
 
 def _mark(one: Stored | None) -> str:
@@ -155,7 +168,8 @@ def _revise(store: ObjectStore, change: Change, meta: dict[str, Any]) -> None:
 
 @asynccontextmanager
 async def _named() -> AsyncIterator[Served]:
-    yield Served(load([Path(os.environ[VARIABLE])], CLOCKS), lambda: None)
+    config = Path(os.environ[VARIABLE])
+    yield Served(config, load([config], CLOCKS), lambda: None)
 
 
 SERVERS: Final = {

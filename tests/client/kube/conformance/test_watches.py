@@ -147,7 +147,7 @@ def test_objects_as_large_as_they_may_be_are_read(server: str, *, streaming: boo
     played(server, play)
 
 
-def test_a_reflector_goes_on_after_its_watch_has_ended(server: str) -> None:
+def test_a_reflector_goes_on_after_its_watch_has_ended(one_server: str) -> None:
     """Watches that last a second: every pod is told once, none is missed, nothing is read again.
 
     The next watch begins where the last one was, and versions do not go back.
@@ -172,7 +172,7 @@ def test_a_reflector_goes_on_after_its_watch_has_ended(server: str) -> None:
             assert versions == sorted(versions)
             assert ground.api.lists == []
 
-    played(server, play)
+    played(one_server, play)
 
 
 def test_what_no_selector_selects_any_more_has_gone(server: str) -> None:
@@ -213,7 +213,7 @@ def test_a_version_that_is_too_old_leads_to_all_that_there_is(server: str) -> No
     played(server, play)
 
 
-def test_a_quiet_watch_says_nothing_but_bookmarks(server: str) -> None:
+def test_a_quiet_watch_says_nothing_but_bookmarks(one_server: str) -> None:
     """Each is readable, is no object, and no older than where the watch began."""
 
     async def play(ground: Ground) -> None:
@@ -221,7 +221,7 @@ def test_a_quiet_watch_says_nothing_but_bookmarks(server: str) -> None:
         page = Decoding(POD, Pod).page(await ground.api.get(selection.path, selection.query()))
         begun = page.metadata.resource_version
         # A kube-apiserver sends a bookmark two seconds before the end of a watch.
-        seconds = "4" if server == NAMED else "1"
+        seconds = "4" if one_server == NAMED else "1"
         query = selection.query(
             watch="true",
             allowWatchBookmarks="true",
@@ -234,7 +234,7 @@ def test_a_quiet_watch_says_nothing_but_bookmarks(server: str) -> None:
         versions = [int(begun), *(int(event.version) for event in events)]
         assert versions == sorted(versions)
 
-    played(server, play)
+    played(one_server, play)
 
 
 async def _events(
