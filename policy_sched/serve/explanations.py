@@ -63,7 +63,10 @@ class _Limited:
 
     def lines(self) -> Iterable[str]:
         found = self.found
-        yield f"{found.pod} fits on {found.feasible} of {found.nodes} nodes"
+        if found.gated_by:
+            yield f"{found.pod} does not enter the queue: {found.gated_by} keeps it out"
+        else:
+            yield f"{found.pod} fits on {found.feasible} of {found.nodes} nodes"
         if found.message:
             yield f"  {found.message}"
         for step in found.filters:

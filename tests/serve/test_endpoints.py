@@ -310,6 +310,22 @@ def test_who_may_read_the_pod_alone_learns_of_no_node(served: Served) -> None:
     tell(story)
 
 
+def test_who_may_read_the_pod_alone_learns_what_keeps_it_out(served: Served) -> None:
+    """Nobody has looked at any node then."""
+    waiting = pod("gated").replace("spec: {", "spec: {schedulingGates: [{name: quota}], ")
+    served.world.apply(gated=waiting)
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/explain/default/gated", "tenant")
+            assert found["text"] == (
+                "default/gated does not enter the queue: SchedulingGates keeps it out\n"
+                "  waiting for scheduling gates: [quota]\n"
+            )
+
+    tell(story)
+
+
 def test_a_pod_that_has_a_node_is_explained_by_what_was_said_then(served: Served) -> None:
     """As long as that is remembered; a pod that is not there is not found."""
 
