@@ -28,6 +28,7 @@ def print_manifests(  # noqa: PLR0913  # the options of the verb
     replicas: int | None = None,
     shadow: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")] = None,
     service_monitor: Annotated[bool, Parameter(negative="")] = False,
+    tls_secret: str | None = None,
     dockerfile: Annotated[bool, Parameter(negative="")] = False,
     output: Output = "yaml",
 ) -> int:
@@ -57,6 +58,10 @@ def print_manifests(  # noqa: PLR0913  # the options of the verb
         account may only read.
     service_monitor
         Print a Service and a ServiceMonitor, too, for the Prometheus operator.
+    tls_secret
+        A Secret of the namespace with the certificate of the endpoints (tls.crt, tls.key), as
+        cert-manager keeps them, read again when it changes; Prometheus trusts its ca.crt. Without
+        it a certificate is made at the start, and Prometheus cannot check it.
     dockerfile
         Print the recipe of the image instead, and nothing else.
     output
@@ -67,7 +72,14 @@ def print_manifests(  # noqa: PLR0913  # the options of the verb
         return OK
     require_files([*([config] if config else []), *policies])
     options = Options(
-        namespace, name, image, scheduler_name, replicas, name_of_other(shadow), service_monitor
+        namespace,
+        name,
+        image,
+        scheduler_name,
+        replicas,
+        name_of_other(shadow),
+        service_monitor,
+        tls_secret,
     )
     options.check()
     objects = list(manifests(options, contents(options, config, policies)))

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import yaml
 
 from policy_sched.deploy.access import Plain, access, named, priority
 from policy_sched.deploy.contents import Contents
-from policy_sched.deploy.options import SYSTEM, Options
+from policy_sched.deploy.options import APP, SYSTEM, Options
 from policy_sched.deploy.workload import monitored, workload
+
+_OURS: Final = {"app.kubernetes.io/managed-by": "policy-sched-manifests"}
+_RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 def manifests(options: Options, files: Contents) -> Iterator[Plain]:
-    """Yield the objects; a namespace of its own is among them."""
+    """Yield the objects, each with labels to find it by; a namespace of its own is among them."""
+    for one in _objects(options, files):
+        metadata = one["metadata"]
+        metadata["labels"] = {APP: options.name, **_OURS, **metadata.get("labels", {})}
+        yield one
+
+
+def _objects(options: Options, files: Contents) -> Iterator[Plain]:
     if options.namespace != SYSTEM:
-        yield named("v1", "Namespace", options.namespace)
+        namespace = named("v1", "Namespace", options.namespace)
+        namespace["metadata"]["labels"] = dict(_RESTRICTED)
+        yield namespace
     yield from access(options, files.lease)
     yield from priority(options)
     yield from workload(options, files)

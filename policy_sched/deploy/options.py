@@ -11,6 +11,7 @@ from policy_sched.errors import PolicySchedError
 
 NAME: Final = "policy-sched"
 SYSTEM: Final = "kube-system"
+APP: Final = "app.kubernetes.io/name"
 IMAGE: Final = f"policy-sched:{__version__}"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(
@@ -20,7 +21,10 @@ _SUBDOMAIN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One deployment. ``shadow``: whose shadow it is, None for a scheduler that binds."""
+    """One deployment. ``shadow``: whose shadow it is, None for a scheduler that binds.
+
+    ``tls_secret``: the Secret with the certificate of the endpoints, None to make one at the start.
+    """
 
     namespace: str = SYSTEM
     name: str = NAME
@@ -29,6 +33,7 @@ class Options:
     replicas: int | None = None
     shadow: str | None = None
     service_monitor: bool = False
+    tls_secret: str | None = None
 
     @property
     def profile(self) -> str:
@@ -42,6 +47,7 @@ class Options:
             ("--name", self.name, _LABEL),
             ("--scheduler-name", self.scheduler_name, _SUBDOMAIN),
             ("--shadow", self.shadow, _SUBDOMAIN),
+            ("--tls-secret", self.tls_secret, _SUBDOMAIN),
         ):
             if value is not None and not rule.fullmatch(value):
                 raise PolicySchedError(f"{option} {value!r} is no name of Kubernetes")

@@ -7,7 +7,7 @@ from typing import Final
 
 from policy_sched.deploy.access import Plain, named
 from policy_sched.deploy.contents import CONFIG_FILE, Contents
-from policy_sched.deploy.options import Options
+from policy_sched.deploy.options import APP, Options
 
 PORT: Final = 10259
 """kube-scheduler's own, for metrics and health over HTTPS."""
@@ -17,7 +17,7 @@ REPLICAS: Final = 2
 CONFIG: Final = "/etc/policy-sched/config"
 POLICIES: Final = "/etc/policy-sched/policies"
 RECORDS: Final = "/var/log/policy-sched"
-APP: Final = "app.kubernetes.io/name"
+TLS: Final = "/etc/policy-sched/tls"
 
 
 def workload(options: Options, files: Contents) -> Iterator[Plain]:
@@ -29,7 +29,6 @@ def workload(options: Options, files: Contents) -> Iterator[Plain]:
     labels = {APP: options.name}
     replicas = options.replicas or (REPLICAS if options.shadow is None else 1)
     deployment = named("apps/v1", "Deployment", options.name, options.namespace)
-    deployment["metadata"]["labels"] = labels
     yield deployment | {
         "spec": {
             "replicas": replicas,
@@ -39,18 +38,18 @@ def workload(options: Options, files: Contents) -> Iterator[Plain]:
     }
     if replicas > 1:
         budget = named("policy/v1", "PodDisruptionBudget", options.name, options.namespace)
-        yield budget | {"spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}}}
+        spec = {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+        yield budget | {"spec": {**spec, "selector": {"matchLabels": labels}}}
 
 
 def monitored(options: Options) -> Iterator[Plain]:
     """Yield what tells the Prometheus operator where the metrics are."""
     labels = {APP: options.name}
     service = named("v1", "Service", options.name, options.namespace)
-    service["metadata"]["labels"] = labels
     ports = [{"name": "https", "port": PORT, "targetPort": "https"}]
     yield service | {"spec": {"clusterIP": "None", "selector": labels, "ports": ports}}
     monitor = named("monitoring.coreos.com/v1", "ServiceMonitor", options.name, options.namespace)
-    endpoint = {
+    endpoint: Plain = {
         "port": "https",
         "scheme": "https",
         "path": "/metrics",
@@ -58,11 +57,17 @@ def monitored(options: Options) -> Iterator[Plain]:
         # Like kube-scheduler's, the certificate is made at the start and signed by nobody.
         "tlsConfig": {"insecureSkipVerify": True},
     }
+    if options.tls_secret is not None:
+        endpoint["tlsConfig"] = {
+            "ca": {"secret": {"name": options.tls_secret, "key": "ca.crt"}},
+            "serverName": f"{options.name}.{options.namespace}.svc",
+        }
     yield monitor | {"spec": {"selector": {"matchLabels": labels}, "endpoints": [endpoint]}}
 
 
 def _pod(options: Options, files: Contents, labels: Plain) -> Plain:
-    volumes: list[Plain] = [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+    # In memory: keys are written there for a moment, as OpenSSL reads them from files.
+    volumes: list[Plain] = [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}]
     mounts: list[Plain] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - in the container
     # Whole directories: a file that is mounted by subPath never changes.
     for name, texts, path in (
@@ -72,13 +77,19 @@ def _pod(options: Options, files: Contents, labels: Plain) -> Plain:
         if texts:
             volumes.append({"name": name, "configMap": {"name": f"{options.name}-{name}"}})
             mounts.append({"name": name, "mountPath": path, "readOnly": True})
+    if options.tls_secret is not None:
+        secret = {"secretName": options.tls_secret, "defaultMode": 0o440}
+        volumes.append({"name": "tls", "secret": secret})
+        mounts.append({"name": "tls", "mountPath": TLS, "readOnly": True})
     if options.shadow is not None:
         volumes.append({"name": "records", "emptyDir": {"sizeLimit": "1Gi"}})
         mounts.append({"name": "records", "mountPath": RECORDS})
     return {
         "serviceAccountName": options.name,
         "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
         "priorityClassName": "system-cluster-critical",
+        "nodeSelector": {"kubernetes.io/os": "linux"},
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER,
@@ -102,10 +113,13 @@ def arguments(options: Options, files: Contents) -> list[str]:
         found.append(f"--policies={POLICIES}")
     if options.shadow is not None:
         found += [f"--shadow={options.shadow}", f"--shadow-log={RECORDS}/shadow.jsonl"]
+    if options.tls_secret is not None:
+        found += [f"--tls-cert-file={TLS}/tls.crt", f"--tls-private-key-file={TLS}/tls.key"]
     return found
 
 
 def _container(options: Options, mounts: list[Plain], words: list[str]) -> Plain:
+    disk = "256Mi" if options.shadow is None else "2Gi"  # the shadow's records and the log
     return {
         "name": "scheduler",
         "image": options.image,
@@ -115,8 +129,8 @@ def _container(options: Options, mounts: list[Plain], words: list[str]) -> Plain
         "livenessProbe": _probe("/livez", every=10, failures=8),
         "readinessProbe": _probe("/readyz", every=5, failures=3),
         "resources": {
-            "requests": {"cpu": "200m", "memory": "256Mi"},
-            "limits": {"memory": "2Gi"},
+            "requests": {"cpu": "200m", "memory": "256Mi", "ephemeral-storage": "64Mi"},
+            "limits": {"memory": "2Gi", "ephemeral-storage": disk},
         },
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -142,4 +156,5 @@ def _apart(key: str, labels: Plain) -> Plain:
         "topologyKey": key,
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": labels},
+        "matchLabelKeys": ["pod-template-hash"],
     }

@@ -137,6 +137,7 @@ class RemoteInstance(Scheduling):
         self.informers = Informers(api, settings=watching, trouble=self._trouble, wake=self._woken)
         self._ready = False
         self._lost = False
+        self._resigned = False
         self._troubles = Troubles(api.chance.clocks.monotonic)
         api.observe = self.metrics.attempts.requested
         if candidacy is not None:
@@ -278,6 +279,7 @@ class RemoteInstance(Scheduling):
             try:
                 await self._follow((self.elector.run(),))
             finally:
+                self._resigned = True
                 await self.elector.release()
 
     async def _follow(self, others: Collection[Coroutine[Any, Any, None]]) -> None:
@@ -307,8 +309,8 @@ class RemoteInstance(Scheduling):
         if leads:
             self.log.say(INFO, "Successfully acquired lease", lease=lease)
         else:
-            text = "Requested to terminate" if self.stopping else "Leaderelection lost"
-            self.log.say(INFO if self.stopping else ERROR, text, lease=lease)
+            text = "Gave the lease back" if self._resigned else "Leaderelection lost"
+            self.log.say(INFO if self._resigned else ERROR, text, lease=lease)
         assert self.elector is not None
         what, action = ("became leader", "Lead") if leads else ("stopped leading", "Yield")
         note = f"{self.candidacy.election.identity} {what}"
