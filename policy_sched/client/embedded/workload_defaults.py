@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from policy_sched.client.embedded.device_defaults import KINDS, fill_in_claim
 from policy_sched.model.expansion import Plain
 
 _ROLLING: Final = "RollingUpdate"
@@ -38,6 +39,8 @@ def fill_in(kind: str, data: Plain) -> None:
     """Complete the specification of an object, in place; other kinds stay as they are."""
     defaults = _DEFAULTS.get(kind)
     spec = data.get("spec")
+    if kind in KINDS and isinstance(spec, dict):
+        fill_in_claim(kind, spec)
     if defaults is None or not isinstance(spec, dict):
         return
     _fill(spec, defaults)
