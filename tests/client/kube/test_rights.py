@@ -22,6 +22,7 @@ POD = PodInfo.of(make_pod("p", uid="u"))
 META = ObjectMeta(name="x", namespace="default", uid="x")
 CALLS: dict[str, Callable[[KubeClient], None]] = {
     "bind": lambda client: client.bind(POD, "n", lambda _error: None),
+    "delegate": lambda client: client.delegate(POD, lambda: None, lambda _error: None),
     "nominate": lambda client: client.nominate(POD, "n"),
     "set_unschedulable": lambda client: client.set_unschedulable(POD, "Unschedulable", "no"),
     "clear_nomination": lambda client: client.clear_nomination(POD),
