@@ -18,7 +18,11 @@ import pytest
 from tests.shown import ROOT, Example, examples, files
 from tests.test_readme import BLOCKS
 
-READY = {"--serve": '"Running"', "--shadow": "Read the cluster", "--kubeconfig": '"Successfully acquired lease"'}
+READY = {
+    "--serve": '"Running"',
+    "--shadow": "Read the cluster",
+    "--kubeconfig": '"Successfully acquired lease"',
+}
 """What the log of a command says, by the first option that it has, when the next may be typed."""
 PATIENCE = 20.0
 SECTION = [("console", text) for language, text in BLOCKS if language == "bash"]
