@@ -10,8 +10,9 @@ from typing import Final
 from aiohttp import web
 
 from policy_sched.apiserver.bodies import media_type
-from policy_sched.apiserver.calls import Options, Sent, Target, target_of
+from policy_sched.apiserver.calls import Options, Sent, Target, is_set, target_of
 from policy_sched.apiserver.documents import Document, document
+from policy_sched.apiserver.fairness import Places
 from policy_sched.apiserver.listing import Listed, Lists, pieces
 from policy_sched.apiserver.negotiation import (
     METADATA,
@@ -64,6 +65,7 @@ class Answers:
         self._store = store
         self._wakening = wakening
         self._lists = Lists(store)
+        self._places = Places()
         self._parts = parts
 
     async def answer(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
@@ -83,6 +85,9 @@ class Answers:
             stored = self._store.get(key.kind, key.namespace, key.name)
             raise refusal(target, stored, request.query)
         if verb in ("get", "list"):
+            if verb == "list" and is_set(request.query, "watch"):
+                with self._places.taken(user):
+                    return await self._watch(request, target, accept)
             return await self._read(request, target, accept, verb)
         options = Options(request.query, _OPTIONS.get(verb, "DeleteOptions"))
         headers = request.headers
@@ -106,9 +111,6 @@ class Answers:
     ) -> web.StreamResponse:
         options = Options(request.query, "ListOptions")
         if verb == "list":
-            if options.flag("watch"):
-                form = accepted(accept.replace(";stream=watch", ""), (TABLE, METADATA))
-                return await self._watch(request, target, options, form)
             form = accepted(accept, (TABLE, METADATA_LIST))
             listed = await self._lists.page(target, options)
             return await self._list(request, target, listed, form, options)
@@ -154,8 +156,10 @@ class Answers:
         return response
 
     async def _watch(
-        self, request: web.BaseRequest, target: Target, options: Options, form: Accepted
+        self, request: web.BaseRequest, target: Target, accept: str
     ) -> web.StreamResponse:
+        form = accepted(accept.replace(";stream=watch", ""), (TABLE, METADATA))
+        options = Options(request.query, "ListOptions")
         wanted = asked(target, options, form)
         stream = Stream(wanted, self._store, self._lists, self._wakening)
         response = web.StreamResponse(headers=headers_of(JSON))

@@ -1,14 +1,18 @@
 """Connections: how many there may be, and how long one may keep the server waiting.
 
-Theory of operation: a look at all connections every few seconds (`sweep`) cuts those that have
-sent no request since they were made, and those whose client has taken nothing of what was written
-for some looks in a row. What waits for a slow reader is bounded besides: a stream goes on only
-when the last piece has been taken into the transport's buffer.
+Theory of operation: connections are accepted some at a time, so that no turn of the event loop is
+full of TLS handshakes, and those that are not through with theirs are counted, too. Where there are
+too many, the oldest that has not asked for anything makes room. A look at all connections every
+few seconds (`sweep`) cuts those that have sent no request since they were made, and those whose
+client has taken nothing of what was written for some looks in a row. What waits for a slow reader
+is bounded besides: a stream goes on only when the last piece has been taken into the transport's
+buffer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -20,7 +24,13 @@ from policy_sched.apiserver.refusals import LIMIT
 HEADER_BYTES: Final = 64 * 1024
 """Bytes that a header or the first line of a request may have."""
 CONNECTIONS: Final = 1000
-"""Connections at the same time; who comes then is hung up on."""
+"""Connections at the same time; who comes when all have asked for something is hung up on."""
+HANDSHAKE_SECONDS: Final = 10.0
+"""How long a client may take for its side of the TLS handshake."""
+ACCEPTED: Final = 16
+"""Connections that are accepted in one turn of the event loop; a handshake takes about 1 ms."""
+QUEUE: Final = 1024
+"""Connections that wait in the system to be accepted."""
 SWEEP_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 30.0
 """How long a client may take for its first request, headers and all."""
@@ -69,17 +79,33 @@ class Connections(web.Server):
         self._most = most
         self._seen: dict[RequestHandler, _Seen] = {}
         self._transports: dict[RequestHandler, asyncio.Transport] = {}
+        self._greeting: dict[int, float] = {}
 
     def __call__(self) -> Any:
-        """Return the protocol of a new connection."""
-        return _Refused() if len(self._transports) >= self._most else super().__call__()
+        """Return the protocol of a new connection, which is counted from now on."""
+        now = asyncio.get_running_loop().time()
+        while self._greeting and next(iter(self._greeting.values())) <= now - HANDSHAKE_SECONDS:
+            del self._greeting[next(iter(self._greeting))]
+        if len(self._transports) + len(self._greeting) >= self._most and not self._make_room():
+            return _Refused()
+        handler = super().__call__()
+        self._greeting[id(handler)] = now
+        return handler
+
+    def _make_room(self) -> bool:
+        """Cut the oldest connection that has not asked for anything; tell whether there is one."""
+        silent = (handler for handler, seen in self._seen.items() if seen.writer is None)
+        oldest = next(silent, None)
+        if oldest is None:
+            return False
+        del self._seen[oldest]
+        self._transports.pop(oldest).abort()
+        return True
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """Take note of a connection if there is room: many are accepted before one is noted."""
+        """Take note of a connection whose handshake is done."""
         super().connection_made(handler, transport)
-        if len(self._transports) >= self._most:
-            transport.abort()
-            return
+        self._greeting.pop(id(handler), None)
         self._seen[handler] = _Seen(asyncio.get_running_loop().time())
         self._transports[handler] = transport
 
@@ -121,6 +147,28 @@ class Connections(web.Server):
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self.sweep(clock())
+
+
+class Site(web.TCPSite):
+    """Where connections come in: not too many in one turn, and none that takes long to greet."""
+
+    async def start(self) -> None:
+        """Listen. Raises OSError."""
+        await web.BaseSite.start(self)
+        server = self._runner.server
+        assert server is not None
+        listening = await asyncio.get_running_loop().create_server(
+            server,
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
+            backlog=ACCEPTED,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if self._ssl_context else None,
+        )
+        self._server = listening
+        for one in listening.sockets:  # asyncio accepts as many in a turn as it lets wait
+            with socket.fromfd(one.fileno(), one.family, one.type) as same:
+                same.listen(QUEUE)
 
 
 def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:

@@ -10,10 +10,18 @@ open to this machine.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from policy_sched.apiserver.security.users import User
+from policy_sched.client.embedded.api_error import ApiError
 
+WATCHES: Final = 900
+"""Watches at the same time; a tenth of the connections is left."""
+WATCHES_OF_ONE: Final = 600
+"""Watches of one user who is no master."""
 TICK_SECONDS: Final = 0.1
 _KEPT: Final = 0.5**TICK_SECONDS
 """What is left of the time noted after a tick."""
@@ -24,6 +32,29 @@ SHARE: Final = 1.5
 _MOST: Final = 1.0
 """Seconds that one request is noted with at most: most of a longer one was waiting."""
 _NOTHING: Final = 0.001
+
+
+class Places:
+    """Places for watches, each of which takes a connection: some are left for other requests."""
+
+    def __init__(self, most: int = WATCHES, of_one: int = WATCHES_OF_ONE) -> None:
+        self._most = most
+        self._of_one = of_one
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, user: User) -> Iterator[None]:
+        """Take a place for as long as the context lasts. Raises ApiError if there is none."""
+        others = self._taken.total() >= self._most
+        if others or (self._taken[user.name] >= self._of_one and not user.master):
+            message = "too many watches, please try again later"
+            raise ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
+        self._taken[user.name] += 1
+        try:
+            yield
+        finally:
+            self._taken[user.name] -= 1
+            self._taken += Counter()  # which forgets those that have none
 
 
 class Fairness:

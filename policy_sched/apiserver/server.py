@@ -19,7 +19,7 @@ from aiohttp import web
 from policy_sched.apiserver.access import RBAC, Access, Address
 from policy_sched.apiserver.answering import Answers, Parts, headers_of, refused
 from policy_sched.apiserver.calls import is_set
-from policy_sched.apiserver.connections import Connections
+from policy_sched.apiserver.connections import Connections, Site
 from policy_sched.apiserver.documents import TEXT
 from policy_sched.apiserver.fairness import Fairness
 from policy_sched.apiserver.refusals import NoSuchPage, broken, too_large
@@ -89,7 +89,7 @@ class ApiServer:
         ]
         host, port = self._asked.host, self._asked.port
         try:
-            await web.TCPSite(self._runner, host, port, ssl_context=self._context).start()
+            await Site(self._runner, host, port, ssl_context=self._context).start()
         except OSError as error:
             await self._close()
             raise ClusterError(f"cannot listen on {self._asked.text}: {error.strerror}") from None

@@ -9,6 +9,7 @@ far a watch has come when nothing of its own happens.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -29,17 +30,24 @@ DEFAULT_SECONDS: Final = 3600
 BOOKMARK_SECONDS: Final = 60.0
 """How often a bookmark is sent at most."""
 INITIAL_END: Final = "k8s.io/initial-events-end"
+TOGETHER: Final = 32
+"""Watches that are woken in one turn of the event loop."""
 MATCH: Final = "resourceVersionMatch"
 
 
 class Wakening:
-    """Wakes those who wait when objects of their kind have changed, or when the server ends."""
+    """Wakes those who wait when objects of their kind have changed, or when the server ends.
+
+    Where many wait they are woken some at a time, and others have their turn in between.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self.ending = False
         self._store = store
         self._waiting: dict[Kind, set[asyncio.Future[int]]] = {}
         self._seen = store.version
+        self._due: deque[tuple[asyncio.Future[int], int]] = deque()
+        self._going_on = False
 
     def begin(self) -> None:
         """Take note of changes from now on."""
@@ -49,9 +57,19 @@ class Wakening:
     def wake(self) -> None:
         """Wake those who wait for what has just changed."""
         for change in self._store.history.since(self._seen, 2**31):
-            for waiting in self._waiting.get(change.new.resource.key, ()):
-                _done(waiting, self._seen)
+            everybody = self._waiting.pop(change.new.resource.key, ())
+            self._due.extend((waiting, self._seen) for waiting in everybody)
         self._seen = self._store.version
+        if not self._going_on:
+            self._some()
+
+    def _some(self) -> None:
+        """Wake some of those whose time has come, and the others in later turns."""
+        for _ in range(min(TOGETHER, len(self._due))):
+            _done(*self._due.popleft())
+        self._going_on = bool(self._due)
+        if self._going_on:
+            asyncio.get_running_loop().call_soon(self._some)
 
     def end(self) -> None:
         """Let all watches end."""
@@ -60,6 +78,8 @@ class Wakening:
         for everybody in self._waiting.values():
             for waiting in everybody:
                 _done(waiting, self._seen)
+        while self._due:
+            _done(*self._due.popleft())
 
     async def change(self, kind: Kind, seconds: float) -> int:
         """Wait for a change of a kind, but not longer than some seconds.
@@ -75,7 +95,7 @@ class Wakening:
             return await future
         finally:
             timer.cancel()
-            others.remove(future)
+            others.discard(future)
 
 
 def _done(waiting: asyncio.Future[int], version: int) -> None:

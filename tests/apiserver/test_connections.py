@@ -6,20 +6,23 @@ import asyncio
 import gzip
 import itertools
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 from aiohttp import web
 
 from policy_sched.apiserver import answering
 from policy_sched.apiserver.connections import (
+    HANDSHAKE_SECONDS,
     HEADER_BYTES,
     SILENT_SECONDS,
     Connections,
+    Site,
 )
-from policy_sched.apiserver.fairness import LATE_SECONDS, Fairness
+from policy_sched.apiserver.fairness import LATE_SECONDS, Fairness, Places
 from policy_sched.apiserver.listing import PIECE, PIECE_BYTES, bounded
 from policy_sched.apiserver.security.users import UNSECURED, User
+from policy_sched.client.embedded.api_error import ApiError
 from tests.apiserver.world import PODS, serving
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -41,7 +44,7 @@ async def listening(most: int = 3) -> AsyncIterator[tuple[Connections, int]]:
     connections = Connections(_answer, most)
     runner = web.ServerRunner(connections, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await Site(runner, "127.0.0.1", 0).start()
     try:
         yield connections, runner.addresses[0][1]
     finally:
@@ -250,5 +253,56 @@ def test_a_busy_server_says_when_to_come_back() -> None:
             async with world.session.get(world.url + "/api") as answer:
                 assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
                 assert (await answer.text()).startswith("Too many requests")
+
+    asyncio.run(run())
+
+
+def test_watches_leave_room_for_other_requests() -> None:
+    """Nobody has all of them, and what has ended gives its place back."""
+    places, jane = Places(most=3, of_one=2), User("jane")
+    with ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(places.taken(jane))
+        with pytest.raises(ApiError) as refused, places.taken(jane):
+            pass
+        assert (refused.value.code, refused.value.reason) == (429, "TooManyRequests")
+        with places.taken(User("joe")), pytest.raises(ApiError), places.taken(UNSECURED):
+            pass
+        with places.taken(UNSECURED):
+            pass
+    with places.taken(jane), places.taken(jane):
+        pass
+
+
+def test_the_oldest_that_is_silent_makes_room() -> None:
+    """So that who asks for something is not kept out by those who do not."""
+
+    async def run() -> None:
+        async with listening(most=2) as (connections, port):
+            good = await asyncio.open_connection("127.0.0.1", port)
+            assert b"200" in await ask(good)
+            silent = await asyncio.open_connection("127.0.0.1", port)
+            while len(connections._transports) < 2:
+                await asyncio.sleep(0)
+            late = await asyncio.open_connection("127.0.0.1", port)
+            assert b"200" in await ask(late)
+            assert await ended(silent[0])
+            for _, writer in (good, silent, late):
+                writer.close()
+
+    asyncio.run(run())
+
+
+def test_unfinished_handshakes_are_counted_and_forgotten() -> None:
+    """Who connects and says nothing of TLS takes a place for some seconds, no longer."""
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        connections = Connections(_answer, most=2)
+        begun = [connections(), connections()]
+        assert not isinstance(connections(), type(begun[0]))
+        for handler in list(connections._greeting):
+            connections._greeting[handler] = loop.time() - HANDSHAKE_SECONDS
+        assert isinstance(connections(), type(begun[0]))
 
     asyncio.run(run())
