@@ -20,6 +20,7 @@ from policy_sched.simulate import (
     likeness,
     reload_benchmark,
     rule_cost_benchmark,
+    turns_benchmark,
 )
 from policy_sched.simulate.workloads import DRY_RUN, WORKLOADS
 
@@ -46,6 +47,7 @@ Name = Literal[
     "Check",
     "RuleCost",
     "API",
+    "Turns",
 ]
 Told = tuple[benchmark.Document, Iterator[str]]
 """What was measured: as plain data, and in lines for people."""
@@ -78,7 +80,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
         RuleCost holds what rules are estimated to cost against the time that they take.
         API creates nodes and pods through an API server, which is one process, and has
         `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
-        again and the policies change.
+        again and the policies change. Turns lets things happen to such a cluster that concern
+        10,000 waiting pods at once, and tells how long turns of the scheduler's event loop take.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -89,7 +92,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
         A file of scenarios: nodes get labels, annotations and devices of the nodes of its first
         scenario in turn, pods those of its first pending pod, so that a policy has work to do.
     existing
-        Pods that are bound before API measures anything: 30,000 unless given.
+        Pods that are bound before API or Turns measures anything: 30,000 unless given.
     tls
         Whether the API server of API speaks TLS.
     output
@@ -99,6 +102,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
         found, lines = _workload(name, nodes, pods, policies, like)
     elif name == api_benchmark.NAME:
         found, lines = _api(nodes, pods, existing, tls=tls)
+    elif name == turns_benchmark.NAME:
+        found, lines = _turns(nodes, pods, existing)
     else:
         found, lines = _other(name, nodes, pods, policies)
     if output == "json":
@@ -124,6 +129,13 @@ def _api(nodes: int | None, pods: int | None, existing: int | None, *, tls: bool
     load = nodes or api_benchmark.NODES, pods or api_benchmark.PODS, here
     result = asyncio.run(api_benchmark.run_api(*load, tls=tls))
     return api_benchmark.document(result), api_benchmark.text_lines(result)
+
+
+def _turns(nodes: int | None, pods: int | None, existing: int | None) -> Told:
+    here = turns_benchmark.EXISTING if existing is None else existing
+    load = nodes or turns_benchmark.NODES, pods or turns_benchmark.PODS, here
+    result = asyncio.run(turns_benchmark.run_turns(*load))
+    return turns_benchmark.document(result), turns_benchmark.text_lines(result)
 
 
 def _other(name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...]) -> Told:

@@ -143,8 +143,19 @@ async def serve(directory: Path, *, tls: bool) -> None:
                     _say(bindings.report(whole=False))
                 case "report":
                     _say({**bindings.report(whole=True), "requests": dict(server.requests)})
+                case "requests":
+                    _say({"writes": _writes(server.requests)})
                 case "forget":
                     _say({"version": forget(store)})
+
+
+def _writes(requests: Counter[str]) -> int:
+    """Return how many requests wrote anything but a lease."""
+    return sum(
+        count
+        for kind, count in requests.items()
+        if not kind.startswith("GET ") and not kind.endswith(" leases")
+    )
 
 
 def _say(fact: Plain) -> None:

@@ -83,7 +83,8 @@ class Scheduling(ABC):
         self._abandoned = False
         self._cut = False
         self._wake: Callable[[], None] = _nobody
-        self._bench = Workbench(lambda: bool(self.scheduler.handle.extenders), self._woken)
+        asks = self.scheduler.handle.extenders
+        self._bench = Workbench(lambda: bool(asks), self._woken, self._slice)
         self.slice = inf
         """Seconds after which a step takes up nothing new; whoever drives it may set them."""
         self.metrics.loaded(store.current, store.status)
@@ -317,9 +318,11 @@ class Scheduling(ABC):
 
     def dump(self) -> None:
         """Write a record of the state, the longest turn since the last record, and all metrics."""
+        longest, busiest = self.turns.lately()
         facts = {
             "queues": self.queue_lengths(),
-            "longestTurnSeconds": round(self.turns.lately(), 4),
+            "longestTurnSeconds": round(longest, 4),
+            "busiestTurnSeconds": round(busiest, 4),
             "metrics": self.metrics.text(),
         }
         self.log.say(INFO, "State", **self._in_force(), **facts)

@@ -3,8 +3,8 @@
 Theory of operation. The loop asks its selector for events, and then runs whatever is ready: one
 turn. The selector of `measured_loop` therefore sees each turn's beginning and end, and costs an
 idle process nothing. What is counted is time that passed, so a machine that is busy with something
-else adds to it; the most processor time that a turn has used is kept beside it, which says what
-this process is to blame for.
+else adds to it; the most processor time that the process used in a turn, which is what it is to
+blame for, is kept beside it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Turns:
         self._sum = 0.0
         self.longest = 0.0
         self.longest_busy = 0.0
-        self._lately = 0.0
+        self._lately = (0.0, 0.0)
         self._skip = True
 
     def took(self, seconds: float, busy: float) -> None:
@@ -52,12 +52,12 @@ class Turns:
         self._sum += seconds
         self.longest = max(self.longest, seconds)
         self.longest_busy = max(self.longest_busy, busy)
-        self._lately = max(self._lately, seconds)
+        self._lately = max(self._lately[0], seconds), max(self._lately[1], busy)
 
-    def lately(self) -> float:
-        """Return the longest turn since this was asked the last time, in seconds."""
-        longest, self._lately = self._lately, 0.0
-        return longest
+    def lately(self) -> tuple[float, float]:
+        """Return the longest turn and the most processor time since this was asked before."""
+        found, self._lately = self._lately, (0.0, 0.0)
+        return found
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
@@ -82,15 +82,15 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._turns = turns
         self._began = time.perf_counter()
-        self._busy = time.thread_time()
+        self._busy = time.process_time()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for events: one turn has ended, and the next begins with the answer."""
-        busy = time.thread_time() - self._busy
+        busy = time.process_time() - self._busy
         self._turns.took(time.perf_counter() - self._began, busy)
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
         self._began = time.perf_counter()
-        self._busy = time.thread_time()
+        self._busy = time.process_time()
         return ready
 
 

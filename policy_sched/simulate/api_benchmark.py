@@ -114,7 +114,7 @@ async def run_api(
             async with Api(access, chance, Settings(qps=0)) as api:
                 await create_nodes(api, nodes)
                 await create_bound(api, existing, nodes)
-                options = _options(directory, kubeconfig)
+                options = options_of(directory, kubeconfig, _POLICY, [])
                 began = time.perf_counter()
                 async with scheduler(directory, options) as running:
                     await running.said("Read the cluster")
@@ -131,17 +131,18 @@ async def run_api(
     return Result(nodes, existing, tls, phases, synced, held[_BLOCKED], held[_BUSY])
 
 
-def _options(directory: Path, kubeconfig: Path) -> list[str]:
+def options_of(directory: Path, kubeconfig: Path, policy: str, enabled: list[str]) -> list[str]:
+    """Return the options of a scheduler with a policy and those plugins, in a directory."""
     policies = directory / "policies"
     policies.mkdir()
-    (policies / "crowd.yaml").write_text(_POLICY, encoding="utf-8")
-    _configure(directory, [])
+    (policies / "policy.yaml").write_text(policy, encoding="utf-8")
+    configure(directory, enabled)
     config = str(directory / "config.yaml")
     files = ["--kubeconfig", str(kubeconfig), "--config", config, "--policies", str(policies)]
     return [*files, "--secure-port", "0"]  # another scheduler may have the port
 
 
-def _configure(directory: Path, enabled: list[str]) -> None:
+def configure(directory: Path, enabled: list[str]) -> None:
     """Write the scheduler's configuration, as editors do."""
     plugins = {"multiPoint": {"enabled": [{"name": name} for name in enabled]}}
     config = {
@@ -176,7 +177,7 @@ class _Run:
         half = pods // 2
         await create_pending(self._api, first, half)
         await self._server.ask("forget")
-        _configure(directory, ["Crowd"])
+        configure(directory, ["Crowd"])
         await create_pending(self._api, first + half, pods - half)
         await self._bound(pods)
         await self._scheduler.said("Reloaded policies")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import Final
 
 from policy_sched.client.embedded.resources import NODE, POD
@@ -17,11 +17,16 @@ TOGETHER: Final = 32
 
 async def create(api: Api, path: str, things: Iterable[Manifest]) -> None:
     """Create objects, several at a time, in this order. Raises ClusterError."""
-    rest = iter(things)
+    await side_by_side(api.request("POST", path, thing) for thing in things)
+
+
+async def side_by_side(requests: Iterable[Awaitable[object]]) -> None:
+    """Wait for requests, several at a time, in this order. Raises ClusterError."""
+    rest = iter(requests)
 
     async def some() -> None:
-        for thing in rest:
-            await api.request("POST", path, thing)
+        for request in rest:
+            await request
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(TOGETHER):
@@ -30,12 +35,12 @@ async def create(api: Api, path: str, things: Iterable[Manifest]) -> None:
 
 async def create_nodes(api: Api, count: int) -> None:
     """Create nodes of scheduler_perf, with a status as kubelets report it."""
-    await create(api, collection_path(NODE), (_named(node(i)) for i in range(count)))
+    await create(api, collection_path(NODE), (named(node(i)) for i in range(count)))
 
 
 async def create_bound(api: Api, count: int, nodes: int) -> None:
     """Create pods that are bound already, to the nodes in turn."""
-    made = (_named(pod("there", i, {"nodeName": node_name(i % nodes)})) for i in range(count))
+    made = (named(pod("there", i, {"nodeName": node_name(i % nodes)})) for i in range(count))
     await create(api, collection_path(POD, "default"), made)
 
 
@@ -46,10 +51,10 @@ async def create_pending(api: Api, first: int, count: int) -> None:
 
 def pending(first: int, count: int) -> Iterator[Manifest]:
     """Yield the pods of SchedulingBasic from a number on."""
-    return (_named(pod("pod", first + i)) for i in range(count))
+    return (named(pod("pod", first + i)) for i in range(count))
 
 
-def _named(manifest: Manifest) -> Manifest:
+def named(manifest: Manifest) -> Manifest:
     """Return a manifest as a client sends it: the UID is the server's to give."""
     metadata = manifest["metadata"]
     assert isinstance(metadata, dict)

@@ -15,6 +15,7 @@ from policy_sched.simulate import (
     check_benchmark,
     reload_benchmark,
     rule_cost_benchmark,
+    turns_benchmark,
 )
 from policy_sched.simulate.workloads import DRY_RUN, UNSCHEDULABLE, WORKLOADS
 
@@ -138,4 +139,5 @@ def test_every_workload_can_be_named() -> None:
         rule_cost_benchmark.NAME,
         check_benchmark.NAME,
         api_benchmark.NAME,
+        turns_benchmark.NAME,
     }
