@@ -33,14 +33,26 @@ A turn of the loop waits so long for each call of the system that it makes.
 """
 
 
+Slice = Callable[[], Callable[[], bool]]
+
+
+def endless() -> Callable[[], bool]:
+    """Begin a slice of time that is never over."""
+    return lambda: False
+
+
 class Workbench:
     """Does pieces of work in an event loop.
 
     ``may_ask``: whether a piece that begins now may ask extenders. ``ended`` is called when one has
-    ended that was set aside.
+    ended that was set aside. ``slice_`` returns what tells when a slice of time is over that begins
+    now: a piece that says `pause` then leaves the loop its turn.
     """
 
-    def __init__(self, may_ask: Callable[[], bool], ended: Callable[[], None]) -> None:
+    def __init__(
+        self, may_ask: Callable[[], bool], ended: Callable[[], None], slice_: Slice = endless
+    ) -> None:
+        self._slice = slice_
         self._may_ask = may_ask
         self._ended = ended
         self._strand: Strand | None = None
@@ -139,6 +151,8 @@ class Workbench:
     def _resume(self, resume: Callable[[], bool]) -> None:
         """Let the piece go on until it ends or is set aside again."""
         error: BaseException | None = None
+        assert self._strand is not None
+        self._strand.over = self._slice()
         try:
             over = resume()
         except BaseException as raised:  # noqa: BLE001 - it is for who waits for the piece

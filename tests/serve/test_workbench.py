@@ -9,7 +9,7 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 
-from policy_sched.framework.strand import aside
+from policy_sched.framework.strand import aside, pause
 from policy_sched.serve.workbench import Workbench
 
 
@@ -158,6 +158,34 @@ def test_what_a_piece_wants_of_the_loop_is_done_in_its_thread() -> None:
         say("meanwhile")
         await scene.ended()
         assert log[3:] == ["meanwhile True", "ended", "third True"]
+
+    played(play)
+
+
+def test_long_work_goes_on_by_itself_after_a_pause() -> None:
+    """Where it says so the loop has its turn, if a slice of time is over."""
+
+    async def play(scene: Scene) -> None:
+        slices = iter((True, False, True))
+        woken, turns = asyncio.Event(), []
+
+        def begun() -> Callable[[], bool]:
+            turns.append(len(scene.log))
+            over = next(slices)
+            return lambda: over
+
+        def work() -> int:
+            for i in range(3):
+                scene.log.append(str(i))
+                pause()
+            return 3
+
+        bench = Workbench(lambda: True, woken.set, begun)
+        assert bench.step(work) is None
+        await woken.wait()
+        assert bench.step(work) == 3
+        assert turns == [0, 1]
+        bench.close()
 
     played(play)
 
