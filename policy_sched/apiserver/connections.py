@@ -27,7 +27,7 @@ CONNECTIONS: Final = 1000
 """Connections at the same time; who comes when all have asked for something is hung up on."""
 HANDSHAKE_SECONDS: Final = 10.0
 """How long a client may take for its side of the TLS handshake."""
-ACCEPTED: Final = 16
+ACCEPTED: Final = 8
 """Connections that are accepted in one turn of the event loop; a handshake takes about 1 ms."""
 QUEUE: Final = 1024
 """Connections that wait in the system to be accepted."""
