@@ -27,15 +27,13 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from tests.client.kube.conformance import leaving
-from tests.client.kube.conformance.servers import CLOCKS, NAMED, SERVERS
+from tests.client.kube.conformance.servers import CLOCKS, LABELS, NAMED, PREFIX, SERVERS
 from tests.client.kube.conformance.wire import Wire
 
 LONGEST: Final = 100.0
 """Seconds that a test may take on a real server; the embedded one is a hundred times faster."""
 NOBODY: Final = "policy-sched-conformance"
 """The scheduler of the suite's pods: none that runs."""
-LABELS: Final = {"app.kubernetes.io/part-of": "policy-sched-conformance"}
-"""On everything that the suite makes, to find it by."""
 ACCOUNT: Final[Kind] = ("v1", "ServiceAccount")
 _PRIVILEGED: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
 
@@ -135,7 +133,7 @@ def info(pod: Plain) -> PodInfo:
 @asynccontextmanager
 async def _ground(server: str) -> AsyncIterator[Ground]:
     mark = secrets.token_hex(4)
-    namespace = f"policy-sched-{mark}"
+    namespace = f"{PREFIX}{mark}"
     async with SERVERS[server]() as served, Wire(served.access, CLOCKS, mark) as api:
         ground = Ground(api, namespace, served.kubeconfig, served.forget)
         try:

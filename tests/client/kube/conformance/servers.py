@@ -36,6 +36,10 @@ VARIABLE: Final = "POLICY_SCHED_KUBECONFIG"
 """Names the kubeconfig of an API server that the suite runs against too."""
 NAMED: Final = "named"
 CLOCKS: Final = Clocks(time.time_ns, time.monotonic_ns)
+LABELS: Final = {"app.kubernetes.io/part-of": "policy-sched-conformance"}
+"""On everything that the suite makes, to find it by."""
+PREFIX: Final = "policy-sched-"
+"""Of the suite's namespaces."""
 ROLE: Final = Path(__file__).with_name("role.yaml")
 _PROTECTED: Final = {CLAIM: "kubernetes.io/pvc-protection", VOLUME: "kubernetes.io/pv-protection"}
 """What a kube-apiserver puts on claims and volumes when they are made."""
@@ -92,7 +96,14 @@ async def _serving(cluster: EmbeddedCluster) -> AsyncIterator[Served]:
             text = kubeconfig(server.address, guard, server.tokens)
             config.write_text(text, encoding="utf-8")
             yield Served(config, load([config], CLOCKS), cluster.store.history.compact)
+    left = [f"{one.resource.kind} {one.name}" for one in cluster.store.everything() if _ours(one)]
+    assert not left, left
     cluster.close()
+
+
+def _ours(one: Stored) -> bool:
+    """Tell whether the suite has made an object, or somebody in a namespace of the suite."""
+    return one.namespace.startswith(PREFIX) or one.labels.items() >= LABELS.items()
 
 
 @asynccontextmanager
