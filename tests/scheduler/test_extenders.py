@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from queue import SimpleQueue
+from random import Random
 from typing import Any
 
 import pytest
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.framework.status import Code
+from policy_sched.framework.strand import Strand
 from policy_sched.model.events import ActionType, ClusterEvent, EventResource
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Bind, Preempt, Reject
@@ -439,3 +443,55 @@ class TestNominated:
         answers = iter([500, {"NodeNames": ["n1"]}])
         with extender({"filter": lambda _: next(answers), "prioritize": []}) as calls:
             assert self.nominated(calls).node == "n1"
+
+
+class TestSetAside:
+    """Decisions may be set aside while extenders are asked."""
+
+    VERBS: Mapping[str, object] = {
+        "filter": lambda sent: {
+            "NodeNames": [
+                n
+                for n in sent["NodeNames"]
+                if (len(sent["Pod"]["metadata"]["name"]) + int(n[1:])) % 3
+            ]
+        },
+        "prioritize": lambda sent: [
+            {"Host": n, "Score": (7 * int(n[1:]) + len(sent["Pod"]["metadata"]["name"])) % 4}
+            for n in sent["NodeNames"]
+        ],
+        "preempt": lambda sent: {"NodeNameToMetaVictims": sent["NodeNameToMetaVictims"]},
+        "bind": {},
+    }
+
+    def test_they_are_what_they_would_have_been(self) -> None:
+        """On a strand or not: the same nodes, messages, victims and ties."""
+        assert self.decided(aside=True) == self.decided(aside=False)
+
+    def decided(self, *, aside: bool) -> list[tuple[str, str, list[str]]]:
+        """Decide some pods, with more and more of them in vain; return what became of each."""
+        random, found = Random(7), []
+        with extender(self.VERBS) as calls:
+            scheduler = scheduler_of(entry(calls, *self.VERBS), nodes=4, cpu="3")
+            for i in range(14):
+                pod = {"priority": random.choice((0, 10)), "cpu": random.choice(("1", "2"))}
+                make = partial(run, scheduler, "p" * random.randrange(1, 9) + str(i), **pod)
+                outcome = set_aside(make) if aside else make()
+                decision = outcome.decision
+                victims = decision.victims if isinstance(decision, Preempt) else ()
+                found.append((outcome.node, outcome.message, [one.name for one in victims]))
+        assert len({node for node, _, _ in found}) > 3
+        assert any(victims for _, _, victims in found)
+        return found
+
+
+def set_aside(make: Callable[[], Outcome]) -> Outcome:
+    """Do it on a strand, as a running scheduler does."""
+    answered, found = SimpleQueue[None](), list[Outcome]()
+    strand = Strand(lambda: answered.put(None))
+    done = strand.begin(lambda: found.append(make()))
+    while not done:
+        answered.get(timeout=10)
+        done = strand.go_on()
+    strand.close()
+    return found[0]
