@@ -92,7 +92,8 @@ class EndpointFlags:
     authorization_webhook_cache_authorized_ttl
         For how long answers about rights count.
     authorization_always_allow_paths
-        Paths that everybody may read.
+        Paths that are for everybody, several with commas in between; one that ends with * stands
+        for all that begin so.
     """
 
     bind_address: str | None = None
@@ -119,6 +120,12 @@ class EndpointFlags:
     def wanted(self, *, remote: bool) -> bool:
         """Tell whether endpoints are served: unless they are turned off, or nobody asks here."""
         return self.secure_port != 0 and (remote or self.secure_port is not None)
+
+    @property
+    def open_paths(self) -> tuple[str, ...]:
+        """The paths that are for everybody."""
+        words = ",".join(self.authorization_always_allow_paths).split(",")
+        return tuple(f"/{word.strip().removeprefix('/')}" for word in words if word.strip())
 
     @property
     def ttls(self) -> tuple[float, float]:
@@ -163,7 +170,7 @@ async def endpoints(
             Explaining(instance, Shown(text_lines, as_json)),
             instance.checks(),
             lambda: _in_force(instance, overrides),
-            flags.authorization_always_allow_paths,
+            flags.open_paths,
             shown_flags(flags, given, overrides.leader, overrides.client),
         )
         pair = _pair(flags, given, secure=remote or not near)

@@ -24,7 +24,14 @@ from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.store import Reload, Result
 from policy_sched.serve import pages
 from policy_sched.serve.decision_log import INFO
-from policy_sched.serve.doorkeeper import Asked, Caller, Doorkeeper, OpenDoor, certified
+from policy_sched.serve.doorkeeper import (
+    Asked,
+    Caller,
+    Doorkeeper,
+    OpenDoor,
+    Permission,
+    certified,
+)
 from policy_sched.serve.explanations import Explaining, Unknown
 from policy_sched.serve.health import Check, Verdict, answer, answer_of_one
 from policy_sched.serve.listening import TAKEN, from_here, sent
@@ -44,7 +51,10 @@ TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 JSON: Final = "application/json"
 OPEN: Final = ("/healthz", "/readyz", "/livez")
-"""Paths that everybody may read (upstream's --authorization-always-allow-paths)."""
+"""Paths that are for everybody (upstream's --authorization-always-allow-paths).
+
+One that ends with ``*`` stands for all that begin so.
+"""
 _READING: Final = ("GET", "HEAD")
 _WRITING: Final = ("/-/reload", "/debug/flags/v")
 _SHORT: Final = 32 * 1024
@@ -122,12 +132,13 @@ class Endpoints:
         path = request.path
         if isinstance(self._door, OpenDoor) and not from_here(request):
             raise Refused(_status(403, "Forbidden", "forbidden: only for this machine"))
-        if path in self._offered.open_paths and path.removeprefix("/") in self._offered.checks:
+        free = self._free(path)
+        if free and path.removeprefix("/") in self._offered.checks:
             return self._health(request)
         caller = await self._caller(request)
         explained = _EXPLAIN.fullmatch(path)
         asked = Asked(request.method.lower(), path)
-        allowed = await self._door.may(caller, asked)
+        allowed = Permission(allowed=True) if free else await self._door.may(caller, asked)
         if not allowed.allowed and explained is not None:
             wanted = Asked("get", "", "pods", explained[1], explained[2])
             allowed = await self._door.may(caller, wanted)
@@ -135,7 +146,7 @@ class Endpoints:
             raise Refused(_forbidden(caller, asked, allowed.reason))
         if explained is not None:
             return await self._explain(request, caller, explained[1], explained[2])
-        if path.split("/")[1] in self._offered.checks:
+        if path.split("/")[1] in self._offered.checks and not path.endswith("/"):
             return self._health(request)
         page = self._pages.get(path)
         if page is None:
@@ -143,6 +154,13 @@ class Endpoints:
         if path not in _WRITING and request.method not in _READING:
             return _not_allowed("GET, HEAD")
         return await page(request, caller)
+
+    def _free(self, path: str) -> bool:
+        """Tell whether a path is for everybody."""
+        return any(
+            path.startswith(one[:-1]) if one.endswith("*") else path == one
+            for one in self._offered.open_paths
+        )
 
     async def _caller(self, request: web.BaseRequest) -> Caller:
         transport = request.transport

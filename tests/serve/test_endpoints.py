@@ -15,7 +15,7 @@ import pytest
 
 from policy_sched.errors import ClusterError
 from policy_sched.serve.doorkeeper import ANONYMOUS, Asked, Caller, OpenDoor, Permission
-from policy_sched.serve.endpoints import Endpoints, Offered
+from policy_sched.serve.endpoints import OPEN, Endpoints, Offered
 from policy_sched.serve.explanations import Explaining, Shown
 from policy_sched.serve.listening import Listener
 from policy_sched.simulate.explanation_report import as_json, text_lines
@@ -78,6 +78,7 @@ class Served:
         self.instance = self.world.start()
         while self.instance.scheduler.queue.active():  # a step may end before all is done
             self.instance.step()
+        self.open_paths = OPEN
         self.door = Door({"admin": EVERYTHING, "tenant": {"get pods"}})
 
     async def reload(self) -> Any:
@@ -93,6 +94,7 @@ class Served:
             Explaining(self.instance, SHOWN),
             self.instance.checks(),
             lambda: self.instance.reloader.store.current.settings,
+            open_paths=self.open_paths,
             flags={"secure-port": "10259", "bind-address": "::"},
         )
         endpoints = Endpoints(offered, door or self.door)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.cli.endpoints import EndpointFlags
 from tests.serve.test_endpoints import Served, tell
 
 
@@ -102,3 +103,46 @@ def test_the_verbosity_can_be_changed(served: Served) -> None:
 
     tell(story)
     assert verbosity.level == 4
+
+
+def test_more_paths_may_be_for_everybody(served: Served) -> None:
+    """What the flag names, exactly or by its beginning; a token of nobody is no way in."""
+    served.open_paths = ("/healthz", "/metrics", "/livez/*")
+
+    async def story() -> None:
+        async with served.session() as ask:
+            for path in ("/healthz", "/metrics", "/livez/ping"):
+                assert (await ask(path))["status"] == 200
+            for path in ("/metrics/resources", "/readyz", "/configz"):
+                assert (await ask(path))["status"] == 403
+            assert (await ask("/metrics", "nobody"))["status"] == 401
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("given", "open_paths"),
+    [
+        (("/healthz,/readyz", "/metrics"), ("/healthz", "/readyz", "/metrics")),
+        (("healthz, livez/*,",), ("/healthz", "/livez/*")),
+        (("",), ()),
+    ],
+)
+def test_paths_are_given_as_upstream_takes_them(
+    given: tuple[str, ...], open_paths: tuple[str, ...]
+) -> None:
+    """Several times, and with commas; with or without the first slash."""
+    assert EndpointFlags(authorization_always_allow_paths=given).open_paths == open_paths
+
+
+def test_a_check_has_one_path(served: Served) -> None:
+    """With a slash in the end it is another one, which is not there."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            served.door.rights["admin"] |= {"get /readyz/", "get /livez/ping/"}
+            for path in ("/readyz/", "/livez/ping/"):
+                found = await ask(path, "admin")
+                assert (found["status"], found["text"]) == (404, "404 page not found\n")
+
+    tell(story)
