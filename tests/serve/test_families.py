@@ -62,6 +62,13 @@ def test_a_histogram_is_what_prometheus_reads() -> None:
     assert (family.count("filter"), family.total("filter")) == (5, 8.65)
 
 
+def test_the_sum_of_values_that_wait_is_known_at_once() -> None:
+    """Nobody has to ask for their number, or for the page, before."""
+    family = Histogram("took_seconds", "Help.", (1.0,), ["point"])
+    family.taker("filter")(0.5)
+    assert family.total("filter") == 0.5
+
+
 def test_labels_and_help_are_escaped() -> None:
     """Quotes, backslashes and line feeds do not end a line or a label."""
     family = Numbers("x", GAUGE, "One\nline \\ of help.", ["name"])

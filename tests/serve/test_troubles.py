@@ -27,4 +27,4 @@ def test_causes_are_not_remembered_without_end() -> None:
     troubles = Troubles(FakeClock())
     for number in range(3 * CAUSES):
         assert troubles.told(f"x: {number}") == 0
-    assert len(troubles._causes) <= CAUSES
+        assert len(troubles._causes) <= CAUSES

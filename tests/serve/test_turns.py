@@ -52,6 +52,21 @@ def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
     assert _value(turns, f"{NAME}_sum") >= turns.longest
 
 
+def test_turns_are_counted_by_how_long_they_took() -> None:
+    """Each bucket has those that were not longer, an end its own; the sum is of all."""
+    turns = Turns()
+    turns.begin()
+    for seconds in (9.0, 0.05, 0.0500001, 0.25, 7.0):  # the first is the one in which it began
+        turns.took(seconds, seconds / 2)
+    for end, count in (("0.05", 1), ("0.1", 2), ("0.25", 3), ("+Inf", 4)):
+        assert _value(turns, f"{NAME}_bucket", le=end) == count
+    assert _value(turns, f"{NAME}_count") == 4
+    assert _value(turns, f"{NAME}_sum") == 7.3500001
+    assert (_value(turns, LONGEST), turns.longest_busy) == (7.0, 3.5)
+    assert turns.lately() == (7.0, 3.5)
+    assert turns.lately() == (0.0, 0.0)
+
+
 def test_waiting_is_no_work() -> None:
     """A loop that waits for a timer is not held."""
     turns = Turns()
