@@ -23,7 +23,7 @@ from tests.apiserver.world import PODS, serving
     ],
 )
 def test_the_grace_of_a_deletion(query: str, body: Any, seconds: int | None) -> None:
-    """The body counts first; without any it is the pod's own, and with none the pod goes at once."""
+    """The body counts first, the pod's own last; with none it goes at once."""
 
     async def run() -> None:
         async with serving() as world:
