@@ -152,6 +152,17 @@ def pause() -> None:
         strand._pause()  # noqa: SLF001 - its other half
 
 
+def pausing(work: Generator[None, None, T]) -> T:
+    """Do work to its end, with a pause wherever it may be left; return what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        pause()
+
+
 def _never() -> bool:
     """Go on."""
     return False

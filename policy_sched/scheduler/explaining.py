@@ -2,7 +2,8 @@
 
 Theory of operation. The pod is decided as ever; then its filters are asked once more one by one,
 each over all nodes, which tells what each removes alone and what is left after it. What would
-change the decision is found by deciding again without one rule or one score.
+change the decision is found by deciding again without one rule or one score. On a strand it pauses
+in between.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.evaluation import Evaluation
 from policy_sched.framework.results import Codes
 from policy_sched.framework.status import Code
+from policy_sched.framework.strand import pause
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import (
@@ -79,6 +81,7 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5) -> Explanation:
     if not isinstance(decision, Bind) and decision.diagnosis is None:
         found.failed = True
         return found
+    pause()
     _tell_victims(found, decision)
     evaluation = (
         decision.evaluation if isinstance(decision, Bind) else profile.evaluator.evaluate(pod)
@@ -89,6 +92,7 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5) -> Explanation:
     parts = filter_parts(profile.runner, table, pod)
     _tell_filters(found, table, evaluation, parts)
     _tell_scores(found, table, evaluation, top)
+    pause()
     found.alternatives = alternatives(profile, table, pod, evaluation, parts)
     return found
 
@@ -158,6 +162,7 @@ def _tell_filters(
             _reasons(part, removed),
         )
         found.filters.append(step)
+        pause()
     late = left & ~feasible
     if late.any():
         count = int(np.count_nonzero(late))

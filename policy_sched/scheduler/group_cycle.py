@@ -18,10 +18,11 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.placing import domains
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Code, Status
+from policy_sched.framework.strand import pausing
 from policy_sched.model.pod_group import SCHEDULED, PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, QueuedPod
-from policy_sched.queue.agenda import Finding, at_once
+from policy_sched.queue.agenda import Finding
 from policy_sched.queue.scheduling_queue import TAKEN_ALONG, SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt, Bind, Profile, Reject
 from policy_sched.scheduler.group_plan import (
@@ -123,7 +124,7 @@ def rehearse_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan 
     if found is None:
         return None
     attempts = [Attempt(one, profile) for one in members]
-    return at_once(planning_group(attempts, found, handle, None, pod.uid))
+    return pausing(planning_group(attempts, found, handle, None, pod.uid))
 
 
 def _comes_along(other: PodInfo, pod: PodInfo, runner: Runner) -> bool:

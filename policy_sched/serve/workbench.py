@@ -11,7 +11,8 @@ touch whatever the loop's thread may, with one exception: an event loop is only 
 thread. What a piece wants of it goes through `in_loop`. The threads in which extenders are asked do
 run beside the loop; they touch the extender's connection and objects that nobody changes.
 
-Without extenders a piece is a call, and nothing is in between.
+Without extenders a step is a call, and nothing is in between; what may take long in it ends turns
+by itself (see the queue's agenda). Other pieces, as explanations, are always done on the strand.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ class Workbench:
         return step.result()
 
     async def do(self, work: Callable[[], T]) -> T:
-        """Do a piece, to its end even if nobody waits for it any more."""
-        return await self._begin(work) if self._asks() else work()
+        """Do a piece that may take long, to its end even if nobody waits for it any more."""
+        return await self._begin(work)
 
     async def change(self) -> None:
         """Wait until a piece has ended; before another is begun it is our turn."""
