@@ -77,6 +77,11 @@ def test_a_bad_kubeconfig_and_a_missing_pod_are_said(
     bad.write_text("current-context: x\n")
     with pytest.raises(PolicyError, match="there is no context 'x'"):
         connected(PolicyFiles(None, ()), str(bad), 0, lambda _record: None)
+    bad.write_bytes(b"\xff")
+    with pytest.raises(PolicyError, match="the kubeconfig is not UTF-8"):
+        connected(PolicyFiles(None, ()), str(bad), 0, lambda _record: None)
+    with pytest.raises(FileNotFoundError):  # as of any other file: the exit code is 2
+        connected(PolicyFiles(None, ()), str(tmp_path / "none"), 0, lambda _record: None)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ClusterError, match="not in a cluster"):
         connected(PolicyFiles(None, ()), IN_CLUSTER, 0, lambda _record: None)

@@ -57,7 +57,7 @@ def paths_in(text: str) -> list[Path]:
 def load(paths: Sequence[Path], clocks: Clocks, context: str = "") -> Access:
     """Return the access that kubeconfigs describe. Raises PolicyError with all that is wrong.
 
-    ``context``: instead of the current one.
+    Raises OSError for a file that cannot be read. ``context``: instead of the current one.
     """
     problems: list[Diagnostic] = []
     readers: list[Reader] = []

@@ -169,13 +169,15 @@ class Reader:
 
 
 def read(path: Path) -> tuple[Reader | None, list[Diagnostic]]:
-    """Return a reader of a file, unless it cannot be read, and what is wrong with its YAML."""
+    """Return a reader of a file, unless it is none, and what is wrong with its YAML.
+
+    Raises OSError if it cannot be read.
+    """
     name = str(path)
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        return None, [Diagnostic(name, 1, 1, BAD_VALUE, f"the kubeconfig cannot be read: {why}")]
+    except UnicodeDecodeError:
+        return None, [Diagnostic(name, 1, 1, BAD_VALUE, "the kubeconfig is not UTF-8")]
     source = SourceFile(name, text)
     documents, problems = parse_documents(source)
     problems = [shown(problem) for problem in problems]
