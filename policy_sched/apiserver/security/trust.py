@@ -11,6 +11,7 @@ from typing import Final
 
 from policy_sched.client.embedded.resources import NAMESPACE
 from policy_sched.client.embedded.store import ObjectStore
+from policy_sched.errors import ClusterError
 from policy_sched.model.expansion import Plain
 
 NAME: Final = "extension-apiserver-authentication"
@@ -22,11 +23,12 @@ _MAP: Final = ("v1", "ConfigMap")
 def publish(store: ObjectStore, authorities: str | None) -> None:
     """Let a store tell the authorities of a file (PEM); None: certificates are not looked at.
 
-    What others have put into the ConfigMap stays. Without its namespace there is none.
+    What others have put into the ConfigMap stays. Without its namespace there is none. Raises
+    ClusterError if the file cannot be read.
     """
     if store.find(NAMESPACE, "", HOME) is None:
         return
-    said = {} if authorities is None else {AUTHORITIES: Path(authorities).read_text("ascii")}
+    said = {} if authorities is None else {AUTHORITIES: _read(authorities)}
     found = store.find(_MAP, HOME, NAME)
     if found is None:
         meta = {"name": NAME, "namespace": HOME}
@@ -37,3 +39,11 @@ def publish(store: ObjectStore, authorities: str | None) -> None:
     others = {key: value for key, value in before.items() if key != AUTHORITIES}
     if before != {**others, **said}:
         store.revise(found, {**found.data, "data": {**others, **said}})
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise ClusterError(f"{path}: cannot be read: {why}") from None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from policy_sched.apiserver.security.trust import AUTHORITIES, HOME, NAME, publish
 from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.client.embedded.stored import Stored
+from policy_sched.errors import ClusterError
 from policy_sched.testing import FakeClock
 from tests.client.embedded.world import START
 
@@ -43,3 +46,14 @@ def test_without_its_namespace_there_is_none() -> None:
     store = ObjectStore(FakeClock(START))
     publish(store, None)
     assert store.version == 0
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """One that is not there, and one that is no text."""
+    store = EmbeddedCluster.open(None, FakeClock(START)).store
+    with pytest.raises(ClusterError, match=r"none\.pem: cannot be read: No such file"):
+        publish(store, str(tmp_path / "none.pem"))
+    file = tmp_path / "der.pem"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ClusterError, match=r"der\.pem: cannot be read: it is no text"):
+        publish(store, str(file))
