@@ -17,7 +17,7 @@ from policy_sched.cli.render import UNUSABLE
 from tests.cli.test_run import NODES, Process
 from tests.profiles.policy_texts import keeping, write
 
-POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 def test_a_pod_that_is_created_through_the_api_is_bound(tmp_path: Path) -> None:
