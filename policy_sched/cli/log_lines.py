@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
-from policy_sched.serve.decision_log import Record, Write
+from policy_sched.serve.decision_log import ERROR, WARNING, DecisionLog, Record, Write
 from policy_sched.serve.line_writer import LineWriter
 
 _encode = msgspec.json.Encoder().encode
@@ -22,6 +25,34 @@ def writer(logging_format: str) -> Write:
     form = as_json if logging_format == "json" else as_text
     lines = LineWriter(sys.stdout.buffer)
     return lambda record: lines(form(record))
+
+
+@contextmanager
+def gathered(log: DecisionLog) -> Iterator[None]:
+    """Write into our log what libraries and Python itself warn of, while the context lasts."""
+    handler = _Gathering(log)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+class _Gathering(logging.Handler):
+    """Makes records of our form from those of `logging`."""
+
+    def __init__(self, log: DecisionLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one."""
+        level = ERROR if record.levelno >= logging.ERROR else WARNING
+        facts: dict[str, object] = {"source": record.name}
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            facts["error"] = repr(record.exc_info[1])
+        self._log.say(level, record.getMessage(), **facts)
 
 
 def as_json(record: Record) -> bytes:

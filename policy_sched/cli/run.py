@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from policy_sched.cli.connecting import ShadowFlags, check_alone, connected, shadow_options
 from policy_sched.cli.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.live_view import LiveView
-from policy_sched.cli.log_lines import writer
+from policy_sched.cli.log_lines import gathered, writer
 from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.cli.serving import ApiServerFlags, Serving
 from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
@@ -157,7 +157,11 @@ async def _serve(instance: Instance | RemoteInstance, running: Running, wanted: 
 def _run(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) -> None:
     store = instance.reloader.store
     try:
-        with CompilerProcess(store.files) as compiler, collecting_briefly():
+        with (
+            gathered(instance.log),
+            CompilerProcess(store.files) as compiler,
+            collecting_briefly(),
+        ):
             store.compiler = compiler.compile
             with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:
                 runner.run(_serve(instance, running, wanted))

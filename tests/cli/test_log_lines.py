@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 
 import pytest
 
-from policy_sched.cli.log_lines import as_json, as_text, writer
+from policy_sched.cli.log_lines import as_json, as_text, gathered, writer
+from policy_sched.serve.decision_log import DecisionLog, Record
 
 RECORD = {
     "ts": 1767225600.25,
@@ -46,3 +48,24 @@ def test_lines_are_there_at_once_outside_of_an_event_loop(
     first, second = capsysbinary.readouterr().out.splitlines()
     assert first + b"\n" == as_json(RECORD)
     assert second + b"\n" == as_text(RECORD)
+
+
+def test_what_libraries_warn_of_is_a_line_of_ours() -> None:
+    """With its source and its error; what is no warning is nobody's concern."""
+    records: list[Record] = []
+    log = DecisionLog(records.append, lambda: 0)
+    logger = logging.getLogger("aiohttp.server")
+    with gathered(log):
+        logger.warning("odd %s", "thing")
+        logger.error("broken", exc_info=ValueError("why"))
+        logger.info("nothing")
+    logger.warning("too late")
+    assert [{k: v for k, v in one.items() if k != "ts"} for one in records] == [
+        {"level": "warning", "msg": "odd thing", "source": "aiohttp.server"},
+        {
+            "level": "error",
+            "msg": "broken",
+            "source": "aiohttp.server",
+            "error": "ValueError('why')",
+        },
+    ]
