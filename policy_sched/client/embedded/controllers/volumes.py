@@ -62,8 +62,17 @@ class _Objects:
             create(self._store, plain)
             return
         annotations = {"annotations": dict(meta.annotations)} if meta.annotations else {}
-        said = {"metadata": annotations, "spec": plain.get("spec", {}), "status": plain["status"]}
+        status = {**plain["status"], **self._got(one)}
+        said = {"metadata": annotations, "spec": plain.get("spec", {}), "status": status}
         self._store.revise(stored, merge(stored.data, said))
+
+
+    def _got(self, one: ApiObject) -> Plain:
+        """Return what a claim has got from its volume, as its status says."""
+        name = one.spec.volume_name if isinstance(one, PersistentVolumeClaim) else ""
+        volume = self._store.find(VOLUME, "", name) if name else None
+        spec = {} if volume is None else volume.data["spec"]
+        return {key: spec[key] for key in ("accessModes", "capacity") if key in spec}
 
 
 class Volumes:

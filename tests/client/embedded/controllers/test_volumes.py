@@ -64,6 +64,8 @@ def test_a_claim_takes_the_smallest_volume_that_will_do() -> None:
     assert bound(world) == ("Bound", "right")
     data = world.store.get(VOLUME, "", "right").data
     assert (data["status"]["phase"], data["spec"]["claimRef"]["name"]) == ("Bound", "data")
+    got = world.store.get(CLAIM, "default", "data").data["status"]
+    assert (got["capacity"], got["accessModes"]) == ({"storage": "3Gi"}, ["ReadWriteOnce"])
     world.cluster.apply(claim("second"))
     world.run(0)
     assert bound(world, "second") == ("Bound", "large")
