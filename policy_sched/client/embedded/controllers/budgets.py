@@ -95,6 +95,8 @@ class Budgets:
         budgets = self._budgets.setdefault(new.namespace, {})
         if change.type == DELETED:
             budgets.pop(key, None)
+            if not budgets:
+                del self._budgets[new.namespace]
             return
         self._agenda.add(key)
         known, budget = budgets.get(key), _Budget(new)

@@ -51,7 +51,7 @@ class LostPods:
             if not node:
                 return
             if change.type == DELETED:
-                self._pods.get(node, {}).pop(key, None)
+                self._pod_gone(node, key)
                 return
             self._pods.setdefault(node, {})[key] = None
             if self._store.find(NODE, "", node) is None:
@@ -62,13 +62,22 @@ class LostPods:
         elif new.resource.key == NODE:
             self._node(change)
 
+    def _pod_gone(self, node: str, key: Key) -> None:
+        """Forget a pod, and a node that is gone with its last one."""
+        pods = self._pods.get(node, {})
+        pods.pop(key, None)
+        if not pods:
+            self._pods.pop(node, None)
+            self._gone.pop(node, None)
+
     def _node(self, change: Change) -> None:
         name, now = change.new.name, self._store.now()
         typed = change.new.typed
         assert isinstance(typed, Node)
         affected = True
         if change.type == DELETED:
-            self._gone[name] = now
+            if name in self._pods:  # for others it is noted when they come
+                self._gone[name] = now
             self._tainted.pop(name, None)
         else:
             affected = self._gone.pop(name, None) is not None
