@@ -6,7 +6,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Final
@@ -24,6 +24,7 @@ from policy_sched.client.kube.retries import Patience
 from policy_sched.errors import ClusterError
 from policy_sched.model.pod_info import DEFAULT_SCHEDULER
 from policy_sched.profiles.lease_name import lease_of
+from policy_sched.profiles.load_config import load_config
 from policy_sched.profiles.models import LeaderElection
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
@@ -35,11 +36,24 @@ IN_CLUSTER: Final = "in-cluster"
 """Says, instead of a file's name, that we run in a pod."""
 
 
-def check_alone(kubeconfig: str | None, others: dict[str, object]) -> None:
+def check_alone(kubeconfig: str | None, others: Mapping[str, object]) -> None:
     """Raise ClusterError for options of the embedded cluster beside a kubeconfig."""
     given = [name for name, value in others.items() if value]
     if kubeconfig is not None and given:
         raise ClusterError(f"--kubeconfig does not go together with {', '.join(given)}")
+
+
+def chosen(kubeconfig: str | None, config: str | None, others: Mapping[str, object]) -> str | None:
+    """Return the kubeconfig to use: the option's, or else that of the configuration.
+
+    None for the embedded cluster, which its options ask for whatever the configuration names.
+    Raises ClusterError for such options beside ``kubeconfig``.
+    """
+    check_alone(kubeconfig, others)
+    if kubeconfig is not None or config is None or any(others.values()):
+        return kubeconfig
+    found, _ = load_config(config)  # what is wrong with it is told when all files are read
+    return None if found is None else found.model.client_connection.kubeconfig or None
 
 
 @Parameter(name="*")

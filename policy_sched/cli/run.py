@@ -13,7 +13,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from policy_sched.cli.connecting import ShadowFlags, check_alone, connected, shadow_options
+from policy_sched.cli.connecting import ShadowFlags, chosen, connected, shadow_options
 from policy_sched.cli.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.log_lines import gathered, writer
@@ -82,14 +82,16 @@ def run(  # noqa: PLR0913  # the options of the verb
     kubeconfig
         Schedule on the cluster of this kubeconfig instead (or of several, separated as in
         KUBECONFIG, that are read as one), or of the pod that we run in (in-cluster), while we hold
-        the lease of the configuration's leaderElection.
+        the lease of the configuration's leaderElection. Where neither it nor an option of the
+        embedded cluster is given, the configuration's clientConnection.kubeconfig counts.
     seed
         Decides between nodes with equal scores.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the files are read there is no need
     require_files([*([config] if config else []), *policies, *cluster])
     api, endpoint = api or ApiServerFlags(), endpoint or EndpointFlags()
-    check_alone(kubeconfig, {"--cluster": cluster, "--data": data, "--serve": api.serve})
+    embedded: dict[str, object] = {"--cluster": cluster, "--data": data, "--serve": api.serve}
+    kubeconfig = chosen(kubeconfig, config, embedded)
     beside = endpoint.wanted(remote=kubeconfig is not None)
     wanted = Wanted(
         Sources(PolicyFiles(config, policies), cluster, data, seed),

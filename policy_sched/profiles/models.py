@@ -244,11 +244,11 @@ class ClientConnection(Document):
     """How to talk to the API server; a zero or empty value means its default."""
 
     kubeconfig: str = ""
-    """Path of a kubeconfig file; empty means the cluster that we run in."""
+    """Path of a kubeconfig file, or in-cluster; --kubeconfig counts before it."""
     accept_content_types: str = ""
-    """Accept header."""
+    """Accepted and unused: answers are JSON."""
     content_type: str = "application/vnd.kubernetes.protobuf"
-    """Content type of requests."""
+    """Accepted and unused: requests are JSON."""
     qps: float = 50.0
     """Requests a second; default 50."""
     burst: Annotated[int, Field(ge=0, json_schema_extra=says("must be non-negative"))] = 100
@@ -285,9 +285,9 @@ class KubeSchedulerConfiguration(Document):
     client_connection: ClientConnection = ClientConnection()
     """Connection to the API server."""
     enable_profiling: bool = True
-    """Serve profiling data; default true."""
+    """Accepted and unused: the pages are of Go. Default true."""
     enable_contention_profiling: bool = True
-    """Serve contention profiling data; default true."""
+    """Accepted and unused: the pages are of Go. Default true."""
     percentage_of_nodes_to_score: Percentage = 0
     """Choose among the first nodes found once this share of all nodes is feasible, 1 to 99.
 
@@ -306,4 +306,4 @@ class KubeSchedulerConfiguration(Document):
     extenders: Many[Extender] = ()
     """Extenders, shared by all profiles."""
     delay_cache_until_active: bool = False
-    """Fill caches only once elected; default false."""
+    """Accepted and unused: who does not lead keeps its caches up to date. Default false."""

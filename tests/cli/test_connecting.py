@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.cli.connecting import IN_CLUSTER, check_alone, connected
+from policy_sched.cli.connecting import IN_CLUSTER, check_alone, chosen, connected
 from policy_sched.errors import ClusterError, PolicyError
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
@@ -67,6 +67,20 @@ def test_options_of_the_embedded_cluster_do_not_go_together_with_it(tmp_path: Pa
     with pytest.raises(ClusterError, match="--kubeconfig does not go together with --data"):
         check_alone("file", {"--cluster": (), "--data": "x", "--serve": None})
     check_alone(None, {"--data": "x"})
+
+
+def test_the_configuration_may_name_the_kubeconfig(tmp_path: Path) -> None:
+    """As kube-scheduler's does; the option counts before it, and so do the embedded cluster's."""
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG)
+    assert chosen(None, str(config), {}) is None
+    config.write_text(CONFIG + "clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}\n")
+    assert chosen(None, str(config), {"--cluster": ()}) == "/etc/kubernetes/scheduler.conf"
+    assert chosen("mine", str(config), {}) == "mine"
+    assert chosen(None, str(config), {"--serve": "8080"}) is None
+    assert chosen(None, None, {}) is None
+    with pytest.raises(ClusterError, match="--kubeconfig does not go together with --serve"):
+        chosen("mine", str(config), {"--serve": "8080"})
 
 
 def test_a_bad_kubeconfig_and_a_missing_pod_are_said(
