@@ -52,7 +52,7 @@ class Instance(Scheduling):
         self.apply(contents)
 
     def _beforehand(self) -> None:
-        self.cluster.step()
+        self.cluster.step(self._slice())
 
     def _meanwhile(self) -> None:
         """Nothing: who binds here is done at once, but for extenders, who are asked in a step."""

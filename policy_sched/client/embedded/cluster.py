@@ -34,6 +34,11 @@ ROUNDS: Final = 1000
 _FIRST_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
+def never() -> bool:
+    """Say that there is time."""
+    return False
+
+
 class EmbeddedCluster:
     """A whole cluster but for its scheduler. ``store`` holds the objects, ``parts`` act on them."""
 
@@ -82,10 +87,13 @@ class EmbeddedCluster:
 
     # Time.
 
-    def step(self) -> None:
-        """Do everything that follows from what changed, and what is due, until all is at rest."""
+    def step(self, over: Callable[[], bool] = never) -> None:
+        """Do everything that follows from what changed, and what is due, until all is at rest.
+
+        Or until the time is ``over``, which is asked between rounds; `next_wakeup` is now then.
+        """
         for _ in range(ROUNDS):
-            if not self._round():
+            if not self._round() or over():
                 return
 
     def _round(self) -> bool:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 from policy_sched.client.embedded import pod_status
 from policy_sched.client.embedded.deletion import ENDED, DeleteOptions
@@ -27,6 +29,9 @@ from policy_sched.model.meta import nanoseconds
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+
+TOGETHER: Final = 250
+"""Pods that something happens to in one round; to the others in the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class Kubelets:
     def act(self) -> bool:
         """Do what is due; tell whether anything was."""
         acted = False
-        for uid in self._timers.expired(self._store.now()):
+        for uid in islice(self._timers.expired(self._store.now()), TOGETHER):
             guest, then = self._guests[uid], self._next.pop(uid)
             stored = self._store.find(POD, guest.key.namespace, guest.key.name)
             acted = True

@@ -58,5 +58,5 @@ class Agenda:
         return taken
 
     def next(self) -> int | None:
-        """Return when the next object is to be looked at."""
-        return self._later.next()
+        """Return when the next object is to be looked at; 0 if that is now."""
+        return 0 if self._now else self._later.next()

@@ -30,6 +30,8 @@ from policy_sched.model.expansion import Plain
 from policy_sched.model.workloads import ReplicaSet, ReplicationController
 
 _KINDS: Final = frozenset({REPLICA_SET, CONTROLLER})
+BURST: Final = 250
+"""Pods of a set that come or go in one round; the others in the next."""
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -79,9 +81,9 @@ class ReplicaSets:
         active = self._owned.active(stored.uid)
         missing = max(0, typed.spec.replicas) - active
         if missing > 0 and typed.spec.template is not None:
-            missing = self._fill(key, stored, missing)
+            missing = self._fill(key, stored, min(missing, BURST))
         elif missing < 0:
-            for pod in sorted(self._active(stored.uid), key=_worth)[:-missing]:
+            for pod in sorted(self._active(stored.uid), key=_worth)[: min(-missing, BURST)]:
                 remove(self._store, pod)
         ready = self._owned.count(stored.uid, Standing.READY)
         status: Plain = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policy_sched.client.embedded.controllers.replica_sets import BURST
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.resources import DEPLOYMENT, POD, REPLICA_SET
 from policy_sched.client.embedded.store import Key
@@ -197,3 +198,22 @@ def test_a_set_that_is_orphaned_leaves_its_pods_alone() -> None:
     world.run(60)
     assert world.phases() == ["Running", "Running"]
     assert all(not one.typed.metadata.owner_references for one in world.pods())
+
+
+def test_many_pods_come_and_go_in_several_rounds() -> None:
+    """An owner that has no more time gets its turn between two of them."""
+    world = World(nodes=0, stop=0)
+    counts = [0]
+
+    def step() -> int:
+        world.cluster.step(lambda: True)
+        counts.append(len(world.store.select(POD)))
+        return abs(counts[-1] - counts[-2])
+
+    for wanted in (2 * BURST + 10, 0):
+        world.cluster.apply(workload("ReplicaSet", replicas=wanted))
+        while counts[-1] != wanted:
+            assert world.cluster.next_wakeup() == world.clock.ns
+            assert step() <= BURST
+        world.cluster.step()
+        assert world.cluster.next_wakeup() is None
