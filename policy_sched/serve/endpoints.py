@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -57,6 +58,8 @@ One that ends with ``*`` stands for all that begin so.
 """
 _READING: Final = ("GET", "HEAD")
 _WRITING: Final = ("/-/reload", "/debug/flags/v")
+_TURN: Final = 0.005
+"""Seconds after which others have a turn while metrics are written."""
 _SHORT: Final = 32 * 1024
 """Bytes of an answer beyond which it is compressed in a thread, where it may be compressed."""
 _EXPLAIN: Final = re.compile(r"/explain/([^/]+)/([^/]+)")
@@ -199,7 +202,13 @@ class Endpoints:
 
     async def _metrics(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
         """Write all metrics; as text whatever is asked for, and compressed if it may be."""
-        text = self._offered.instance.metrics.text().encode()
+        pieces, turn = [], time.perf_counter()
+        for piece in self._offered.instance.metrics.pieces():
+            pieces.append(piece)
+            if time.perf_counter() - turn > _TURN:
+                await asyncio.sleep(0)
+                turn = time.perf_counter()
+        text = "".join(pieces).encode()
         page = web.Response(body=text, headers=_headers(METRICS), zlib_executor_size=_SHORT)
         page.enable_compression()
         return page

@@ -54,7 +54,7 @@ class Family:
         self._head = f"# HELP {name} {told}\n# TYPE {name} {kind}\n"
 
     def lines(self) -> Iterator[str]:
-        """Yield the text of the family, with its head."""
+        """Yield the text of the family, with its head; series may come meanwhile."""
         yield self._head
         yield from self._samples()
 
@@ -83,7 +83,7 @@ class Numbers(Family):
         self.values.update(values)
 
     def _samples(self) -> Iterator[str]:
-        for values, value in self.values.items():
+        for values, value in list(self.values.items()):
             prefix = self._prefixes.get(values)
             if prefix is None:
                 named = self._named(values)
@@ -162,7 +162,7 @@ class Histogram(Family):
 
     def _samples(self) -> Iterator[str]:
         self.fold()
-        for series in self._series.values():
+        for series in list(self._series.values()):
             total, parts = 0, []
             *buckets, sum_, count = series.prefixes
             for prefix, added in zip(buckets, series.counts, strict=True):

@@ -140,11 +140,16 @@ class Metrics:
 
     def text(self) -> str:
         """Return everything in Prometheus' text format."""
+        return "".join(self.pieces())
+
+    def pieces(self) -> Iterator[str]:
+        """Yield the text series by series, so that others may have their turns in between."""
         for look in self.refresh:
             look()
         self._fold()
-        others = generate_latest(self.registry).decode()
-        return self.upstream.text() + self.policies.text() + others
+        for family in (*self.upstream.all, *self.policies.all):
+            yield from family.lines()
+        yield generate_latest(self.registry).decode()
 
     def _fold(self) -> None:
         self._unfolded = 0

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
+from policy_sched import __version__
 from policy_sched.profiles.store import Reload
 from policy_sched.profiles.watch import Watched, changes, frozen_mounts
 from policy_sched.serve.collecting import Collector, settle
@@ -70,7 +71,7 @@ class Running:
         }
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
-        self.instance.log.say(INFO, "Running")
+        self.instance.log.say(INFO, "Running", version=__version__)
         self.instance.wakes(self._awake.set)
         for work in self.instance.beside():
             self._begin(work)

@@ -146,3 +146,17 @@ def test_a_check_has_one_path(served: Served) -> None:
                 assert (found["status"], found["text"]) == (404, "404 page not found\n")
 
     tell(story)
+
+
+def test_metrics_are_written_piece_by_piece(served: Served) -> None:
+    """Many profiles and plugins make a long page: others have their turns meanwhile."""
+    served.instance.stop()
+    metrics = served.instance.metrics
+    took = metrics.upstream.plugin_execution_duration_seconds
+    for number in range(50):
+        took.take((f"Plugin{number}", "Filter", "Success"), [0.001])
+    pieces = list(metrics.pieces())
+    assert max(map(len, pieces)) < sum(map(len, pieces)) / 20
+    whole = [line for line in metrics.text().splitlines() if "process_" not in line]
+    again = [line for line in "".join(pieces).splitlines() if "process_" not in line]
+    assert whole == again
