@@ -91,9 +91,8 @@ class PodTable:
         column = Column(key, family_of(key, POD_COLUMNS), self._rows.capacity)
         self.forgetting.numbered(column)
         read = reader(key, self.strings)
-        for row, info in enumerate(self.infos):
-            if info is not None:
-                column.view[row] = read(info)
+        found = [0 if info is None else read(info) for info in self.infos]
+        column.values[: len(found)] = found
         self._columns[key] = column
         self._readers.append((column, read))
         return column

@@ -110,6 +110,13 @@ class WhatIfRows:
             )
         self._nodes.forget_totals()
 
+    @staticmethod
+    def reads(cache: Cache) -> list[tuple[str, str]]:
+        """Return the columns of the table of pods that are read, which may have to be filled."""
+        usage = cache.nodes.usage
+        requests = [("request", resource) for resource in usage.amounts]
+        return requests + [("nonZeroAdded", resource) for resource in usage.non_zero]
+
     def _dynamic_columns(self) -> list[tuple[Column, NDArray[np.int64]]]:
         """Return the columns that these pods count in, and what each of them adds there."""
         usage = self._nodes.usage

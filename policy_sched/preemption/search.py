@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.pod_order import PodOrder
+from policy_sched.cluster.what_if_rows import WhatIfRows
 from policy_sched.errors import PluginError
 from policy_sched.framework.extender import Extender, NodeVictims
 from policy_sched.framework.status import Code, Status
@@ -139,6 +140,9 @@ class PreemptionSearch:
         wanted = max(self._shortlist.size(rows.size), 1)
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
+        for key in WhatIfRows.reads(self._cache):
+            self._cache.pods.column(key)
+            pause()
         run = self._runs.of(attempt)
         if run.hopeless():
             _look_at_all(run, attempt, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from policy_sched.framework.cycle_state import CycleState
@@ -90,11 +90,13 @@ Decision = Bind | Preempt | Reject
 class Undecided:
     """No node fits, and PostFilter is asked next, which takes a while: ``finish`` does that.
 
-    ``long``: it asks about one node after the other, so that it may take very long.
+    ``kind``: pods of one kind take about as long as each other; None: that may be very long.
+    ``pausing``: whether it pauses, for who has it done in pieces.
     """
 
     finish: Callable[[], Preempt | Reject]
-    long: bool
+    kind: Hashable | None
+    pausing: bool
 
     def then(self, tell: Callable[[Preempt | Reject], None]) -> Undecided:
         """Return the same, with somebody who is told what was decided."""
@@ -104,4 +106,4 @@ class Undecided:
             tell(found)
             return found
 
-        return Undecided(finish, self.long)
+        return Undecided(finish, self.kind, self.pausing)

@@ -20,11 +20,10 @@ from typing import Final
 
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import WAIT, Code, Status
-from policy_sched.framework.strand import Pieces
 from policy_sched.model.events import ASSIGNED_POD_DELETE
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY, Place
-from policy_sched.queue.agenda import Finding, Work, at_once, never
+from policy_sched.queue.agenda import Finding, Work, at_once
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.announcing import announce
 from policy_sched.scheduler.attempt import (
@@ -46,6 +45,7 @@ from policy_sched.scheduler.outcome import Outcome
 from policy_sched.scheduler.parts import Decide, MakeRoom, ScheduleGroup, TellGroup
 from policy_sched.scheduler.queueing import NO_PROFILE, objection
 from policy_sched.scheduler.scheduling_cycle import begin_to_decide
+from policy_sched.scheduler.searches import Searches
 
 __all__ = ["Outcome", "Scheduler"]
 
@@ -77,7 +77,7 @@ class Scheduler(News):
         self._told: deque[Outcome] = deque()
         self._late: list[Outcome] = []
         self._broken: list[tuple[Binding, Status]] = []
-        self._pieces = Pieces(lambda: self.agenda.over())  # noqa: PLW0108 - it is set anew
+        self._searches = Searches(self.agenda)
 
     # News of pods.
 
@@ -139,13 +139,8 @@ class Scheduler(News):
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()
 
-    def _finishing(self, attempt: Attempt, decision: Decision | Undecided) -> Work:
-        if isinstance(decision, Undecided):
-            yield
-            sliced = decision.long and self.agenda.over is not never
-            decision = (
-                (yield from self._pieces.of(decision.finish)) if sliced else decision.finish()
-            )
+    def _finishing(self, attempt: Attempt, begun: Decision | Undecided) -> Work:
+        decision = yield from self._searches.finished(begun)
         self._told.append(self.enact(attempt, decision))
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()

@@ -71,7 +71,9 @@ def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Reje
     trial = evaluation.filtering.trial()
     evaluation.state.write(trial)
     finish = partial(_after_post_filter, attempt, evaluation, diagnosis)
-    return Undecided(finish, trial.node_by_node and not attempt.profile.extenders)
+    known = None if trial.node_by_node or trial.key is None else trial.key
+    kind = None if known is None else (trial.pipeline, known, attempt.queued.info.priority)
+    return Undecided(finish, kind, not attempt.profile.extenders)
 
 
 def _after_post_filter(
