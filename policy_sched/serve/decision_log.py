@@ -27,6 +27,7 @@ WARNING: Final = "warning"
 ERROR: Final = "error"
 REMEMBERED: Final = 50
 """Decisions that are remembered."""
+BINDING: Final = "Attempting to bind pod to node"
 NO_NODES: Final = "no nodes available to schedule pods"
 """How an attempt fails in a cluster without nodes (upstream's ErrNoNodesAvailable)."""
 _PLUGINS_NAMED: Final = 3
@@ -82,6 +83,7 @@ class DecisionLog:
         chosen = _choice(decision, nodes) if nodes and isinstance(decision, Bind) else {}
         if outcome.waiting and outcome.attempt is not None and outcome.attempt.sent:
             self._sent[uid] = chosen
+            self.say(INFO, BINDING, pod=outcome.pod.key, node=outcome.node)
             return
         level, message, why, facts = _told(outcome, self._sent.pop(uid, chosen))
         if level is ERROR and outcome.attempt is not None and outcome.attempt.sent:

@@ -16,6 +16,7 @@ LEVELS: Final[Mapping[str, int]] = {
     "Preemptor Pod preempted victim Pod": 2,
     "Pod waits before it is bound": 3,
     "Attempting to schedule pod": 3,
+    "Attempting to bind pod to node": 3,
     "Skip schedule deleting pod": 3,
     "Handlers synced": 3,
     "Add event for node": 3,

@@ -19,6 +19,7 @@ BY_LEVEL = {
     2: {"Successfully bound pod to node", "Unable to schedule pod; no fit; waiting"},
     3: {
         "Attempting to schedule pod",
+        "Attempting to bind pod to node",
         "Handlers synced",
         "Add event for node",
         "Add event for unscheduled pod",
