@@ -66,7 +66,6 @@ class _Objects:
         said = {"metadata": annotations, "spec": plain.get("spec", {}), "status": status}
         self._store.revise(stored, merge(stored.data, said))
 
-
     def _got(self, one: ApiObject) -> Plain:
         """Return what a claim has got from its volume, as its status says."""
         name = one.spec.volume_name if isinstance(one, PersistentVolumeClaim) else ""
