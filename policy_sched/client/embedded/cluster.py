@@ -29,6 +29,8 @@ from policy_sched.client.embedded.stored import Stored
 from policy_sched.client.embedded.timers import Timers
 from policy_sched.model.kinds import Kind
 
+TOLD: Final = 500
+"""Changes that the parts are told of until it is asked whether there is more time."""
 ROUNDS: Final = 1000
 """Rounds of one step, after which its owner gets a turn even if the parts have not come to rest."""
 _FIRST_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -93,22 +95,34 @@ class EmbeddedCluster:
         Or until the time is ``over``, which is asked between rounds; `next_wakeup` is now then.
         """
         for _ in range(ROUNDS):
-            if not self._round() or over():
+            if not self._take_in(over) or not self._round() or over():
                 return
+
+    def _take_in(self, over: Callable[[], bool]) -> bool:
+        """Tell the parts of all changes; tell whether there was time for that.
+
+        None of them acts before it knows everything.
+        """
+        while True:
+            try:
+                changes = self._watch.drain(TOLD)
+            except Expired:
+                self._begin()
+                continue
+            for change in changes:
+                for seen in self._listeners.get(change.new.resource.key, ()):
+                    seen(change)
+            if not self._watch.behind:
+                return True
+            if over():
+                return False
 
     def _round(self) -> bool:
         acted = False
         for number in self._timers.expired(self.store.now()):
             self._effects.pop(number)()
             acted = True
-        try:
-            changes = self._watch.drain()
-        except Expired:
-            self._begin()
-            changes = self._watch.drain()
-        for change in changes:
-            for seen in self._listeners.get(change.new.resource.key, ()):
-                seen(change)
+        self._take_in(never)
         for part in self.parts:
             acted = part.act() or acted
         return acted
