@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Literal
 
@@ -17,32 +18,13 @@ from policy_sched.deploy.options import IMAGE, NAME, SYSTEM, Options
 Output = Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])]
 
 
-def print_manifests(  # noqa: PLR0913  # the options of the verb
-    *,
-    config: str | None = None,
-    policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    namespace: str = SYSTEM,
-    name: str = NAME,
-    image: str = IMAGE,
-    scheduler_name: str | None = None,
-    replicas: int | None = None,
-    shadow: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")] = None,
-    service_monitor: Annotated[bool, Parameter(negative="")] = False,
-    tls_secret: str | None = None,
-    dockerfile: Annotated[bool, Parameter(negative="")] = False,
-    output: Output = "yaml",
-) -> int:
-    """Print what a cluster needs: account and rights, policies, Deployment, disruption budget.
-
-    For kubectl apply -f -. The files are checked first. The account may do what the scheduler
-    asks for, and nothing else; the pods follow changes of the ConfigMaps without a restart.
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class DeploymentFlags:
+    """What a deployment is asked about.
 
     Parameters
     ----------
-    config
-        The KubeSchedulerConfiguration; without it one is made that enables all policies.
-    policies
-        Policy files, or directories of them.
     namespace
         Where it runs; one that is not kube-system is printed, too.
     name
@@ -62,6 +44,44 @@ def print_manifests(  # noqa: PLR0913  # the options of the verb
         A Secret of the namespace with the certificate of the endpoints (tls.crt, tls.key), as
         cert-manager keeps them, read again when it changes; Prometheus trusts its ca.crt. Without
         it a certificate is made at the start, and Prometheus cannot check it.
+    """
+
+    namespace: str = SYSTEM
+    name: str = NAME
+    image: str = IMAGE
+    scheduler_name: str | None = None
+    replicas: int | None = None
+    shadow: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")] = None
+    service_monitor: Annotated[bool, Parameter(negative="")] = False
+    tls_secret: str | None = None
+
+    @property
+    def options(self) -> Options:
+        """The deployment. Raises PolicySchedError for what no API server would take."""
+        found = Options(**{**asdict(self), "shadow": name_of_other(self.shadow)})
+        found.check()
+        return found
+
+
+def print_manifests(
+    *,
+    config: str | None = None,
+    policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    deployment: DeploymentFlags | None = None,
+    dockerfile: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "yaml",
+) -> int:
+    """Print what a cluster needs: account and rights, policies, Deployment, disruption budget.
+
+    For kubectl apply -f -. The files are checked first. The account may do what the scheduler
+    asks for, and nothing else; the pods follow changes of the ConfigMaps without a restart.
+
+    Parameters
+    ----------
+    config
+        The KubeSchedulerConfiguration; without it one is made that enables all policies.
+    policies
+        Policy files, or directories of them.
     dockerfile
         Print the recipe of the image instead, and nothing else.
     output
@@ -71,17 +91,7 @@ def print_manifests(  # noqa: PLR0913  # the options of the verb
         sys.stdout.write(files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8"))
         return OK
     require_files([*([config] if config else []), *policies])
-    options = Options(
-        namespace,
-        name,
-        image,
-        scheduler_name,
-        replicas,
-        name_of_other(shadow),
-        service_monitor,
-        tls_secret,
-    )
-    options.check()
+    options = (deployment or DeploymentFlags()).options
     objects = list(manifests(options, contents(options, config, policies)))
     sys.stdout.write(as_json(objects) if output == "json" else as_yaml(objects))
     return OK

@@ -77,13 +77,11 @@ def run(  # noqa: PLR0913  # the options of the verb
         Manifests: files and directories, followed as by kubectl apply --prune: what comes or
         changes is applied, what goes is deleted. Where anything is wrong the cluster stays.
     data
-        A file that keeps the cluster's objects, made if it is not there; without it they live in
-        memory.
+        A file that keeps the cluster's objects, made if need be; without it memory does.
     kubeconfig
-        Schedule on the cluster of this kubeconfig instead (or of several, separated as in
-        KUBECONFIG, that are read as one), or of the pod that we run in (in-cluster), while we hold
-        the lease of the configuration's leaderElection. Where neither it nor an option of the
-        embedded cluster is given, the configuration's clientConnection.kubeconfig counts.
+        Schedule on the cluster of this kubeconfig instead (or list of them, as in KUBECONFIG), or
+        of the pod that we run in (in-cluster), while we hold the configuration's lease. Without an
+        option that names a cluster the configuration's clientConnection.kubeconfig counts.
     seed
         Decides between nodes with equal scores.
     """
