@@ -67,6 +67,17 @@ def yaml_data(body: bytes, kind: str) -> Any:
     return documents[0].value
 
 
+def object_of_kind(body: bytes, content_type: str, kind: str) -> dict[str, Any]:
+    """Return the object of a kind that a body holds: of a subresource. Raises ApiError."""
+    data = object_data(body, content_type, kind)
+    if not isinstance(data, dict) or data.get("kind") not in (None, kind):
+        raise unreadable(kind, "couldn't get version/kind", body)
+    for field in ("metadata", "spec", "target", "deleteOptions"):
+        if not isinstance(data.get(field) or {}, dict):
+            raise unreadable(kind, f"json: cannot unmarshal {field}", body)
+    return data
+
+
 def _protobuf(body: bytes, kind: str) -> Any:
     try:
         return decoding.read(body)

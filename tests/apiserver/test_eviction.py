@@ -5,8 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from policy_sched.apiserver.calls import Options, Sent, target_of
+from policy_sched.apiserver.evictions import Evictions
+from policy_sched.apiserver.security.escalation import Granting
+from policy_sched.apiserver.security.users import UNSECURED
+from policy_sched.apiserver.writing import Writing
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.embedded.store import ObjectStore
+from policy_sched.testing import FakeClock
 from tests.apiserver.world import PODS, World, pod, serving
-from tests.client.embedded.world import node
+from tests.client.embedded.world import START, node
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
@@ -28,9 +38,20 @@ async def _evict(world: World, name: str, **options: Any) -> tuple[int, Any]:
     return await world.ask("POST", f"{PODS}/{name}/eviction", body)
 
 
-def _budget(name: str, least: int) -> dict[str, Any]:
+def _budget(name: str, least: int, **spec: Any) -> dict[str, Any]:
     selector = {"matchLabels": {"app": "web"}}
-    return {"metadata": {"name": name}, "spec": {"minAvailable": least, "selector": selector}}
+    wanted = {"minAvailable": least, "selector": selector, **spec}
+    return {"metadata": {"name": name}, "spec": wanted}
+
+
+async def _unready(world: World, name: str) -> None:
+    """Let a pod that runs be not ready."""
+    conditions = [{"type": "Ready", "status": "False"}]
+    merge = "application/strategic-merge-patch+json"
+    patch = {"status": {"conditions": conditions}}
+    status, _ = await world.ask("PATCH", f"{PODS}/{name}/status", patch, type=merge)
+    assert status == 200
+    world.cluster.step()
 
 
 def test_a_budget_lets_so_many_go() -> None:
@@ -93,3 +114,73 @@ def test_two_budgets_of_one_pod_are_too_many() -> None:
             assert (status, "more than one PodDisruptionBudget" in body["message"]) == (500, True)
 
     asyncio.run(run())
+
+
+def test_pods_that_were_bound_and_have_not_started_go() -> None:
+    """Nobody depends on them."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await world.create("/api/v1/nodes", node("n"))
+            await world.create(PODS, pod("a", app="web"))
+            target = {"kind": "Node", "name": "n"}
+            await world.create(f"{PODS}/a/binding", {"metadata": {"name": "a"}, "target": target})
+            await world.create(BUDGETS, _budget("web", 5))
+            assert (await _evict(world, "a"))[0] == 201
+
+    asyncio.run(run())
+
+
+def test_pods_that_are_not_ready_go_while_others_are_enough() -> None:
+    """That costs the budget nothing; where they are not, its policy may allow it all the same."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await _running(world, "a", "b", "c")
+            await world.create(BUDGETS, _budget("web", 2))
+            await _unready(world, "c")
+            assert (await _evict(world, "a"))[0] == 429
+            assert (await _evict(world, "c"))[0] == 201
+            await _unready(world, "b")
+            assert (await _evict(world, "b"))[0] == 429
+            always = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
+            merge = "application/merge-patch+json"
+            assert (await world.ask("PATCH", f"{BUDGETS}/web", always, type=merge))[0] == 200
+            assert (await _evict(world, "b"))[0] == 201
+
+    asyncio.run(run())
+
+
+def test_what_a_budget_knows_of_evictions_it_forgets_with_the_pods() -> None:
+    """It does not grow for ever."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await _running(world, "a", "b")
+            await world.create(BUDGETS, _budget("web", 1))
+            world.cluster.step()
+            assert (await _evict(world, "a"))[0] == 201
+            world.cluster.step()
+            _, budget = await world.ask("GET", f"{BUDGETS}/web")
+            assert "disruptedPods" not in budget["status"]
+            assert budget["status"]["disruptionsAllowed"] == 0
+
+    asyncio.run(run())
+
+
+def test_a_budget_that_nobody_has_looked_at_yet_allows_nothing() -> None:
+    """The client may try again."""
+    store = ObjectStore(FakeClock(START))
+    meta = {"name": "default"}
+    store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    store.create({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", **_budget("web", 1)})
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    store.create({**pod("a", app="web"), "status": status}, recorded=True)
+    evictions = Evictions(store, Writing(store, Granting(None)))
+    target = target_of(f"{PODS}/a/eviction")
+    sent = Sent(target, Options({}, "CreateOptions"), b"{}", "application/json", UNSECURED)
+    with pytest.raises(ApiError) as refused:
+        evictions.evict(sent)
+    (cause,) = refused.value.details["causes"]
+    why = "The disruption budget web is still being processed by the server."
+    assert (refused.value.code, cause["message"]) == (429, why)

@@ -108,6 +108,9 @@ def test_a_node_is_drained_as_budgets_allow(tmp_path: Path) -> None:
             await world.create(PODS, pod("p", app="web"))
             target = {"kind": "Node", "name": "n"}
             await world.create(f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": target})
+            world.cluster.step()
+            world.clock.advance(10**9)
+            world.cluster.step()
             await kubectl("create", "pdb", "b", "--selector=app=web", "--min-available=1")
             await kubectl("taint", "node", "n", "a=b:NoSchedule")
             drain = ("drain", "n", "--force", "--timeout=1s")

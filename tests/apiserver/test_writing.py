@@ -237,6 +237,9 @@ def test_evictions_keep_to_the_budget() -> None:
                 "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
             }
             await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+            world.cluster.step()
+            world.clock.advance(10**9)
+            world.cluster.step()
             eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
             status, body = await world.ask("POST", f"{PODS}/a/eviction", eviction)
             assert (status, body["reason"]) == (429, "TooManyRequests")

@@ -60,6 +60,12 @@ class _Budget:
         return True
 
 
+def _stays(store: ObjectStore, budget: Stored, name: str) -> bool:
+    """Tell whether a pod that was evicted is there as if nothing had happened."""
+    pod = store.find(POD, budget.namespace, name)
+    return pod is not None and not pod.deleting
+
+
 def _owner_uid(pod: Stored) -> str:
     owner = controller_of(pod)
     return owner.uid if owner is not None else ""
@@ -131,10 +137,17 @@ class Budgets:
             "desiredHealthy": desired,
             "expectedPods": expected,
         }
+        old = (stored.data.get("status") or {}).get("disruptedPods") or {}
+        going = {name: since for name, since in old.items() if _stays(self._store, stored, name)}
         enough = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
         noted = {"conditions": (stored.data.get("status") or {}).get("conditions")}
         condition(noted, "DisruptionAllowed", *enough, "", self._store.now())
-        return report(self._store, stored, {**status, **noted}, zeros=frozenset(status))
+        return report(
+            self._store,
+            stored,
+            {**status, **noted, "disruptedPods": going},
+            zeros=frozenset(status),
+        )
 
     def _numbers(self, budget: _Budget) -> tuple[int, int]:
         """Return how many pods there should be, and how many must be healthy."""
