@@ -68,13 +68,7 @@ class Quotas:
         """Take note of a quota, or of something in a namespace that has one."""
         new = change.new
         if new.resource.key == QUOTA:
-            names = self._known.setdefault(new.namespace, {})
-            if change.type == DELETED:
-                names.pop(new.name, None)
-                self._counted_at.pop(Key(QUOTA, *new.place), None)
-            elif change.old is None or change.old.data.get("spec") != new.data.get("spec"):
-                names[new.name] = None
-                self._counted_at.pop(Key(QUOTA, *new.place), None)
+            self._quota(change)
         for name in self._known.get(new.namespace, ()):
             key = Key(QUOTA, new.namespace, name)
             last = self._counted_at.get(key)
@@ -82,6 +76,20 @@ class Quotas:
                 self._agenda.add(key)
             else:
                 self._agenda.at(key, max(last + PAUSE, self._store.now()))
+
+    def _quota(self, change: Change) -> None:
+        """Take note of a quota that came, has another specification, or went."""
+        new = change.new
+        names = self._known.setdefault(new.namespace, {})
+        if change.type == DELETED:
+            names.pop(new.name, None)
+            if not names:
+                del self._known[new.namespace]
+        elif change.old is None or change.old.data.get("spec") != new.data.get("spec"):
+            names[new.name] = None
+        else:
+            return
+        self._counted_at.pop(Key(QUOTA, *new.place), None)
 
     def act(self) -> bool:
         """Count again where something has changed."""
