@@ -1,10 +1,12 @@
 """Events about objects, as a scheduler records them: what is said again is counted, not repeated.
 
-An event lives for an hour since it was last said, as in an API server.
+An event lives for an hour since it was last said, as in an API server, if no more than so many come
+in that time: they are in memory here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +21,8 @@ from policy_sched.model.expansion import Plain
 
 LIFETIME: Final = 3600 * SECOND
 """How long an event is kept (the API server's --event-ttl)."""
+MOST: Final = 50_000
+"""Events that are kept; beyond that the oldest go before their time."""
 NOTE_LIMIT: Final = 1024
 """The longest note, in characters (events.k8s.io validation)."""
 
@@ -48,8 +52,9 @@ class EventLog:
 
     kinds = frozenset({EVENT})
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, most: int = MOST) -> None:
         self._store = store
+        self._most = most
         self._names: dict[Occurrence, Key] = {}
         self._said: dict[Key, Occurrence] = {}
         self._timers: Timers[Key] = Timers()
@@ -77,11 +82,17 @@ class EventLog:
     def act(self) -> bool:
         """Forget what is old; tell whether anything was."""
         acted = False
-        for key in self._timers.expired(self._store.now()):
+        for key in self._over():
             if self._store.find(key.kind, key.namespace, key.name) is not None:
                 self._store.delete(key)
             acted = True
         return acted
+
+    def _over(self) -> Iterator[Key]:
+        """Yield and forget what is old, and what is too much."""
+        yield from self._timers.expired(self._store.now())
+        while len(self._timers) > self._most:
+            yield self._timers.pop()
 
     def record(self, occurrence: Occurrence) -> None:
         """Write an event. What cannot be written is lost, as events are."""

@@ -233,6 +233,18 @@ def test_events_that_are_said_again_are_counted() -> None:
     assert len(world.store.select(EVENT)[-1].data["note"]) == 1024
 
 
+def test_events_beyond_so_many_go_before_their_time() -> None:
+    """The oldest first; what was said again lately is not old."""
+    world = World()
+    world.cluster.events._most = 3
+    world.cluster.apply(pod("p"))
+    said = ("Warning", "FailedScheduling", "Scheduling")
+    for note in ("a", "b", "c", "a", "d", "e"):
+        world.client.record_event(world.info("p"), *said, note)
+        world.run(1)
+    assert sorted(one.data["note"] for one in world.store.select(EVENT)) == ["a", "d", "e"]
+
+
 def test_events_are_counted_on_after_a_restart() -> None:
     """What is remembered of them is read from them."""
     world = World()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.client.embedded.timers import Timers
+from policy_sched.client.embedded.timers import FEW, Timers
 
 STEPS = st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 9)), max_size=30)
 
@@ -41,3 +41,17 @@ def test_a_key_may_be_set_again_while_it_is_dealt_with() -> None:
             timers.set("a", 1 + len(seen))
     assert seen == ["a", "a", "a"]
     assert timers.next() is None
+
+
+def test_times_that_do_not_count_any_more_are_few() -> None:
+    """A time that is put off again and again, or cleared, is not kept until it comes."""
+    timers: Timers[int] = Timers()
+    for number in range(5000):
+        timers.set(0, 10_000 + number)
+        timers.set(number, 20_000)
+        timers.clear(number)
+    timers.set(1, 30_000)
+    timers.set(2, 15_000)
+    assert len(timers) == 3
+    assert len(timers._heap) <= 2 * len(timers) + FEW
+    assert ([timers.pop() for _ in range(3)], bool(timers)) == ([0, 2, 1], False)
