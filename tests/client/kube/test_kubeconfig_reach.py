@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.access import AccessError
+from policy_sched.client.kube.answers import Unreachable
 from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
@@ -178,6 +179,35 @@ def test_a_server_with_another_authority_is_believed_soon(
             assert await api.get("/x") == b'{"ok": true}'
 
     played(play, authority)
+
+
+def test_a_client_certificate_that_was_replaced_is_shown(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """Its files are read every five minutes; a server that asks sees the new one."""
+
+    def put(name: str) -> None:
+        for kind in ("pem", "key"):
+            shutil.copy(authority.folder / f"{name}.{kind}", tmp_path / f"me.{kind}")
+
+    cluster = {"tls-server-name": "kubernetes", "certificate-authority": "ca.pem"}
+    user = {"client-certificate": "me.pem", "client-key": "me.key"}
+    (tmp_path / "ca.pem").write_bytes(authority.read("ca.pem"))
+    put("stranger")
+
+    async def play() -> None:
+        async with stage(yes, authority.server(asks=True)) as here:
+            path = write(tmp_path / "config", config(user, server=here.url, **cluster))
+            async with client(here, path) as api:
+                with pytest.raises((AccessError, Unreachable)):
+                    await api.get("/x")
+                put("client")
+                with pytest.raises((AccessError, Unreachable)):
+                    await api.get("/x")
+                here.monotonic.advance(ROTATED)
+                assert await api.get("/x") == b'{"ok": true}'
+
+    acted(play())
 
 
 def test_a_proxy_stands_in_between(tmp_path: Path) -> None:
