@@ -26,6 +26,7 @@ from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.retries import Patience
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.decision_log import INFO, WARNING, DecisionLog
 from policy_sched.serve.doorkeeper import (
@@ -171,7 +172,7 @@ async def endpoints(
             instance.checks(),
             lambda: _in_force(instance, overrides),
             flags.open_paths,
-            shown_flags(flags, given, overrides.leader, overrides.client),
+            shown_flags(flags, given, overrides, instance.reloader.store.files),
         )
         pair = _pair(flags, given, secure=remote or not near)
         context = None if pair is None else server_context(*pair, flags.client_ca_file)
@@ -187,18 +188,33 @@ async def endpoints(
         yield
 
 
-def shown_flags(*groups: Any) -> dict[str, str]:
+def shown_flags(
+    flags: EndpointFlags, given: Access, overrides: Overrides, files: PolicyFiles
+) -> dict[str, str]:
     """Return flags by name, as /flagz shows them; those that were not given are left out."""
-    found = {
+    found: dict[str, Any] = {
         one.name.replace("_", "-"): getattr(group, one.name)
-        for group in groups
+        for group in (flags, overrides.leader, overrides.client)
         for one in fields(group)
     }
+    found |= {
+        "config": files.config if isinstance(files.config, str) else None,
+        "policies": tuple(files.policies) or None,
+        "tls-cert-file": given.certificate,
+        "tls-private-key-file": given.key,
+        "token-auth-file": given.tokens,
+        "kubeconfig": overrides.kubeconfig,
+    }
     return {
-        name: ",".join(value) if isinstance(value, tuple) else str(value)
+        name: ",".join(value) if isinstance(value, tuple) else _typed(value)
         for name, value in found.items()
         if value is not None
     }
+
+
+def _typed(value: object) -> str:
+    """Return a flag's value as one types it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _in_force(instance: Scheduling, overrides: Overrides) -> KubeSchedulerConfiguration:

@@ -95,7 +95,7 @@ def run(  # noqa: PLR0913  # the options of the verb
         Sources(PolicyFiles(config, policies), cluster, data, seed),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
         endpoint,
-        Overrides(leader or LeaderFlags(), client or ClientFlags(), config is not None),
+        Overrides(leader or LeaderFlags(), client or ClientFlags(), bool(config), kubeconfig),
         kubeconfig,
         shadow_options(kubeconfig, shadow or ShadowFlags()),
     )

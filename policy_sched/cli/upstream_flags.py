@@ -51,8 +51,6 @@ UNBUILT: Final = {
 }
 """kube-scheduler's flags that ``run`` refuses, and why."""
 
-_IGNORED: Final = "ignored where --config is given, as upstream"
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
@@ -142,6 +140,8 @@ class Overrides:
     client: ClientFlags = ClientFlags()
     configured: bool = False
     """Whether there is a configuration: then some flags are ignored."""
+    kubeconfig: str | None = None
+    """The cluster's, where there is one."""
 
     def of(self, settings: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
         """Return the settings as the flags want them. Raises ClusterError for what cannot be."""

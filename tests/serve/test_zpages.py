@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.cli.endpoints import EndpointFlags
+from policy_sched.apiserver.access import Access
+from policy_sched.cli.endpoints import EndpointFlags, shown_flags
+from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
+from policy_sched.profiles.policy_files import PolicyFiles
 from tests.serve.test_endpoints import Served, tell
 
 
@@ -160,3 +163,22 @@ def test_metrics_are_written_piece_by_piece(served: Served) -> None:
     whole = [line for line in metrics.text().splitlines() if "process_" not in line]
     again = [line for line in "".join(pieces).splitlines() if "process_" not in line]
     assert whole == again
+
+
+def test_the_flags_are_those_that_were_given_or_have_a_default() -> None:
+    """By the names that one types; lists with commas."""
+    overrides = Overrides(LeaderFlags(leader_elect=False), ClientFlags(v=4), True, "admin.conf")
+    files = PolicyFiles("config.yaml", ("a", "b"))
+    found = shown_flags(EndpointFlags(secure_port=1), Access("c.pem", "k.pem"), overrides, files)
+    assert found.items() >= {
+        ("secure-port", "1"),
+        ("authorization-always-allow-paths", "/healthz,/readyz,/livez"),
+        ("leader-elect", "false"),
+        ("v", "4"),
+        ("kubeconfig", "admin.conf"),
+        ("config", "config.yaml"),
+        ("policies", "a,b"),
+        ("tls-cert-file", "c.pem"),
+        ("tls-private-key-file", "k.pem"),
+    }
+    assert not {"bind-address", "token-auth-file", "mode"} & found.keys()
