@@ -82,6 +82,7 @@ class Scheduling(ABC):
         self.stopping = False
         self._abandoned = False
         self._cut = False
+        self._debugging = asyncio.Lock()
         self._wake: Callable[[], None] = _nobody
         asks = self.scheduler.handle.extenders
         self._bench = Workbench(lambda: bool(asks), self._woken, self._slice)
@@ -310,11 +311,15 @@ class Scheduling(ABC):
         """Read the cluster's nodes and pods, not from what is known already."""
 
     async def debug(self) -> None:
-        """Write the state, the cache and the queue, and compare them with the cluster."""
-        await self.settled()
-        self.dump()
-        await dump(self.scheduler, self.log)
-        await Comparer(self.scheduler, self.log).run(self.look)
+        """Write the state, the cache and the queue, and compare them with the cluster.
+
+        Who asks for it while that goes on has it done afterwards.
+        """
+        async with self._debugging:
+            await self.settled()
+            self.dump()
+            await dump(self.scheduler, self.log)
+            await Comparer(self.scheduler, self.log).run(self.look)
 
     def dump(self) -> None:
         """Write a record of the state, the longest turn since the last record, and all metrics."""

@@ -104,6 +104,7 @@ async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTI
                 options = options_of(directory, kubeconfig, _POLICY, ["Together"])
                 async with scheduler(directory, options) as running:
                     await running.said("Read the cluster")
+                    await running.state()
                     run = _Run(api, server, running, directory, nodes, pods)
                     cases = [await run.case(name, act) for name, act in run.cases()]
     return Result(nodes, existing, pods, tuple(cases))
@@ -147,7 +148,6 @@ class _Run:
 
     async def case(self, name: str, act: Callable[[], Awaitable[None]]) -> Case:
         """Let it happen, and wait until all is quiet."""
-        await self._scheduler.state()
         began = time.perf_counter()
         await act()
         await self._quiet()
