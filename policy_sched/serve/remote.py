@@ -319,7 +319,8 @@ class RemoteInstance(Scheduling):
         self._wake()
 
     def _new_holder(self, holder: str) -> None:
-        self.log.say(INFO, "The lease has a new holder", holder=holder)
+        if holder:  # nobody, after it was given back
+            self.log.say(INFO, "The lease has a new holder", holder=holder)
 
     def _lease_trouble(self, what: str) -> None:
         self._warn("Trouble with the lease", what)
