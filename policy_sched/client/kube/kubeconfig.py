@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,14 +36,6 @@ _TOP: Final = (
     "extensions",
 )
 _CONTEXT: Final = ("cluster", "user", "namespace", "extensions")
-
-
-def paths_of(environ: Mapping[str, str]) -> list[Path]:
-    """Return the files that kubectl would read: those of KUBECONFIG, or ~/.kube/config."""
-    named = environ.get("KUBECONFIG", "")
-    if not named.strip(os.pathsep):
-        return [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
-    return paths_in(named)
 
 
 def paths_in(text: str) -> list[Path]:

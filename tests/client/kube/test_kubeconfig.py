@@ -14,7 +14,7 @@ import yaml
 
 from policy_sched.client.kube.access import Access, AccessError, Grant
 from policy_sched.client.kube.in_cluster import in_cluster
-from policy_sched.client.kube.kubeconfig import load, paths_of
+from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.errors import PolicyError
 from policy_sched.testing import FakeClock
@@ -116,15 +116,14 @@ def test_another_context_can_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_several_files_are_one_and_the_first_counts(tmp_path: Path) -> None:
-    """KUBECONFIG may name several files: the first with a name, or a current context, wins."""
+    """As KUBECONFIG may name several: the first with a name, or a current context, wins."""
     one = config({"token": "one"})
     one.pop("current-context")
     two = config({"token": "two"})
     first, second = write(tmp_path / "1", one), write(tmp_path / "2", two)
-    found = paths_of({"KUBECONFIG": f"{first}:{tmp_path / 'none'}:{second}"})
+    found = paths_in(f"{first}:{tmp_path / 'none'}:{second}")
     assert found == [first, second]
     assert granted(load(found, Clock().both)).authorization == "Bearer one"
-    assert paths_of({"HOME": "/h"}) == [Path("/h/.kube/config")]
 
 
 def test_passwords_and_certificates(tmp_path: Path) -> None:
