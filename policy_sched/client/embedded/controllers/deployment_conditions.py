@@ -19,6 +19,10 @@ _DONE: Final = "NewReplicaSetAvailable"
 _TIMED_OUT: Final = "ProgressDeadlineExceeded"
 _OF_ONE_SET: Final = (_UPDATED, _DONE, _TIMED_OUT)
 """Reasons whose message names the replica set that they are about."""
+_BLANK: Final = {
+    "status": "", "reason": "", "message": "", "lastUpdateTime": "", "lastTransitionTime": "",
+}  # fmt: skip
+"""What a condition has that somebody else has not written whole."""
 _PAUSED: Final = "DeploymentPaused"
 _RESUMED: Final = "DeploymentResumed"
 
@@ -31,8 +35,12 @@ def conditions(
     ``deployment`` has the present one; ``unavailable`` pods may be missing; ``new_set`` is the
     name of the replica set of its template, "" if that is not there.
     """
-    old = {one["type"]: one for one in (deployment.get("status") or {}).get("conditions") or ()}
-    found = dict(old)
+    written = (deployment.get("status") or {}).get("conditions")
+    found = {
+        str(one["type"]): {**_BLANK, **one}
+        for one in (written if isinstance(written, list) else ())
+        if isinstance(one, dict) and "type" in one
+    }
     enough = status["availableReplicas"] >= replicas_of(deployment) - unavailable
     words = "has" if enough else "does not have"
     reason = "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable"
@@ -46,9 +54,14 @@ def deadline(deployment: Plain, found: list[Plain]) -> int | None:
     """Return when a roll-out has taken too long (ns since 1970), None if it has no such time."""
     seconds = deployment["spec"].get("progressDeadlineSeconds")
     present = next((one for one in found if one["type"] == PROGRESSING), None)
-    if seconds is None or present is None or present["reason"] not in (_CREATED, _UPDATED):
+    if not isinstance(seconds, int) or present is None:
         return None
-    return parsed(present["lastUpdateTime"]) + int(seconds) * SECOND
+    if present["reason"] not in (_CREATED, _UPDATED):
+        return None
+    try:
+        return parsed(present["lastUpdateTime"]) + seconds * SECOND
+    except (ValueError, TypeError, OverflowError):
+        return None  # somebody else has written it
 
 
 def _progress(
@@ -75,7 +88,7 @@ def _progress(
         reason = _RESUMED
     what = f'ReplicaSet "{new_set}"'
     wanted, old = replicas_of(deployment), deployment.get("status") or {}
-    another = present is None or (reason in _OF_ONE_SET and what not in present["message"])
+    another = present is None or (reason in _OF_ONE_SET and what not in str(present["message"]))
     if reason == _DONE and not another and status["replicas"] == status["updatedReplicas"]:
         return
     if another:
@@ -96,7 +109,7 @@ def _progress(
 
 
 def _got_on(old: Plain, status: Mapping[str, int]) -> bool:
-    before = {name: int(old.get(name) or 0) for name in status}
+    before = {name: n if isinstance(n := old.get(name), int) else 0 for name in status}
     outdated = status["replicas"] - status["updatedReplicas"]
     risen = ("updatedReplicas", "readyReplicas", "availableReplicas")
     return outdated < before["replicas"] - before["updatedReplicas"] or any(

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
 
 from policy_sched.client.embedded.controllers.agenda import Agenda
 from policy_sched.client.embedded.controllers.owned_pods import pod_of
@@ -18,11 +20,11 @@ from policy_sched.client.embedded.resources import CLAIM, POD, QUOTA, resource
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.client.embedded.times import SECOND
-from policy_sched.model.expansion import Plain
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, Kind
+from policy_sched.model.meta import ApiValue
 from policy_sched.model.pod import Pod
 from policy_sched.model.qos import qos_class
-from policy_sched.model.quantity import Format, Quantity, nanos
+from policy_sched.model.quantity import Amount, Format, Quantity, nanos
 from policy_sched.model.requests import limits, requests
 from policy_sched.model.storage import PersistentVolumeClaim
 
@@ -51,6 +53,24 @@ def _counted() -> dict[str, Kind]:
 
 
 _COUNTED: Final = _counted()
+
+
+class _Scope(ApiValue, frozen=True):
+    scope_name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = ()
+
+
+class _Scopes(ApiValue, frozen=True):
+    match_expressions: tuple[_Scope, ...] | None = ()
+
+
+class _Spec(ApiValue, frozen=True):
+    """What a quota limits, and of which pods."""
+
+    hard: dict[str, Amount] | None = None
+    scopes: tuple[str, ...] | None = ()
+    scope_selector: _Scopes | None = None
 
 
 class Quotas:
@@ -106,11 +126,14 @@ class Quotas:
         return self._agenda.next()
 
     def _count(self, quota: Stored) -> bool:
-        spec = quota.data.get("spec") or {}
-        hard: Plain = spec.get("hard") or {}
+        try:
+            spec = msgspec.convert(quota.data.get("spec") or {}, _Spec)
+        except msgspec.ValidationError:
+            return False  # it is none that could be counted
+        hard = spec.hard or {}
         found = self._store.select(POD, quota.namespace)
         inside = [pod_of(one) for one in found if _alive(one) and _in_scopes(one, spec)]
-        scoped = bool(spec.get("scopes") or spec.get("scopeSelector"))
+        scoped = bool(spec.scopes or spec.scope_selector)
         used = {name: self._used(quota, name, inside, scoped=scoped) for name in hard}
         return report(self._store, quota, {"hard": hard, "used": used})
 
@@ -155,17 +178,17 @@ def _text(name: str, amount: int) -> str:
     return str(Quantity(amount, Format.BINARY_SI if binary else Format.DECIMAL_SI))
 
 
-def _in_scopes(pod: Stored, spec: Mapping[str, Any]) -> bool:
+def _in_scopes(pod: Stored, spec: _Spec) -> bool:
     """Tell whether a pod counts for a quota with scopes."""
-    wanted = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
-    wanted += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    return all(_in_scope(pod, one) for one in wanted)
+    selector = spec.scope_selector or _Scopes()
+    wanted = [*(_Scope(name, "Exists") for name in spec.scopes or ())]
+    return all(_in_scope(pod, one) for one in (*wanted, *(selector.match_expressions or ())))
 
 
-def _in_scope(pod: Stored, wanted: Mapping[str, Any]) -> bool:
+def _in_scope(pod: Stored, wanted: _Scope) -> bool:
     ends = pod.data["spec"].get("activeDeadlineSeconds") is not None
     best = qos_class(pod_of(pod)) == "BestEffort"
-    match wanted.get("scopeName"):
+    match wanted.scope_name:
         case "Terminating":
             return ends
         case "NotTerminating":
@@ -179,9 +202,9 @@ def _in_scope(pod: Stored, wanted: Mapping[str, Any]) -> bool:
     return False
 
 
-def _has_class(name: str, wanted: Mapping[str, Any]) -> bool:
-    values = wanted.get("values") or ()
-    match wanted.get("operator"):
+def _has_class(name: str, wanted: _Scope) -> bool:
+    values = wanted.values or ()
+    match wanted.operator:
         case "In":
             return name in values
         case "NotIn":

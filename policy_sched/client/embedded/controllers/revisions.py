@@ -79,7 +79,7 @@ class Revisions:
         """Delete the oldest revisions that no pod is of, beyond those that are kept."""
         limit = data["spec"].get("revisionHistoryLimit")
         old = [one for one in found if one.name not in live]
-        surplus = old[: max(0, len(old) - (_KEPT if limit is None else int(limit)))]
+        surplus = old[: max(0, len(old) - (limit if isinstance(limit, int) else _KEPT))]
         for one in surplus:
             remove(self._store, one)
         return bool(surplus)

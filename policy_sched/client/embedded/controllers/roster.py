@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.client.embedded.controllers.accounts import Accounts
+from policy_sched.client.embedded.controllers.addresses import Addresses
 from policy_sched.client.embedded.controllers.agenda import Part
 from policy_sched.client.embedded.controllers.budgets import Budgets
 from policy_sched.client.embedded.controllers.cluster_roles import ClusterRoles
@@ -36,4 +37,5 @@ def controllers(store: ObjectStore) -> tuple[Part, ...]:
         Garbage(store),
         Accounts(store),
         Quotas(store),
+        Addresses(store),
     )
