@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -12,7 +14,9 @@ from policy_sched.client.embedded.store import Key
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.resources import policies_directory
 from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.remote import RemoteInstance
 from policy_sched.testing import FakeClock
+from tests.serve.test_remote import PATIENT, World, acted, node, pod, until
 
 ROUNDS = 40
 START = 1_800_000_000_000_000_000
@@ -52,6 +56,8 @@ BOUNDED = {
     "_took": "as above",
     "_waited": "as above",
     "last": "the last 50 decisions",
+    "_series": "what was said in the last six minutes, 100,000 things at most",
+    "_deadlines": "those of bindings that have ended go when their time has come",
 }
 """Attributes that may hold as many things as there were rounds, and why they do not grow on."""
 
@@ -114,8 +120,8 @@ def large(root: object) -> Iterator[tuple[str, int]]:
 
 
 def _parts(thing: object) -> Iterator[tuple[object, str]]:
-    if isinstance(thing, BuiltinFunctionType):
-        return
+    if isinstance(thing, BuiltinFunctionType | asyncio.AbstractEventLoop):
+        return  # the loop knows everything that runs in it, the server of a test included
     if isinstance(thing, MethodType):
         yield thing.__self__, "self"
     if isinstance(thing, FunctionType):
@@ -159,3 +165,44 @@ def test_nothing_is_kept_of_what_is_gone(tmp_path: Path) -> None:
     assert not len(instance.scheduler.cache)
     kept = {name for name, size in large(instance)} - {name for name, _ in before}
     assert kept <= BOUNDED.keys(), sorted(kept - BOUNDED.keys())
+
+
+def _is_bound(world: World, name: str) -> bool:
+    return name in world.bound()
+
+
+def cut(instance: RemoteInstance) -> None:
+    """Break all connections on which something is under way: those of the watches."""
+    session = instance.api._session
+    assert session is not None
+    assert session.connector is not None
+    for connection in list(session.connector._acquired):
+        assert connection.transport is not None
+        connection.transport.abort()
+
+
+def test_neither_does_who_learns_it_from_an_api_server() -> None:
+    """Watches that are cut again and again, events, bindings and leases included."""
+    found: set[str] = set()
+
+    async def play(world: World) -> None:
+        async with world.served(), world.scheduler("one", PATIENT) as instance:
+            await until(lambda: instance.leads and instance.ready)
+            cache, queue = instance.scheduler.cache, instance.scheduler.queue
+            before = {name for name, _ in large(instance)}
+            for turn in range(ROUNDS):
+                name = f"p{turn}"
+                made = [world.cluster.apply(thing) for thing in (node(f"n{turn}"), pod(name))]
+                made.append(world.cluster.apply(pod(f"huge-{turn}", "64")))
+                await until(partial(_is_bound, world, name))
+                if turn % 8 == 7:
+                    cut(instance)
+                for stored in reversed(made):
+                    world.cluster.delete(Key(stored.resource.key, *stored.place))
+            await until(lambda: not (len(cache) or cache.nodes.live_count))
+            await until(lambda: not any(queue.lengths().values()))
+            await until(lambda: not instance.client.lanes.busy)
+            found.update({name for name, _ in large(instance)} - before)
+
+    acted(play)
+    assert found <= BOUNDED.keys(), sorted(found - BOUNDED.keys())
