@@ -69,3 +69,16 @@ def test_what_came_to_light_is_handed_on_before_anything_counts_as_followed() ->
     assert (informers.following, informers.behind) == (True, True)
     nodes.following = False
     assert not informers.following
+
+
+def test_what_comes_wakes_once_there_is_somebody_to_tell() -> None:
+    """Until everything was read once nothing could be handed on."""
+    woken: list[int] = []
+    api = Stage("http://127.0.0.1:1").api()
+    informers = Informers(api, [Selection(("v1", "Node"))], wake=lambda: woken.append(0))
+    informers._changed([_added(make_node("a"))])
+    assert (woken, informers.behind) == ([], False)
+    informers.reflectors[0].synced.set()
+    assert informers.behind
+    informers._changed([_added(make_node("b"))])
+    assert woken == [0]

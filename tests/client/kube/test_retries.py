@@ -1,12 +1,20 @@
-"""Pauses of requests that are sent again."""
+"""Requests that are sent again: how often, after how long, and within whose limits."""
 
 from __future__ import annotations
 
 from random import Random
 
+import pytest
+
+from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.kube.answers import wait_of
+from policy_sched.client.kube.api import Settings
 from policy_sched.client.kube.backoff import Pauses
+from policy_sched.client.kube.event_series import Reference, Said
+from policy_sched.client.kube.event_writer import EventWriter
 from policy_sched.client.kube.retries import REQUEST_BACKOFF, Patience
 from policy_sched.testing import FakeClock
+from tests.client.kube.stage import Asked, Wire, acted, stage
 
 
 def test_requests_are_sent_again_soon_and_at_least_every_four_seconds() -> None:
@@ -15,3 +23,51 @@ def test_requests_are_sent_again_soon_and_at_least_every_four_seconds() -> None:
     found = [pauses.next() for _ in range(Patience().tries)]
     assert 0.1 <= found[0] <= 0.2
     assert all(2.0 <= pause <= 4.0 for pause in found[5:])
+
+
+def test_a_server_that_always_fails_is_asked_eleven_times() -> None:
+    """As client-go does, which tries ten times again."""
+
+    async def fails(_asked: Asked, wire: Wire) -> None:
+        await wire.answer(500, {})
+
+    async def play() -> None:
+        async with stage(fails) as here, here.api() as api:
+            with pytest.raises(ApiError):
+                await api.get("/x")
+            assert len(here.asked) == 11
+            assert sum(here.slept) < 60
+
+    acted(play())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wait"), [(3, 3.0), (0, None), (-1, None), ("3", None), (900, 300.0)]
+)
+def test_a_wait_that_an_answer_asks_for(seconds: object, wait: float | None) -> None:
+    """A number above 0; nobody waits for longer than five minutes."""
+    assert wait_of(ApiError(429, "", "", {"retryAfterSeconds": seconds})) == wait
+
+
+def test_events_do_not_wait_for_other_requests_nor_others_for_them() -> None:
+    """They have a limit of their own, whether they are new or counted."""
+
+    async def yes(_asked: Asked, wire: Wire) -> None:
+        await wire.answer(201, {})
+
+    async def play() -> None:
+        settings = Settings(qps=1, burst=2)
+        async with stage(yes) as here, here.api(settings) as api:
+            for _ in range(2):
+                await api.get("/x")
+            writer = EventWriter(api)
+            about = Reference("Pod", "default", "web", "u1")
+            for note in "ab":
+                writer.say(Said(about, "Normal", "R", "A", "me", "me-1", note))
+            await writer.drained()
+            assert [one.method for one in here.asked] == ["GET", "GET", "POST", "PATCH"]
+            assert here.slept == []
+            await api.get("/x")
+            assert len(here.slept) == 1
+
+    acted(play())
