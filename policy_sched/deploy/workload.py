@@ -119,7 +119,6 @@ def arguments(options: Options, files: Contents) -> list[str]:
 
 
 def _container(options: Options, mounts: list[Plain], words: list[str]) -> Plain:
-    disk = "256Mi" if options.shadow is None else "2Gi"  # the shadow's records and the log
     return {
         "name": "scheduler",
         "image": options.image,
@@ -129,8 +128,8 @@ def _container(options: Options, mounts: list[Plain], words: list[str]) -> Plain
         "livenessProbe": _probe("/livez", every=10, failures=8),
         "readinessProbe": _probe("/readyz", every=5, failures=3),
         "resources": {
-            "requests": {"cpu": "200m", "memory": "256Mi", "ephemeral-storage": "64Mi"},
-            "limits": {"memory": "2Gi", "ephemeral-storage": disk},
+            "requests": {"cpu": "200m", "memory": "256Mi"},
+            "limits": {"memory": "2Gi"},
         },
         "securityContext": {
             "allowPrivilegeEscalation": False,

@@ -98,11 +98,16 @@ def test_replicas_of_one_version_are_apart(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_resources_have_bounds(found: list[Plain]) -> None:
-    """Memory and local disk; processor time has none, as a leader must renew its lease."""
+    """Memory has one; processor time has none, as a leader must renew its lease.
+
+    Nothing is written to the node's disk but a shadow's records, and they have a bound.
+    """
     (container,) = pod(found)["containers"]
     resources = container["resources"]
-    assert resources["requests"].keys() == {"cpu", "memory", "ephemeral-storage"}
-    assert resources["limits"].keys() == {"memory", "ephemeral-storage"}
+    assert resources["requests"].keys() == {"cpu", "memory"}
+    assert resources["limits"].keys() == {"memory"}
+    scratch = [volume["emptyDir"] for volume in pod(found)["volumes"] if "emptyDir" in volume]
+    assert all(one["sizeLimit"] for one in scratch)
 
 
 def test_a_certificate_of_the_cluster_is_served_and_checked(
