@@ -31,7 +31,8 @@ class ApiServerFlags:
     ----------
     serve
         Serve the cluster's API at [HOST:]PORT, for kubectl and other clients; on 127.0.0.1 unless
-        a host is named, and beyond loopback only with the next three.
+        a host is named, and beyond loopback only with the next three, or with --client-ca-file
+        instead of the third.
     tls_cert_file
         The certificate (PEM) of the API server, and of the scheduler's own endpoints; an API with
         tokens and without one signs its own.
