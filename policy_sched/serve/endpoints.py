@@ -275,6 +275,7 @@ class Endpoints:
             explained = partial(self._offered.explaining.of, namespace, name, detailed=detailed)
             told = await self._offered.instance.undisturbed(explained)
         except Unknown as unknown:
+            unknown.__traceback__ = None  # it knows whoever waited for it, who knows it
             return _text(f"{unknown}\n", 404)
         # Thousands of nodes are a long text: others have their turns while it is put together.
         if JSON in request.headers.get("Accept", ""):

@@ -7,6 +7,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from aiohttp import ClientError, ClientSession, TCPConnector, web
@@ -19,6 +20,7 @@ from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.listening import Listener, server_context
 from policy_sched.serve.turns import Turns, measured_loop
 from tests.client.kube.stage import Asked, Stage, Wire, stage
+from tests.serve.test_endpoints import Served
 from tests.serve.test_remote import CLOCKS, World, node, pod, until
 
 TIMES = 10
@@ -113,6 +115,24 @@ def test_a_pod_that_is_bound_leaves_nothing() -> None:
         async with world.served(), world.scheduler() as instance:
             await until(lambda: instance.ready)
             assert await left_by(TIMES, bind) < TIMES
+
+    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+        runner.run(play())
+
+
+def test_a_page_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
+    """Neither one that nobody has nor the explanation of a pod that is unknown."""
+    served = Served(tmp_path)
+
+    async def play() -> None:
+        async with served.session() as get:
+
+            async def ask() -> None:
+                assert (await get("/explain/default/none", "admin"))["status"] == 404
+                assert (await get("/nothing", "admin"))["status"] == 404
+                assert (await get("/metrics", "nobody"))["status"] == 401
+
+            assert await left_by(TIMES, ask) < TIMES
 
     with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
         runner.run(play())
