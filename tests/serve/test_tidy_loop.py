@@ -16,10 +16,13 @@ from policy_sched.client.kube.access import Access
 from policy_sched.client.kube.answers import Unreachable
 from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.settling import Settling
+from policy_sched.model.pod_info import PodInfo
 from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.listening import Listener, server_context
 from policy_sched.serve.turns import Turns, measured_loop
-from tests.client.kube.stage import Asked, Stage, Wire, stage
+from policy_sched.testing import make_pod
+from tests.client.kube.stage import Asked, Stage, Wire, stage, status
 from tests.serve.test_endpoints import Served
 from tests.serve.test_remote import CLOCKS, World, node, pod, until
 
@@ -133,6 +136,29 @@ def test_a_page_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
                 assert (await get("/metrics", "nobody"))["status"] == 401
 
             assert await left_by(TIMES, ask) < TIMES
+
+    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+        runner.run(play())
+
+
+@pytest.mark.parametrize("code", [404, 409, 500])
+def test_a_binding_that_is_refused_leaves_nothing(code: int) -> None:
+    """Whatever the answer, and whether its fate was open or not."""
+
+    async def refused(asked: Asked, wire: Wire) -> None:
+        answer = code if asked.method == "POST" else 404
+        await wire.answer(answer, status(answer, "NotFound" if answer == 404 else "Conflict"))
+
+    async def play() -> None:
+        async with stage(refused) as here:
+            api = _client(here)
+            async with api:
+                settling = Settling(api, lambda: None)
+
+                async def bind() -> None:
+                    assert await settling.bound(PodInfo.of(make_pod("p", uid="u")), "n") is not None
+
+                assert await left_by(TIMES, bind) < TIMES
 
     with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
         runner.run(play())

@@ -51,9 +51,9 @@ class Settling:
             try:
                 await self._send(pod, node)
             except ClusterError as error:
+                refused = error.with_traceback(None)  # which would keep this call, and it the error
                 if not _open(error):
-                    return error
-                refused = error
+                    return refused
             else:
                 return None
             found = await self._read(pod)
@@ -83,7 +83,7 @@ class Settling:
                 return self._pods.object(await self._api.get(path))
             except ClusterError as error:
                 if not (_open(error) or _is(error, TOO_MANY) or isinstance(error, Unreachable)):
-                    return error
+                    return error.with_traceback(None)
             await self._api.pause(pauses.next())
 
 
