@@ -193,7 +193,7 @@ class KubeClient:
             try:
                 self._check_lead()
             except ClusterError as error:
-                failed = error
+                failed = error.with_traceback(None)
             else:
                 await asyncio.wrap_future(begun(work))
         done(failed)
