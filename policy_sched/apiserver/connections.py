@@ -1,12 +1,12 @@
 """Connections: how many there may be, and how long one may keep the server waiting.
 
 Theory of operation: connections are accepted some at a time, so that no turn of the event loop is
-full of TLS handshakes, and those that are not through with theirs are counted, too. Where there are
-too many, the oldest that has not asked for anything makes room. A look at all connections every
-few seconds (`sweep`) cuts those that have sent no request since they were made, and those whose
-client has taken nothing of what was written for some looks in a row. What waits for a slow reader
-is bounded besides: a stream goes on only when the last piece has been taken into the transport's
-buffer.
+full of TLS handshakes, and those that may not be through with theirs are counted, too, up to half
+of the places. Where there are too many, the oldest that has not asked for anything makes room. A
+look at all connections every few seconds (`sweep`) cuts those that have sent no request since they
+were made, and those whose client has taken nothing of what was written for some looks in a row.
+What waits for a slow reader is bounded besides: a stream goes on only when the last piece has been
+taken into the transport's buffer.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class Connections(web.Server):
         now = asyncio.get_running_loop().time()
         while self._greeting and next(iter(self._greeting.values())) <= now - HANDSHAKE_SECONDS:
             del self._greeting[next(iter(self._greeting))]
-        if len(self._transports) + len(self._greeting) >= self._most and not self._make_room():
+        begun = min(len(self._greeting), self._most // 2)  # those that failed are among them
+        if len(self._transports) + begun >= self._most and not self._make_room():
             return _Refused()
         handler = super().__call__()
         self._greeting[id(handler)] = now
@@ -103,9 +104,12 @@ class Connections(web.Server):
         return True
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """Take note of a connection whose handshake is done."""
+        """Take note of a connection whose handshake is done, if there is room still."""
         super().connection_made(handler, transport)
         self._greeting.pop(id(handler), None)
+        if len(self._transports) >= self._most:
+            transport.abort()
+            return
         self._seen[handler] = _Seen(asyncio.get_running_loop().time())
         self._transports[handler] = transport
 

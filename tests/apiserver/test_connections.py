@@ -298,11 +298,14 @@ def test_unfinished_handshakes_are_counted_and_forgotten() -> None:
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        connections = Connections(_answer, most=2)
-        begun = [connections(), connections()]
-        assert not isinstance(connections(), type(begun[0]))
-        for handler in list(connections._greeting):
-            connections._greeting[handler] = loop.time() - HANDSHAKE_SECONDS
-        assert isinstance(connections(), type(begun[0]))
+        async with listening(most=2) as (connections, port):
+            good = await asyncio.open_connection("127.0.0.1", port)
+            assert b"200" in await ask(good)
+            begun = connections()
+            assert not isinstance(connections(), type(begun))
+            for handler in list(connections._greeting):
+                connections._greeting[handler] = loop.time() - HANDSHAKE_SECONDS
+            assert isinstance(connections(), type(begun))
+            good[1].close()
 
     asyncio.run(run())
