@@ -195,8 +195,10 @@ class Elector:
         """Give the lease back, if we hold it; a server that is away is waited for a little."""
         pauses = Pauses(REQUEST_BACKOFF, self._chance.clocks.monotonic, self._chance.random)
         with suppress(TimeoutError):
-            async with asyncio.timeout(RELEASING):
+            async with asyncio.timeout(RELEASING) as limit:
                 while not await self._drive(self.election.release(), RELEASING):
+                    if limit.expired():
+                        break  # aiohttp has taken the cancellation for its own time-out
                     await self._api.pause(pauses.next())
         self._tell()
 

@@ -252,3 +252,20 @@ def test_recorded_leases_are_read_and_written_as_they_are() -> None:
     }
     assert spec_of(record_of({"spec": json.loads(json.dumps(spec))})) == spec
     assert record_of({"spec": {"holderIdentity": None}}).holder == ""
+
+
+def test_a_server_that_never_answers_holds_no_release_up() -> None:
+    """It is given up after a moment: the process is to end."""
+
+    async def play() -> None:
+        kept = Kept()
+        async with stage(kept) as here, here.api(ONCE) as api:
+            one = elector(here, api, "a", [])
+            assert await one.try_once()
+            kept.stuck = True
+            before = len(here.asked)
+            await one.release()
+            assert len(here.asked) == before + 1
+            assert not one.election.leading
+
+    acted(play())
