@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
@@ -143,10 +143,11 @@ class World:
         """Decide one pod, or a group, to its end; victims go at once."""
         client = client_of(self.scheduler)
         outcome = self.scheduler.schedule_one()
-        self.settle()
-        while outcome is not None or (outcome := self._next_told()) is not None:
+        if outcome is not None:
             self.outcomes.append(outcome)
-            outcome = None
+        self.settle()
+        while (outcome := self._next_told()) is not None:
+            self.outcomes.append(outcome)
         for uid in client.deleted:
             victim = self.scheduler.cache.pod(uid)
             if victim is not None:
@@ -177,8 +178,19 @@ class World:
         return told, done, [[p.info.key for p in pods] for pods in places], queue.hints.results
 
 
+TOLD_IN_BETWEEN = [
+    ("node", 0, 1),
+    ("pod", 0, "plain"),
+    ("pod", 9, "gang"),
+    ("pod", 15, "gang"),
+    ("decide", 2, 0),
+]
+"""A gang of which one pod is told of at once, and the next in a later slice."""
+
+
 @settings(max_examples=100, deadline=None)
 @given(STEPS, st.lists(st.booleans(), min_size=1, max_size=7))
+@example(TOLD_IN_BETWEEN, [True, False, False, False])
 def test_cut_anywhere_the_same_is_decided(
     steps: list[tuple[str, int, object]], pattern: list[bool]
 ) -> None:
