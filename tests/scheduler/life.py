@@ -279,13 +279,10 @@ def policies() -> dict[str, Known]:
 class Life:
     """Everything, and what can be said of it at any time.
 
-    ``latency``: seconds that a binding takes. ``looking``: chaos also in the decisions. ``sliced``:
-    a turn ends wherever it may.
+    ``latency``: seconds that a binding takes. ``looking``: chaos also in the decisions.
     """
 
-    def __init__(
-        self, *, latency: float = 0.0, looking: bool = False, sliced: bool = False
-    ) -> None:
+    def __init__(self, *, latency: float = 0.0, looking: bool = False) -> None:
         self.clock = FakeClock(EPOCH)
         self.cluster = EmbeddedCluster.open(None, self.clock, kubelets=KubeletTimes())
         self.store = self.cluster.store
@@ -299,8 +296,6 @@ class Life:
         self.scheduler, _ = assemble_with_assembly(
             files.found.plans, client=self.client, now=self.clock, timing=timing
         )
-        if sliced:
-            self.scheduler.agenda.over = lambda: True
         self.chaos = Looking() if looking else Chaos()
         assembly = ChaoticAssembly(self.scheduler.handle, self.chaos)
         self.reloader = Reloader(self.scheduler, assembly, PolicyStore(files, self.clock))
@@ -371,7 +366,6 @@ class Life:
 
     def reload(self, name: str) -> bool:
         """Follow other policies, or refuse to; tell whether others are in force now."""
-        self.whole()
         found = policies()[name].found
         assert found is not None
         reload = self.reloader.commit(found)
@@ -379,25 +373,8 @@ class Life:
             pass
         return reload.result is Result.LOADED
 
-    def whole(self) -> None:
-        """End what is half done, as turns do before they begin anything else."""
-        while self.scheduler.half_done:
-            self.scheduler.go_on()
-
-    def hear(self) -> None:
-        """Tell the scheduler what changed."""
-        while self.feed.behind:
-            self.whole()
-            self.feed.drain(self.scheduler.agenda.over)
-
-    def abandon(self) -> None:
-        """Give up what waits."""
-        self.whole()
-        self.outcomes += self.scheduler.abandon("stop")
-
     def schedule(self) -> None:
         """Decide one pod."""
-        self.whole()
         if isinstance(self.chaos, Looking):
             self.chaos.rows = self.scheduler.cache.nodes.n
         outcome = self.scheduler.schedule_one()
@@ -406,18 +383,17 @@ class Life:
 
     def tick(self) -> None:
         """Do what is due."""
-        self.whole()
         self.outcomes += self.scheduler.tick()
 
     def go_on(self) -> None:
         """Let everybody do what can be done now, once."""
         self.cluster.step()
-        self.hear()
+        self.feed.drain()
         self.tick()
         self.schedule()
         self.schedule()
         self.cluster.step()
-        self.hear()
+        self.feed.drain()
 
     def calm_down(self) -> None:
         """From now on nothing goes wrong."""
@@ -436,7 +412,6 @@ class Life:
         self.reload("plain")
         self.calm_down()
         self._everything()
-        self.whole()
         self.scheduler.queue.move(CALM)
         for _ in range(rounds):
             self._everything()
@@ -452,7 +427,7 @@ class Life:
     def _everything(self) -> None:
         for _ in range(500):
             self.cluster.step()
-            self.hear()
+            self.feed.drain()
             self.tick()
             self.schedule()
             if self.scheduler.idle() and not self.feed.behind:

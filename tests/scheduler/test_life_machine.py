@@ -40,10 +40,10 @@ class LifeMachine(RuleBasedStateMachine):
 
     life: Life
 
-    @initialize(latency=st.sampled_from([0.0, 0.5]), looking=st.booleans(), sliced=st.booleans())
-    def begin(self, latency: float, looking: bool, sliced: bool) -> None:
+    @initialize(latency=st.sampled_from([0.0, 0.5]), looking=st.booleans())
+    def begin(self, latency: float, looking: bool) -> None:
         """Two nodes of 4 cpus."""
-        self.life = Life(latency=latency, looking=looking, sliced=sliced)
+        self.life = Life(latency=latency, looking=looking)
         for name in ("n0", "n1"):
             self.life.node(name)
         for name in ("p0", "p1", "p2"):
@@ -112,7 +112,7 @@ class LifeMachine(RuleBasedStateMachine):
 
     @rule()
     def scheduler_hears(self) -> None:
-        self.life.hear()
+        self.life.feed.drain()
 
     @rule()
     def scheduler_ticks(self) -> None:
@@ -196,7 +196,7 @@ class LifeMachine(RuleBasedStateMachine):
     @rule()
     def stopping(self) -> None:
         """The scheduler gives up what waits, and goes on."""
-        self.life.abandon()
+        self.life.outcomes += self.life.scheduler.abandon("stop")
 
     @rule(name=st.sampled_from(["plain", "keep", "gate", "gone", "broken"]))
     def reload(self, name: str) -> None:
