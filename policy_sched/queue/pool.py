@@ -9,7 +9,7 @@ attempt, so that they stand in the order of `enqueued_at`.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Pool:
         self._tickets = tickets
         self._groups: dict[Rejection, dict[str, QueuedPod]] = {}
         self._group_of: dict[str, Rejection] = {}
-        self._in_turn: deque[tuple[int, QueuedPod]] = deque()
+        self._in_turn: OrderedDict[str, QueuedPod] = OrderedDict()
         self.arrivals: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -51,34 +51,28 @@ class Pool:
         queued.ticket = next(self._tickets)
         self._file(queued)
         if queued.place is Place.UNSCHEDULABLE:
-            self._in_turn.append((queued.ticket, queued))
+            self._in_turn[queued.info.uid] = queued
         self.arrivals[cause] += 1
 
     def remove(self, queued: QueuedPod) -> None:
         """Take a pod out."""
-        uid = queued.info.uid
-        rejection = self._group_of.pop(uid)
-        group = self._groups[rejection]
-        del group[uid]
-        if not group:
-            del self._groups[rejection]
+        self._take_out(queued)
+        self._in_turn.pop(queued.info.uid, None)
         queued.ticket = 0
 
     def oldest(self) -> int | None:
         """Return since when the pod waits for an event that has waited for longest; None: none."""
         turns = self._in_turn
         while turns:
-            ticket, queued = turns[0]
-            if queued.ticket == ticket and queued.place is Place.UNSCHEDULABLE:
+            queued = next(iter(turns.values()))
+            if queued.place is Place.UNSCHEDULABLE:
                 return queued.enqueued_at
-            turns.popleft()
+            turns.popitem(last=False)  # it is gated now
         return None
 
     def regroup(self, queued: QueuedPod) -> None:
         """Take note that somebody else rejects a pod of the pool now; it keeps its turn."""
-        ticket = queued.ticket
-        self.remove(queued)
-        queued.ticket = ticket
+        self._take_out(queued)
         self._file(queued)
 
     def of_groups(self, concerned: Callable[[Rejection], bool], but: str = "") -> list[QueuedPod]:
@@ -95,6 +89,15 @@ class Pool:
         ]
         found.sort(key=_TICKET)
         return found
+
+    def _take_out(self, queued: QueuedPod) -> None:
+        """Take a pod out of its group."""
+        uid = queued.info.uid
+        rejection = self._group_of.pop(uid)
+        group = self._groups[rejection]
+        del group[uid]
+        if not group:
+            del self._groups[rejection]
 
     def _file(self, queued: QueuedPod) -> None:
         info = queued.info

@@ -83,3 +83,13 @@ def test_the_oldest_is_who_has_waited_for_an_event_for_longest() -> None:
     assert pool.oldest() == 9
     pool.remove(first)
     assert pool.oldest() is None
+
+
+def test_who_has_left_is_not_remembered() -> None:
+    """A pod that comes again and again behind one that stays leaves nothing behind."""
+    pool, again = pool_of(waiting("stays", "x", since=1)), waiting("again", "x", since=2)
+    for _ in range(100):
+        pool.add(again, "cause")
+        pool.remove(again)
+    assert len(pool._in_turn) == 1
+    assert pool.oldest() == 1

@@ -45,7 +45,6 @@ BOUNDED = {
     "_nursery": "evaluations within 4 MiB",
     "_remembered": "4,096 signatures",
     "_known": "the counts of 10,000 groups",
-    "_in_turn": "those that are over go when the oldest is asked for, every 30 s",
     "_heap": "those that are over go when their time has come",
     "evaluations": "folded into metrics after 4,096 attempts",
     "points": "as above",
