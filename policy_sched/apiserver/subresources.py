@@ -11,7 +11,7 @@ from policy_sched.apiserver.security import token_requests
 from policy_sched.apiserver.security.account_tokens import AccountTokens
 from policy_sched.apiserver.workload_cells import selector_text
 from policy_sched.apiserver.writing import Writing, patch_of, patched
-from policy_sched.client.embedded.api_error import bad_request
+from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.refusals import invalid
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.model.expansion import Plain
@@ -43,15 +43,15 @@ class Subresources:
     def bind(self, sent: Sent) -> Plain:
         """Bind a pod to a node."""
         target, binding = sent.target, object_of_kind(sent.body, sent.content_type, "Binding")
-        meta, node = binding.get("metadata") or {}, (binding.get("target") or {}).get("name")
+        meta = binding.get("metadata") or {}
         name = target.name or meta.get("name") or ""
         if target.name and meta.get("name") not in (None, "", target.name):
             what = f"the name of the object ({meta['name']}) does not match the name on the URL"
             raise bad_request(f"{what} ({target.name})")
-        if not isinstance(node, str) or not node:
-            why = "Required value"
-            pod = target.served.resource
-            raise invalid(pod, name, "target.name", "FieldValueRequired", why)
+        wrong = _wrong_target(binding.get("target") or {})
+        if wrong:
+            # kube-apiserver makes no Status of these errors, so that they count as its own.
+            raise ApiError(500, "", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
         with self._writing.perhaps(dry=sent.options.dry_run):
             self._store.bind(target.namespace, name, binding)
         return DONE
@@ -115,3 +115,14 @@ class Subresources:
 
 def _parts(key: Key) -> tuple[tuple[str, str], str, str]:
     return key.kind, key.namespace, key.name
+
+
+def _wrong_target(target: Plain) -> list[str]:
+    """Return what is wrong with the node that a binding names (ValidatePodBinding)."""
+    wrong, kind, name = [], target.get("kind"), target.get("name")
+    if kind not in (None, "", "Node"):
+        text = f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
+        wrong.append(text)
+    if not isinstance(name, str) or not name:
+        wrong.append("target.name: Required value")
+    return wrong
