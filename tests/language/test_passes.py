@@ -63,7 +63,7 @@ PASSES: Final = (
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=30)
+@settings(max_examples=50)
 @given(data=st.data(), situation=worlds())
 def test_a_pass_changes_no_value(
     name: str, data: st.DataObject, situation: tuple[World, PodInfo]
