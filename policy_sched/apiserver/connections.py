@@ -20,6 +20,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from policy_sched.apiserver.refusals import LIMIT
+from policy_sched.client.accepting import stop_accepting
 
 HEADER_BYTES: Final = 64 * 1024
 """Bytes that a header or the first line of a request may have."""
@@ -80,6 +81,7 @@ class Connections(web.Server):
         self._seen: dict[RequestHandler, _Seen] = {}
         self._transports: dict[RequestHandler, asyncio.Transport] = {}
         self._greeting: dict[int, float] = {}
+        self._closed = False
 
     def __call__(self) -> Any:
         """Return the protocol of a new connection, which is counted from now on."""
@@ -107,11 +109,16 @@ class Connections(web.Server):
         """Take note of a connection whose handshake is done, if there is room still."""
         super().connection_made(handler, transport)
         self._greeting.pop(id(handler), None)
-        if len(self._transports) >= self._most:
+        if self._closed or len(self._transports) >= self._most:
             transport.abort()
             return
         self._seen[handler] = _Seen(asyncio.get_running_loop().time())
         self._transports[handler] = transport
+
+    def pre_shutdown(self) -> None:
+        """Close those at rest; who was accepted before, and is not here yet, is not let in."""
+        self._closed = True
+        super().pre_shutdown()
 
     def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
         """Forget a connection."""
@@ -173,6 +180,12 @@ class Site(web.TCPSite):
         for one in listening.sockets:  # asyncio accepts as many in a turn as it lets wait
             with socket.fromfd(one.fileno(), one.family, one.type) as same:
                 same.listen(QUEUE)
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if isinstance(self._server, asyncio.Server):
+            await stop_accepting(self._server)
+        await super().stop()
 
 
 def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:

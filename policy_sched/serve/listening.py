@@ -19,6 +19,7 @@ from typing import Final, Self
 
 from aiohttp import web
 
+from policy_sched.client.accepting import stop_accepting
 from policy_sched.errors import ClusterError
 
 MOST: Final = 256
@@ -50,10 +51,18 @@ class Connections(web.Server):
             max_headers=HEADERS,
         )
         self._most = most
+        self._closed = False
+
+    def pre_shutdown(self) -> None:
+        """Close those at rest; who was accepted before, and is not here yet, is not let in."""
+        self._closed = True
+        super().pre_shutdown()
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Take a connection in, instead of the oldest if there are too many."""
-        if len(self._connections) >= self._most:
+        if self._closed:
+            transport.abort()
+        elif len(self._connections) >= self._most:
             oldest = next(iter(self._connections.values()))
             oldest.abort()
         super().connection_made(handler, transport)
@@ -110,6 +119,7 @@ class Listener:
         trace: TracebackType | None,
     ) -> None:
         """Stop listening, and close what is open."""
+        await stop_accepting(self._server)
         self._server.close()
         self._connections.pre_shutdown()
         await self._connections.shutdown(1.0)

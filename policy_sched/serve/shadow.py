@@ -3,7 +3,8 @@
 Theory of operation. What the informers bring goes to the cache, and to a `Shadow`, which compares.
 No pod is ever queued, so nothing is carried out; and if something were, the client would refuse
 it: this instance never leads, and its connection only reads (`Settings.read_only`). What happened
-while a watch was broken comes in no order, and is taken in without a comparison.
+while a watch was broken comes in no order, soon after the watch is mended, and no line says when
+that was all. So it is taken in without a comparison, and so is what comes in the next moment.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from policy_sched.serve.shadow_metrics import ShadowMetrics
 
 CHANGES_PER_STEP: Final = 64
 """Changes that one step takes in; each may be a decision."""
+CATCHING_UP: Final = 10**9
+"""Nanoseconds after a watch was mended in which what happened meanwhile comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class ShadowInstance(RemoteInstance):
         super().__init__(store, api, None, write, seed=seed, watching=watching)
         random = Random(seed)  # noqa: S311 - a seed makes choices repeatable; no secret
         self.shadow = Shadow(self.scheduler, options.of, self._compared, random, options.patience)
+        self._compares_from = 0
         self._file = None
         if options.log:
             self._file = ShadowLog(options.log, self._start, self._log_trouble)
@@ -94,7 +98,8 @@ class ShadowInstance(RemoteInstance):
         """Take in what came, and compare; return 0, for no pod is decided for good."""
         if not self.informers.following:
             self.shadow.pause()
-        elif self._ready and not self.shadow.watching:
+            self._compares_from = self.now() + CATCHING_UP
+        elif self._catches_up and self.now() >= self._compares_from:
             self.shadow.begin()
         self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
@@ -108,7 +113,9 @@ class ShadowInstance(RemoteInstance):
         """Return when the next step is worth while, the present included; None: not by itself."""
         if self.half_done:
             return super().next_wakeup()
-        return self.now() if self.informers.behind else self.shadow.next_time()
+        if self.informers.behind:
+            return self.now()
+        return self._compares_from if self._catches_up else self.shadow.next_time()
 
     def close(self) -> None:
         """Say that this is the end."""
@@ -117,6 +124,11 @@ class ShadowInstance(RemoteInstance):
             self._file.close()
 
     # Inside.
+
+    @property
+    def _catches_up(self) -> bool:
+        """Whether nothing is compared although changes come again."""
+        return self._ready and self.informers.following and not self.shadow.watching
 
     def _begin(self) -> None:
         self._ready = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import itertools
+import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
@@ -94,6 +95,24 @@ def test_there_are_only_so_many_connections() -> None:
                 writer.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
+    """However far a connection has come when the server ends, nobody is left to answer it."""
+
+    async def play() -> None:
+        async with listening() as (_connections, port):
+            client = socket.create_connection(("127.0.0.1", port))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        with client:
+            reader, writer = await asyncio.open_connection(sock=client)
+            async with asyncio.timeout(5):
+                assert await ended(reader)
+            writer.close()
+
+    asyncio.run(play())
 
 
 def test_many_that_come_at_once_are_counted_as_well() -> None:

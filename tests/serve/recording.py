@@ -7,6 +7,8 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from policy_sched.client.accepting import stop_accepting
+
 REQUEST = re.compile(rb"^([A-Z]+) (\S+) HTTP/1\.1\r\n", re.MULTILINE)
 
 
@@ -31,6 +33,7 @@ class Recording:
         try:
             yield
         finally:
+            await stop_accepting(server)
             server.close()
             for task in self._tasks:
                 task.cancel()

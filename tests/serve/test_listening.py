@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -82,6 +84,25 @@ def test_slow_clients_are_closed_and_others_served() -> None:
                 await asyncio.wait_for(asyncio.gather(*ended), 10)
                 async with client.get(listener.url) as answer:
                     assert answer.status == 200
+
+    tell(story)
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
+    """However far a connection has come by then."""
+
+    async def story() -> None:
+        async with Listener(_hello, ("127.0.0.1", 0), None) as listener:
+            client = socket.create_connection(listener.address)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        with client:
+            reader, writer = await asyncio.open_connection(sock=client)
+            async with asyncio.timeout(5):
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+            writer.close()
 
     tell(story)
 
