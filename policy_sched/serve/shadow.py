@@ -96,13 +96,11 @@ class ShadowInstance(RemoteInstance):
 
     def _step(self) -> int:
         """Take in what came, and compare; return 0, for no pod is decided for good."""
-        if not self.informers.following:
-            self.shadow.pause()
-            self._compares_from = self.now() + CATCHING_UP
-        elif self._catches_up and self.now() >= self._compares_from:
-            self.shadow.begin()
+        self._heed_gaps()
         self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
-        if not self._ready and self.informers.synced and not self.informers.behind:
+        informers = self.informers
+        read = informers.synced and informers.following and not informers.behind
+        if read and not self._ready:
             self._begin()
         self.shadow.overdue()
         if self.stopping and not self._abandoned:
@@ -139,6 +137,14 @@ class ShadowInstance(RemoteInstance):
         if self._file is not None:
             self._file.begin()
         self.shadow.begin()
+
+    def _heed_gaps(self) -> None:
+        """Compare while changes come in order; after a gap, from a moment later on."""
+        if not self.informers.following:
+            self._compares_from = self.now() + CATCHING_UP
+            self.shadow.pause()
+        elif self._catches_up and self.now() >= self._compares_from:
+            self.shadow.begin()
 
     def _adopting(self, profiles: Collection[str]) -> Work:  # noqa: ARG002 - nothing is queued
         """Other policies decide from now on, that is all."""
