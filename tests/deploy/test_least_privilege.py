@@ -17,7 +17,8 @@ import pytest
 
 from policy_sched.apiserver.security.attributes import Attributes, attributes_of
 from policy_sched.cli.connecting import connected
-from policy_sched.client.kube.paths import collection_path
+from policy_sched.client.embedded.resources import EVENT, POD
+from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.client.kube.rights import ELECTING, READING, WRITING, Right
 from policy_sched.deploy.contents import Contents, contents
 from policy_sched.deploy.manifests import manifests
@@ -123,7 +124,11 @@ async def _everything(world: World, instance: RemoteInstance, proxy: Recording) 
     await _until(lambda: _asked(proxy, "PATCH", "/persistentvolumeclaims/more"))
     await _apply(world, [GROUP, _pod("member", "1", schedulingGroup={"podGroupName": "ring"})])
     await _until(lambda: _asked(proxy, "PATCH", "/podgroups/ring/status"))
-    # The node that came has helped the huge one no more than the first: the same is told again.
+    # A pod is told of, then as it is with its condition, and then for another time as it still is.
+    await _apply(world, [_pod("stays", "64", priority=9)])
+    for times, leaves in enumerate(("db", "db2"), 1):
+        await _until(lambda times=times: _told(world, "stays") == times)
+        await _delete(world, leaves)
     await _until(lambda: _asked(proxy, "PATCH", "/events/"))
 
 
@@ -154,6 +159,11 @@ def _asked(proxy: Recording, method: str, part: str) -> bool:
     return any(one == method and part in path for one, path in proxy.requests)
 
 
+def _told(world: World, name: str) -> int:
+    found = (stored.data for stored in world.cluster.store.select(EVENT))
+    return sum(one["regarding"].get("name") == name for one in found)
+
+
 def _bound(world: World, name: str) -> bool:
     found = world.cluster.store.find(("v1", "Pod"), "default", name)
     return found is not None and bool(found.data["spec"].get("nodeName"))
@@ -164,6 +174,13 @@ async def _apply(world: World, things: Iterable[Plain]) -> None:
     for thing in things:
         status, answer = await world.ask("POST", _path(thing), thing, token=MASTER)
         assert status == 201, answer
+
+
+async def _delete(world: World, name: str) -> None:
+    """Delete a pod at once, as a master."""
+    path, at_once = object_path(POD, "default", name), {"gracePeriodSeconds": 0}
+    status, answer = await world.ask("DELETE", path, at_once, token=MASTER)
+    assert status == 200, answer
 
 
 def _path(thing: Plain) -> str:

@@ -284,4 +284,5 @@ def _conflict(error: ClusterError) -> bool:
 
 
 def _reference(pod: PodInfo) -> Reference:
-    return Reference("Pod", pod.namespace, pod.name, pod.uid)
+    version = pod.pod.metadata.resource_version
+    return Reference("Pod", pod.namespace, pod.name, pod.uid, resource_version=version)

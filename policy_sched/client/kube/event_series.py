@@ -3,7 +3,8 @@
 Theory of operation, as client-go's recorder has it. The first time something is said it is an
 event of its own. The second time, a series begins and is written; after that it is only counted,
 and written again every half hour, and for the last time when nothing was said for six minutes.
-The note is no part of what makes two events the same: a series keeps its first one.
+The note is no part of what makes two events the same: a series keeps its first one. The version of
+the object is: what is said of a pod that has changed since is said anew.
 
 Most things are said once, of each pod that is bound. They are kept in the order in which they were
 last said, so that the oldest go without a look at the others, and no more than so many are kept.
@@ -37,23 +38,26 @@ Plain = dict[str, Any]
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False):
-    """The object that an event is about."""
+    """The object that an event is about, as it was: client-go names its version, too."""
 
     kind: str
     namespace: str
     name: str
     uid: str
     api_version: str = "v1"
+    resource_version: str = ""
 
     def plain(self) -> Plain:
         """Return it as the API has it."""
-        return {
+        plain = {
             "kind": self.kind,
             "namespace": self.namespace,
             "name": self.name,
             "uid": self.uid,
             "apiVersion": self.api_version,
         }
+        version = self.resource_version
+        return {**plain, "resourceVersion": version} if version else plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,8 +101,9 @@ class Lease:
     @property
     def reference(self) -> Reference:
         """The lease, as events name what they are about."""
-        uid = str(self._last.get("metadata", {}).get("uid") or "")
-        return Reference(LEASE[1], self.namespace, self.name, uid, LEASE[0])
+        meta = self._last.get("metadata", {})
+        uid, version = (str(meta.get(field) or "") for field in ("uid", "resourceVersion"))
+        return Reference(LEASE[1], self.namespace, self.name, uid, LEASE[0], version)
 
     async def answer(self, request: Request, timeout: float | None = None) -> Answer:
         """Do what an attempt asks for. ``timeout``: seconds for each request."""

@@ -304,6 +304,30 @@ def test_events_are_counted_in_series() -> None:
     assert series.json["series"]["count"] == 2
 
 
+def test_what_is_said_of_a_pod_that_has_changed_is_said_anew() -> None:
+    """Events name the version of their pods, as client-go's do: another one is another event."""
+    result: list[Stage] = []
+    changed, other = (make_pod("web", uid="u1") for _ in range(2))
+    changed.metadata.resource_version = "8"
+    other.metadata.resource_version = "5"
+
+    async def play() -> None:
+        async with stage(yes) as here, here.api() as api:
+            result.append(here)
+            client = KubeClient(api, reporter="policy-sched")
+            for pod in (POD, PodInfo.of(changed), PodInfo.of(changed)):
+                about = pod, "Normal", "Preempted", "Preempting", "gone", PodInfo.of(other)
+                client.record_event(*about)
+            await client.events.drained()
+
+    acted(play())
+    first, second, series = (asked.json for asked in result[0].asked)
+    assert "resourceVersion" not in first["regarding"]
+    assert second["regarding"]["resourceVersion"] == "8"
+    assert second["related"]["resourceVersion"] == "5"
+    assert series["series"]["count"] == 2
+
+
 async def _say(api: Api, notes: list[str]) -> None:
     client = KubeClient(api, reporter="policy-sched", instance="policy-sched-host")
     for note in notes:
