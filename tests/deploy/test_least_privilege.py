@@ -83,7 +83,7 @@ async def _run(
     files = contents(options, None, chosen)
     config = folder / "config.yaml"
     config.write_text(files.config["config.yaml"])
-    async with asyncio.timeout(20), guarded(folder) as world:
+    async with asyncio.timeout(60), guarded(folder) as world:
         await _apply(world, manifests(options, files))
         proxy = Recording(int(world.url.rpartition(":")[2]), unanswered=r"pods/first/binding ")
         async with proxy.served():
@@ -134,7 +134,9 @@ async def _everything(world: World, instance: RemoteInstance, proxy: Recording) 
 
 async def _looked_on(world: World, instance: RemoteInstance, _proxy: Recording) -> None:
     await _until(lambda: instance.ready)
-    await _apply(world, [_node("a"), _pod("p", "1", schedulerName="other")])
+    await _apply(world, [_node("a")])
+    await _until(lambda: instance.scheduler.cache.nodes.live_count == 1)
+    await _apply(world, [_pod("p", "1", schedulerName="other")])
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "a"}}
     path = "/api/v1/namespaces/default/pods/p/binding"
     status, _ = await world.ask("POST", path, binding, token=MASTER)
