@@ -24,7 +24,8 @@ READY = {
     "--kubeconfig": '"Successfully acquired lease"',
 }
 """What the log of a command says, by the first option that it has, when the next may be typed."""
-PATIENCE = 20.0
+PATIENCE = 60.0
+"""Seconds for what takes one or two on an idle machine."""
 SECTION = [("console", text) for language, text in BLOCKS if language == "bash"]
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
@@ -51,9 +52,10 @@ class Shell:
             "HOME": str(folder),
         }
         self.beside: list[subprocess.Popen[bytes]] = []
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port = str(found.getsockname()[1])
+        self._place = socket.socket()  # bound as long as the shell is there: nobody else gets it
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind(("127.0.0.1", 0))
+        self.port = str(self._place.getsockname()[1])
 
     def type(self, example: Example) -> str:
         """Run one command and return what it prints; one that ends in & goes on."""
@@ -94,6 +96,7 @@ class Shell:
 
     def close(self) -> None:
         """End what goes on."""
+        self._place.close()
         for one in reversed(self.beside):
             one.send_signal(signal.SIGTERM)
         for one in self.beside:

@@ -15,6 +15,7 @@ import pytest
 
 from policy_sched.apiserver import bodies, connections, refusals
 from policy_sched.cli.main import VERBS, run
+from policy_sched.client.accepting import stop_accepting
 from policy_sched.client.kube import api, lines
 from policy_sched.client.kube.access import Trust, tls_context
 from policy_sched.language import codes
@@ -126,6 +127,7 @@ async def _refusing(play: Callable[[int], Awaitable[None]]) -> list[bytes]:
     listening = await asyncio.start_server(talk, "127.0.0.1", 0)
     async with listening:
         await play(listening.sockets[0].getsockname()[1])
+        await stop_accepting(listening)
     return received
 
 
@@ -156,7 +158,7 @@ def test_a_token_shows_in_no_log(tmp_path: Path) -> None:
         )
         assert process.stdout is not None
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while b"".join(printed).count(b"Trouble") < 2 * len(ANSWERS):
                     printed.append(await process.stdout.readline())
         finally:

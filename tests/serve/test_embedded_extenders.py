@@ -19,7 +19,7 @@ from policy_sched.client.embedded.resources import POD
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.instance import Instance, Sources
 from tests.plugins.extenders.server import extender
-from tests.serve.test_remote import node, until
+from tests.serve.test_remote import LIMIT, node, until
 from tests.serve.test_remote_extenders import FITS, configured, gated, slow
 
 Plain = dict[str, Any]
@@ -51,7 +51,7 @@ def acted(play: Callable[[], Awaitable[None]]) -> None:
     """Run a play."""
 
     async def timed() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT):
             await play()
 
     asyncio.run(timed())

@@ -19,6 +19,9 @@ from policy_sched.serve import listening
 from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.listening import Listener, sent, server_context
 
+LIMIT = 60.0
+"""Seconds after which something hangs."""
+
 
 def tell(story: Callable[[], Any]) -> None:
     """Run a story."""
@@ -72,7 +75,7 @@ def test_slow_clients_are_closed_and_others_served() -> None:
     """A request that does not come to its end is given up; meanwhile there is room for others."""
 
     async def story() -> None:
-        async with Listener(_hello, ("127.0.0.1", 0), None, most=4, kept=0.2) as listener:
+        async with Listener(_hello, ("127.0.0.1", 0), None, most=4, kept=1.0) as listener:
             host, port = listener.address
             slow = [await asyncio.open_connection(host, port) for _ in range(6)]
             for _, writer in slow:
@@ -81,7 +84,7 @@ def test_slow_clients_are_closed_and_others_served() -> None:
                 async with client.get(listener.url) as answer:
                     assert await answer.text() == "hello"
                 ended = [asyncio.create_task(_drip(*pair)) for pair in slow]
-                await asyncio.wait_for(asyncio.gather(*ended), 10)
+                await asyncio.wait_for(asyncio.gather(*ended), LIMIT)
                 async with client.get(listener.url) as answer:
                     assert answer.status == 200
 
@@ -99,7 +102,7 @@ def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
                 await asyncio.sleep(0)
         with client:
             reader, writer = await asyncio.open_connection(sock=client)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LIMIT):
                 with contextlib.suppress(ConnectionError):
                     assert await reader.read() == b""
             writer.close()
@@ -123,9 +126,9 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(
         async with Listener(much, ("127.0.0.1", 0), None) as listener:
             reader, writer = await asyncio.open_connection(*listener.address, limit=1024)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            await asyncio.wait_for(ended.wait(), 10)
+            await asyncio.wait_for(ended.wait(), LIMIT)
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(reader.readexactly(64 << 20), 10)
+                await asyncio.wait_for(reader.readexactly(64 << 20), LIMIT)
             writer.close()
 
     tell(story)
@@ -163,7 +166,7 @@ def test_what_is_too_long_or_no_request_is_refused(request_text: bytes) -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None) as listener:
             reader, writer = await asyncio.open_connection(*listener.address)
             writer.write(request_text)
-            line = await asyncio.wait_for(reader.readline(), 10)
+            line = await asyncio.wait_for(reader.readline(), LIMIT)
             assert line.split()[1] == b"400"
             writer.close()
             async with aiohttp.ClientSession() as client, client.get(listener.url) as answer:

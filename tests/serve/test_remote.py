@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -28,8 +30,10 @@ from policy_sched.profiles.store import PolicyStore
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.remote import Candidacy, RemoteInstance
 
+T = TypeVar("T")
 CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
-QUICK = ElectionSettings(lease_duration=1.0, renew_deadline=0.5, retry_period=0.05)
+LIMIT = 60.0
+"""Seconds for a play, which takes some: a machine that does much else is slow, nothing hangs."""
 PATIENT = ElectionSettings(lease_duration=10.0, renew_deadline=8.0, retry_period=0.05)
 WATCHING = ReflectorSettings(backoff=Backoff(first=0.01, longest=0.05))
 
@@ -57,7 +61,7 @@ class World:
         self.clocks = CLOCKS
         self.policies = PolicyFiles(None, ())
         self.cluster = EmbeddedCluster.open(None, time.time_ns)
-        self.address = Address("127.0.0.1", 0)
+        self.address = Address("127.0.0.1", _reserved(self))
         self.records: list[Record] = []
 
     @asynccontextmanager
@@ -84,10 +88,10 @@ class World:
 
     @asynccontextmanager
     async def scheduler(
-        self, name: str = "", times: ElectionSettings = QUICK
+        self, name: str = "", times: ElectionSettings = PATIENT
     ) -> AsyncIterator[RemoteInstance]:
         """Run a scheduler; with a name it is a candidate."""
-        settings = Settings(qps=0, timeout=2.0)
+        settings = Settings(qps=0)
         chance = Chance(self.clocks, Random(name))
         access = Access(f"http://{self.address.text}")
         candidacy = None
@@ -122,6 +126,21 @@ class World:
         ours = [e for e in found if e.get("reportingController") == "default-scheduler"]
         return sorted((e["regarding"]["name"], e["reason"]) for e in ours)
 
+    def condition(self, name: str, kind: str) -> dict[str, Any] | None:
+        """Return a condition of a pod, as the API has it."""
+        found = [stored.data for stored in self.cluster.store.select(POD) if stored.name == name]
+        conditions = [one for data in found for one in data["status"].get("conditions", ())]
+        return next((one for one in conditions if one["type"] == kind), None)
+
+
+def _reserved(owner: object) -> int:
+    """Return a port at which nobody else listens as long as the owner lives, nor calls from it."""
+    place = socket.socket()
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    place.bind(("127.0.0.1", 0))
+    weakref.finalize(owner, place.close)
+    return int(place.getsockname()[1])
+
 
 def _node(pod: dict[str, Any]) -> str:
     return str(pod["spec"].get("nodeName") or "")
@@ -149,21 +168,22 @@ def pod(name: str, cpu: str = "500m", **spec: Any) -> dict[str, Any]:
 
 
 def acted(play: Callable[[World], Awaitable[None]]) -> None:
-    """Run a play; it may take some seconds."""
+    """Run a play."""
 
     async def timed() -> None:
         world = World()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT):
             await play(world)
         world.cluster.close()
 
     asyncio.run(timed())
 
 
-async def until(what: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    while not what():
+async def until(what: Callable[[], T | None]) -> T:
+    """Wait until something is so, or there, and return it."""
+    while not (found := what()):
         await asyncio.sleep(0.005)
+    return found
 
 
 def test_pods_are_bound_and_told_about_through_the_api() -> None:
@@ -178,11 +198,10 @@ def test_pods_are_bound_and_told_about_through_the_api() -> None:
             world.apply(pod("late"))
             await until(lambda: "late" in world.bound())
             assert instance.ready
+            condition = await until(lambda: world.condition("huge", "PodScheduled"))
         assert sorted(set(world.bound().values())) == ["a", "b"]
         assert ("huge", "FailedScheduling") in world.events()
         assert ("p0", "Scheduled") in world.events()
-        (huge,) = (s.data for s in world.cluster.store.select(POD) if s.place[1] == "huge")
-        (condition,) = (c for c in huge["status"]["conditions"] if c["type"] == "PodScheduled")
         assert condition["reason"] == "Unschedulable"
         assert condition["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
 
@@ -220,7 +239,7 @@ def test_an_api_server_that_comes_back_is_found_again() -> None:
         world.apply(node("a"), node("b"))
         async with world.served():
             pass  # an address
-        async with world.scheduler("one", PATIENT) as instance:
+        async with world.scheduler("one") as instance:
             for round_ in range(3):
                 async with world.served():
                     await until(lambda: instance.leads)

@@ -23,7 +23,7 @@ from policy_sched.serve.shadow import ShadowInstance, ShadowOptions
 from tests.plugins.extenders.server import Calls, extender
 from tests.serve.test_remote import (
     CLOCKS,
-    PATIENT,
+    LIMIT,
     WATCHING,
     World,
     _drive,
@@ -52,7 +52,7 @@ class Gate:
 
         def answered(_sent: Plain) -> Plain:
             self.asked.set()
-            self.opened.wait(10)
+            self.opened.wait(LIMIT)
             return said
 
         return answered
@@ -72,7 +72,7 @@ def gated(verbs: Mapping[str, Plain], slow: str) -> Iterator[tuple[Gate, Calls]]
 
 def configured(calls: Calls, *verbs: str, **more: object) -> Plain:
     """Return a configuration with an extender that looks after pods labelled as slow."""
-    entry: Plain = {"urlPrefix": calls.address, "httpTimeout": "20s", "nodeCacheCapable": True}
+    entry: Plain = {"urlPrefix": calls.address, "httpTimeout": "60s", "nodeCacheCapable": True}
     entry |= {f"{verb}Verb": verb for verb in verbs} | {"podSelector": {"matchLabels": SLOW}}
     return {**HEAD, "extenders": [entry | ({"weight": 1} if "prioritize" in verbs else {}) | more]}
 
@@ -87,7 +87,7 @@ def slow(name: str, **more: Any) -> Plain:
 @asynccontextmanager
 async def scheduling(world: World, name: str = "") -> AsyncIterator[RemoteInstance]:
     """Serve the cluster, and schedule on it; with a name as a candidate that leads."""
-    async with world.served(), world.scheduler(name, PATIENT) as instance:
+    async with world.served(), world.scheduler(name) as instance:
         await until(lambda: instance.ready and instance.leads)
         yield instance
         instance.close()

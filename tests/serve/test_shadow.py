@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -30,6 +31,7 @@ from policy_sched.scheduler.shadow_records import (
 )
 from policy_sched.scheduler.shadow_records import Result as Compared
 from policy_sched.serve.decision_log import Record
+from policy_sched.serve.remote import RemoteInstance
 from policy_sched.serve.shadow import ShadowInstance, ShadowOptions, why
 from tests.serve.recording import Recording
 from tests.serve.test_remote import CLOCKS, WATCHING, World, acted, node, pod, until
@@ -59,7 +61,7 @@ class Beside:
 
     def instance(self, of: str = "default-scheduler", **limits: bool) -> ShadowInstance:
         """Return a shadow that decides by the policy."""
-        settings = Settings(qps=0, timeout=2.0, read_only=limits.get("read_only", True))
+        settings = Settings(qps=0, read_only=limits.get("read_only", True))
         api = Api(
             Access(f"http://127.0.0.1:{self.proxy.port}"), Chance(CLOCKS, Random(1)), settings
         )
@@ -97,6 +99,10 @@ class Beside:
         return {one.pod.removeprefix("default/"): one for one in found}
 
 
+def _knows(instance: RemoteInstance, nodes: int) -> bool:
+    return instance.scheduler.cache.nodes.live_count == nodes
+
+
 async def _drive(instance: ShadowInstance) -> None:
     while True:
         instance.step()
@@ -110,10 +116,13 @@ def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) 
         async with world.served():
             beside = Beside(world, tmp_path)
             world.apply(node("a"), pod("before", "1", nodeName="a"))
-            async with beside.running() as instance, world.scheduler():
+            async with beside.running() as instance, world.scheduler() as other:
                 world.apply(*(pod(f"p{i}") for i in range(4)), pod("huge", "64"))
                 await until(lambda: len(beside.compared()) == 5)
-                world.apply(node("b"), pod("late", "2"))
+                world.apply(node("b"))  # pods may come sooner: they have a watch of their own
+                for one in (instance, other):
+                    await until(partial(_knows, one, 2))
+                world.apply(pod("late", "2"))
                 await until(lambda: "late" in beside.compared())
                 world.cluster.delete(Key(POD, "default", "p0"), DeleteOptions(0))
                 await until(lambda: any(isinstance(r, PodGone) for r in beside.noted()))

@@ -12,6 +12,9 @@ import pytest
 from policy_sched.framework.strand import aside, pause
 from policy_sched.serve.workbench import Workbench
 
+LIMIT = 60.0
+"""Seconds after which something hangs."""
+
 
 class Scene:
     """A workbench, somebody who is asked, and what happened in order."""
@@ -26,7 +29,7 @@ class Scene:
     def work(self) -> int:
         """Ask, and go on."""
         self.log.append("begun")
-        aside(lambda: self.answer.wait(10))
+        aside(lambda: self.answer.wait(LIMIT))
         self.log.append("ended")
         return 7
 
@@ -49,7 +52,7 @@ def played(play: Callable[[Scene], Awaitable[None]]) -> None:
             one.bench.close()
 
     async def timed() -> None:
-        async with asyncio.timeout(10), scene() as one:
+        async with asyncio.timeout(LIMIT), scene() as one:
             await play(one)
 
     asyncio.run(timed())
