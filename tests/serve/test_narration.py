@@ -6,6 +6,7 @@ import pytest
 
 from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.embedded.store import Key
+from policy_sched.model.node import Node
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.instance import Instance, Sources
@@ -13,6 +14,7 @@ from policy_sched.serve.verbosity import LEVELS, Verbosity
 from policy_sched.testing import FakeClock
 from tests.serve.test_remote import World, acted, node, pod, until
 
+LABELS = {"x": "y"}
 START = 1_800_000_000_000_000_000
 BY_LEVEL = {
     0: set[str](),
@@ -50,24 +52,29 @@ async def day(world: World, level: int) -> None:
     async with world.served(), world.scheduler() as instance:
         instance.log.verbosity.set(level)
         queue, cache = instance.scheduler.queue, instance.scheduler.cache
+        p, huge = (world.cluster.store.get(POD, "default", name).uid for name in ("p", "huge"))
         await until(lambda: len(world.events()) == 2)
         await until(lambda: not cache.assumed())
         for name, cpu in (("p", "500m"), ("huge", "64")):
             world.apply({**pod(name, cpu), "metadata": _labelled(name)})
-        changed = {**node("b"), "metadata": {"name": "b", "labels": {"x": "y"}}}
-        world.apply(changed)
-        await until(lambda: instance.scheduler.cache.nodes.nodes[1] is not None)
-        await until(lambda: not instance.informers.behind)
+        world.apply({**node("b"), "metadata": {"name": "b", "labels": LABELS}})
+        await until(lambda: _labels_of(cache.nodes.nodes[cache.nodes.row_of["b"]]) == LABELS)
+        await until(lambda: (found := cache.pod(p)) is not None and found.labels == LABELS)
+        await until(lambda: (found := queue.get(huge)) is not None and found.info.labels == LABELS)
         world.cluster.delete(Key(POD, "default", "p"))
         world.cluster.delete(Key(POD, "default", "huge"))
         world.cluster.delete(Key(NODE, "", "a"))
         world.cluster.delete(Key(NODE, "", "b"))
-        await until(lambda: not (cache.nodes.live_count or len(cache) or queue.get("huge")))
+        await until(lambda: not (cache.nodes.live_count or len(cache) or queue.get(huge)))
         await until(lambda: not instance.informers.behind)
 
 
 def _labelled(name: str) -> dict[str, object]:
-    return {"name": name, "namespace": "default", "labels": {"x": "y"}}
+    return {"name": name, "namespace": "default", "labels": LABELS}
+
+
+def _labels_of(node: Node | None) -> dict[str, str]:
+    return {} if node is None else dict(node.metadata.labels)
 
 
 @pytest.mark.parametrize("level", BY_LEVEL)
