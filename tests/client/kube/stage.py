@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from policy_sched.client.accepting import stop_accepting
 from policy_sched.client.kube.access import Access, Credentials, Trust
 from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.kubeconfig_user import Clocks
@@ -19,6 +20,8 @@ from policy_sched.testing import FakeClock
 
 WALL = 1_800_000_000_000_000_000
 """Where the wall clock of these tests begins."""
+LONGEST = 60.0
+"""Seconds after which a play is given up; none takes that long, however busy the machine."""
 
 
 @dataclass
@@ -79,6 +82,7 @@ class Wire:
 
 
 Script = Callable[[Asked, Wire], Awaitable[None]]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass
@@ -133,41 +137,56 @@ async def _read(reader: asyncio.StreamReader) -> Asked | None:
 async def stage(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Stage]:
     """Serve a script, called for each request; the connection goes on if the script left it."""
     found = Stage()
-    tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wire = Wire(writer)
+        while (asked := await _read(reader)) is not None:
+            found.asked.append(asked)
+            await script(asked, wire)
+
+    async with listening(serve, tls) as port:
+        found.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        yield found
+
+
+@asynccontextmanager
+async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """Serve connections until the block ends, which ends them all; yield the port."""
+    tasks: set[asyncio.Task[None]] = set()
+    writers: set[asyncio.StreamWriter] = set()
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while (asked := await _read(reader)) is not None:
-                found.asked.append(asked)
-                await script(asked, wire)
-        except ConnectionError:
+            await serve(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
             return
         finally:
             writer.close()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(serve(reader, writer))
+        writers.add(writer)
+        task = asyncio.create_task(served(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
-    host, port = server.sockets[0].getsockname()[:2]
-    found.url = f"{'https' if tls else 'http'}://{host}:{port}"
     try:
-        yield found
+        yield server.sockets[0].getsockname()[1]
     finally:
+        await stop_accepting(server)
         server.close()
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in writers:  # whatever nobody has read, or a task that never began
+            writer.transport.abort()
 
 
 def acted(play: Coroutine[Any, Any, None]) -> None:
-    """Run a play; what has not ended after four seconds fails."""
+    """Run a play; one that hangs fails."""
 
     async def timed() -> None:
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(LONGEST):
             await play
 
     asyncio.run(timed())

@@ -19,9 +19,11 @@ from policy_sched.client.kube.proxies import proxy_of_environment, proxy_problem
 from policy_sched.client.kube.retries import Patience
 from policy_sched.client.kube.socks import SocksProxy
 from tests.client.kube.authority import Authority
-from tests.client.kube.stage import Asked, Wire, acted, stage
+from tests.client.kube.stage import Asked, Wire, acted, listening, stage
 
-ONCE = Settings(patience=Patience(tries=1), connect=0.3)
+ONCE = Settings(patience=Patience(tries=1))
+SOON = Settings(patience=Patience(tries=1), connect=0.3)
+"""For a proxy that never answers."""
 
 
 @dataclass
@@ -38,17 +40,12 @@ class Relay:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
-        try:
-            if await self._agree(reader, writer):
-                answers, asks = await asyncio.open_connection("127.0.0.1", self.port)
-                try:
-                    await asyncio.gather(_copy(reader, asks), _copy(answers, writer))
-                finally:
-                    asks.close()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            return
-        finally:
-            writer.close()
+        if await self._agree(reader, writer):
+            answers, asks = await asyncio.open_connection("127.0.0.1", self.port)
+            try:
+                await asyncio.gather(_copy(reader, asks), _copy(answers, writer))
+            finally:
+                asks.close()
 
     async def _agree(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         if self.silent:
@@ -97,20 +94,9 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 @asynccontextmanager
 async def relayed(relay: Relay) -> AsyncIterator[Relay]:
     """Run a proxy."""
-    tasks: set[asyncio.Task[None]] = set()
-
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.create_task(relay.serve(reader, writer)))
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    relay.url = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
+    async with listening(relay.serve) as port:
+        relay.url = f"127.0.0.1:{port}"
         yield relay
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def ok(asked: Asked, wire: Wire) -> None:
@@ -133,7 +119,7 @@ def fetched(
             async with relayed(relay):
                 proxy = f"{scheme}://{relay.url}"
                 access = Access(server, trust or Trust(), proxy=proxy)
-                async with Api(access, here.chance, ONCE) as api:
+                async with Api(access, here.chance, SOON if relay.silent else ONCE) as api:
                     for _ in range(2):
                         assert server.partition("://")[2].encode() in await api.get("/x")
 

@@ -81,26 +81,21 @@ def test_a_request_that_waits_is_sent_when_another_is_answered() -> None:
 
     async def play() -> None:
         async with stage(script) as here, here.api() as api:
-            slow = asyncio.Event()
+            pausing = asyncio.Event()
+
+            async def sleep(_seconds: float) -> None:
+                pausing.set()
+                await asyncio.Event().wait()
+
             here.monotonic.advance(60)
-            api.chance = type(api.chance)(api.chance.clocks, api.chance.random, _until(slow))
+            api.chance = type(api.chance)(api.chance.clocks, api.chance.random, sleep)
             first = asyncio.create_task(api.get("/first"))
-            while not here.asked:
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(0.01)
+            await pausing.wait()
             back.append("")
             await api.get("/second")
             assert b"/first" in await first
-            assert not slow.is_set()
 
     acted(play())
-
-
-def _until(event: asyncio.Event) -> Any:
-    async def sleep(_seconds: float) -> None:
-        await event.wait()
-
-    return sleep
 
 
 def test_a_steady_clock_goes_on_when_the_wall_clock_is_set() -> None:
