@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from policy_sched.client.accepting import stop_accepting
 
@@ -23,6 +24,7 @@ class Recording:
         self.requests: list[tuple[str, str]] = []
         self.port = 0
         self._upstream = port
+        self._connecting: set[asyncio.Task[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -35,6 +37,8 @@ class Recording:
         finally:
             await stop_accepting(server)
             server.close()
+            if self._connecting:
+                await asyncio.wait(self._connecting)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -45,7 +49,16 @@ class Recording:
         return [one for one in self.requests if one[0] != "GET"]
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._upstream)
+        connecting = asyncio.current_task()
+        assert connecting is not None
+        self._connecting.add(connecting)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._upstream)
+        except OSError:  # the server is away
+            writer.close()
+            return
+        finally:
+            self._connecting.discard(connecting)
         for work in (self._ask(reader, back, writer), self._answer(there, writer)):
             task = asyncio.create_task(work)
             self._tasks.add(task)

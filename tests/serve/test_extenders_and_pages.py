@@ -77,7 +77,9 @@ def test_the_cache_is_compared_when_it_knows_what_came_meanwhile() -> None:
                 world.apply(slow("p"))
                 await until(gate.asked.is_set)
                 world.apply(node("b"), pod("q"))
-                await until(lambda: instance.informers.behind)
+                nodes, pods = (instance.informers.reflectors[end].mirror for end in (0, -1))
+                await until(lambda: len(nodes) == len(pods) == 2)
+                assert instance.informers.behind
                 comparer = Comparer(instance.scheduler, instance.log, pause=0)
                 comparing = asyncio.create_task(comparer.run(instance.look))
                 await until(lambda: "Cache comparer started" in said(world))
