@@ -17,8 +17,8 @@ import msgspec
 from cyclopts import Parameter
 
 from policy_sched.apiserver.access import Access, Address
-from policy_sched.apiserver.security.authentication import Tokens
 from policy_sched.cli.durations import nanoseconds
+from policy_sched.cli.embedded_door import embedded_door
 from policy_sched.cli.upstream_flags import Overrides
 from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.kubeconfig import load, paths_in
@@ -30,17 +30,14 @@ from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.decision_log import INFO, WARNING, DecisionLog
 from policy_sched.serve.doorkeeper import (
-    ANONYMOUS,
-    Asked,
-    Caller,
     Doorkeeper,
     OpenDoor,
-    Permission,
     Plain,
     Reviews,
 )
 from policy_sched.serve.endpoints import OPEN, Endpoints, Offered
 from policy_sched.serve.explanations import Explaining, Shown
+from policy_sched.serve.instance import Instance
 from policy_sched.serve.listening import Listener, renew, server_context
 from policy_sched.serve.remote import RemoteInstance
 from policy_sched.serve.running import Running
@@ -269,8 +266,9 @@ async def _door(
     instance: Scheduling,
     stack: AsyncExitStack,
 ) -> Doorkeeper:
-    if not isinstance(instance, RemoteInstance):
-        return OpenDoor() if given.tokens is None else TokenDoor(Tokens.read(given.tokens))
+    if isinstance(instance, Instance):
+        return embedded_door(given, instance.cluster.store)
+    assert isinstance(instance, RemoteInstance), "there are these two"
     asked: dict[str, Api] = {}
     for kind, path in (
         ("TokenReview", flags.authentication_kubeconfig),
@@ -313,22 +311,3 @@ def _status_of(answer: bytes) -> Plain:
     if not isinstance(status, dict):
         raise ClusterError("the answer to a review is of another form")
     return status
-
-
-class TokenDoor:
-    """Lets those in whose token stands in a file, everywhere; for the embedded cluster."""
-
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
-
-    async def caller(self, authorization: str) -> Caller | None:
-        """Return whose token it is; without one nobody is let in."""
-        scheme, _, token = authorization.partition(" ")
-        user = self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
-        if user is None:
-            return None
-        return Caller(user.name, groups=tuple(user.groups))
-
-    async def may(self, caller: Caller, asked: Asked) -> Permission:  # noqa: ARG002 - see Doorkeeper
-        """Allow it: who has a token may do everything with the cluster."""
-        return Permission(allowed=caller is not ANONYMOUS)

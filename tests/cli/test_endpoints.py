@@ -148,6 +148,48 @@ def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path) -> N
     instance.close()
 
 
+def test_beside_a_cluster_with_roles_they_say_who_may(tmp_path: Path) -> None:
+    """Tokens of the file and of service accounts; nodes are named to who may read nodes."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKENS, encoding="utf-8")
+    access = Access(tokens=str(tokens), mode=RBAC)
+    records: list[Record] = []
+    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    flags = _port(EndpointFlags(bind_address="127.0.0.1"))
+    where = Address("127.0.0.1", 0)
+    issued = "/api/v1/namespaces/default/serviceaccounts/watcher/token"
+    watcher = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "watcher"}}
+
+    async def story() -> None:
+        async with (
+            ApiServer(instance.cluster.store, where, access) as server,
+            endpoints(flags, access, running, Overrides()),
+            asking(records) as ask,
+            aiohttp.ClientSession(headers={"Authorization": "Bearer admin-token"}) as client,
+        ):
+            instance.cluster.apply(watcher)
+            request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+            async with client.post(server.url + issued, json=request) as answer:
+                account = (await answer.json())["status"]["token"]
+            assert (await ask("/metrics", "viewer-token"))[0] == 403
+            for thing in (READER, BINDING):
+                instance.cluster.apply(thing)
+            assert (await ask("/metrics", "viewer-token"))[0] == 200
+            status, text = await ask("/policies", "viewer-token")
+            assert status == 403
+            assert 'User \\"viewer\\" cannot get path \\"/policies\\"' in text
+            assert (await ask("/explain/default/web", "viewer-token"))[0] == 403
+            assert (await ask("/explain/default/web", "admin-token"))[0] == 404
+            assert "system:serviceaccount:default:watcher" in (await ask("/policies", account))[1]
+            assert "system:anonymous" in (await ask("/policies"))[1]
+            assert (await ask("/policies", "nobody"))[0] == 401
+            assert (await ask("/policies", "admin-token"))[0] == 200
+
+    asyncio.run(story())
+    instance.close()
+
+
 def test_beyond_loopback_nothing_goes_in_the_clear(tmp_path: Path) -> None:
     """Tokens are for a server that others cannot listen to."""
     tokens = tmp_path / "tokens"

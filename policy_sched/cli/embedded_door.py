@@ -1,0 +1,64 @@
+"""Who may ask the endpoints beside the embedded cluster: what its API would let a caller do.
+
+Without anything that knows users everybody on this machine may; otherwise tokens are those of the
+file and of service accounts, and with RBAC what a caller may is what roles and bindings say.
+"""
+
+from __future__ import annotations
+
+from policy_sched.apiserver.access import Access
+from policy_sched.apiserver.security.account_tokens import AccountTokens
+from policy_sched.apiserver.security.attributes import Attributes
+from policy_sched.apiserver.security.authentication import Authenticator
+from policy_sched.apiserver.security.rbac import Rbac
+from policy_sched.apiserver.security.users import User
+from policy_sched.client.embedded.store import ObjectStore
+from policy_sched.serve.doorkeeper import (
+    ANONYMOUS,
+    Asked,
+    Caller,
+    Doorkeeper,
+    OpenDoor,
+    Permission,
+)
+
+
+def embedded_door(given: Access, store: ObjectStore) -> Doorkeeper:
+    """Return who keeps the door of a cluster in this process. Raises ClusterError."""
+    if given.tokens is None and not given.limited:
+        return OpenDoor()
+    tokens = Authenticator(given.known(), AccountTokens(store), anybody=False)
+    return EmbeddedDoor(tokens, Rbac(store) if given.limited else None)
+
+
+class EmbeddedDoor:
+    """Knows the users of an embedded cluster; without ``rbac`` each of them may do everything."""
+
+    def __init__(self, users: Authenticator, rbac: Rbac | None) -> None:
+        self._users = users
+        self._rbac = rbac
+
+    async def caller(self, authorization: str) -> Caller | None:
+        """Return whose token it is; who shows none is let in only where roles say what it may."""
+        if not authorization and self._rbac is not None:
+            return ANONYMOUS
+        scheme, _, token = authorization.partition(" ")
+        found = self._users.user(token.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            return None
+        user, _ = found
+        return Caller(user.name, user.uid, user.groups, user.extra)
+
+    async def may(self, caller: Caller, asked: Asked) -> Permission:
+        """Tell whether the roles of the cluster allow it."""
+        if self._rbac is None:
+            return Permission(allowed=caller is not ANONYMOUS)
+        user = User(caller.name, caller.uid, caller.groups, caller.extra)
+        wanted = Attributes(
+            asked.verb,
+            "" if asked.resource else asked.path,
+            resource=asked.resource,
+            namespace=asked.namespace,
+            name=asked.name,
+        )
+        return Permission(*self._rbac.decide(user, wanted))
