@@ -12,8 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from policy_sched.client.embedded.client import EmbeddedClient
 from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.kubelets import KubeletTimes
@@ -21,31 +19,11 @@ from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.embedded.store import Key
 from policy_sched.client.protocol import Done
 from policy_sched.errors import ClusterError
-from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluation import Evaluator
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.nominations import Nominations
-from policy_sched.framework.results import (
-    PASSES,
-    PermitResult,
-    PodsToActivate,
-    PostFilterResult,
-    PreFilterResult,
-    Rows,
-    Scores,
-    Verdict,
-)
 from policy_sched.framework.runner import Runner
-from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.framework.unfinished import Unfinished
-from policy_sched.model.events import (
-    UPDATE,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-)
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -59,148 +37,11 @@ from policy_sched.scheduler.loop import Outcome
 from policy_sched.scheduler.queueing import queue_gate, queue_hints
 from policy_sched.scheduler.reload import Reloader
 from policy_sched.scheduler.wiring import EPOCH, assemble_with_assembly
-from policy_sched.serve.feed import Feed
 from policy_sched.testing import FakeClock
 from tests.profiles.policy_texts import gating, keeping, write
+from tests.scheduler.chaos import CALM, LOST, Chaos, Looking
+from tests.scheduler.witness import Overheard, Witness
 from tests.scheduler.world import with_plugins
-
-NO = Status(Code.UNSCHEDULABLE, ("chaos says no",))
-CALM = ClusterEvent(EventResource.CSI_DRIVER, UPDATE)
-"""Nobody but the plugins of chaos waits for it."""
-POINTS = ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve")
-LOOKING = ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
-CALLS = (
-    "bind",
-    "nominate",
-    "set_unschedulable",
-    "clear_nomination",
-    "set_disruption_target",
-    "delete_pod",
-    "record_event",
-)
-LOST = "lost answer"
-"""A fault of a binding that takes place, and is said to have failed."""
-
-
-class Chaos:
-    """Takes part in everything after the decision; ``faults`` are what goes wrong next, by point.
-
-    ``held``: UIDs of pods that hold something here.
-    """
-
-    def __init__(self) -> None:
-        self.faults: dict[str, str] = {}
-        self.held: set[str] = set()
-        self.bound: list[str] = []
-        self.work: list[Unfinished] = []
-        self.called: str = ""
-
-    def _next(self, point: str) -> str:
-        fault = self.faults.pop(point, "")
-        if fault == "raise":
-            raise RuntimeError(f"chaos at {point}")
-        return fault
-
-    def _status(self, point: str) -> Status:
-        return {"reject": NO, "error": Status(Code.ERROR, ("chaos",))}.get(
-            self._next(point), SUCCESS
-        )
-
-    def _begun(self, point: str) -> Status | Unfinished:
-        if self.faults.get(point) == "slow":
-            del self.faults[point]
-            self.work.append(Unfinished())
-            return self.work[-1]
-        return self._status(point)
-
-    @hookimpl
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        return (ClusterEventWithHint(CALM),)
-
-    @hookimpl
-    def reserve(self, state: CycleState, pod: PodInfo) -> Status:
-        assert pod.uid not in self.held, "nothing is reserved twice"
-        self.held.add(pod.uid)
-        if self.called:
-            state.write(PodsToActivate([self.called]))
-        return self._status("reserve")
-
-    @hookimpl
-    def unreserve(self, pod: PodInfo) -> None:
-        self.held.discard(pod.uid)
-        self._next("unreserve")
-
-    @hookimpl
-    def permit(self) -> PermitResult:
-        if self.faults.get("permit") == "slow":
-            del self.faults["permit"]
-            return PermitResult(WAIT, 30.0)
-        return PermitResult(self._status("permit"))
-
-    @hookimpl
-    def pre_bind_pre_flight(self) -> Status:
-        return self._status("pre_bind_pre_flight")
-
-    @hookimpl
-    def pre_bind(self) -> Status | Unfinished:
-        return self._begun("pre_bind")
-
-    @hookimpl
-    def bind(self) -> Status:
-        """Leave it to the next plugin, or fail: success without a binding would be a lie."""
-        status = self._status("bind")
-        return SKIP if status.ok else status
-
-    @hookimpl
-    def post_bind(self, pod: PodInfo) -> None:
-        self.bound.append(pod.uid)
-        self.held.discard(pod.uid)
-        self._next("post_bind")
-
-    def calm(self) -> None:
-        """Nothing goes wrong any more, and what has begun ends."""
-        self.faults.clear()
-        self.called = ""
-        while self.work:
-            self.work.pop().finish(SUCCESS)
-
-
-class Looking(Chaos):
-    """Takes part in the decision too, so that no evaluation is kept; ``rows``: of the table."""
-
-    rows = 0
-
-    @hookimpl
-    def pre_enqueue(self) -> Status:
-        return self._status("pre_enqueue")
-
-    @hookimpl
-    def pre_filter(self) -> PreFilterResult:
-        return PreFilterResult(self._status("pre_filter"))
-
-    @hookimpl
-    def filter(self, rows: Rows) -> Verdict:
-        fault = self._next("filter")
-        return replace(PASSES, error="chaos") if fault in {"reject", "error"} else PASSES
-
-    @hookimpl
-    def post_filter(self) -> PostFilterResult:
-        fault = self._next("post_filter")
-        code = Code.ERROR if fault == "error" else Code.UNSCHEDULABLE
-        return PostFilterResult(Status(code, ()))
-
-    @hookimpl
-    def pre_score(self) -> Status:
-        return self._status("pre_score")
-
-    @hookimpl
-    def score(self, rows: Rows) -> Scores:
-        worst = 101 if self._next("score") in {"reject", "error"} else 0
-        return np.full(self.rows if rows is None else rows.size, worst)
-
-    @hookimpl
-    def normalize_score(self, scores: Scores) -> Scores:
-        return scores - 1 if self._next("normalize") in {"reject", "error"} else scores
 
 
 class ChaoticAssembly(Assembly):
@@ -231,6 +72,7 @@ class FlakyClient(EmbeddedClient):
     """Fails as it is told to, and can lose the answer to a binding."""
 
     faults: dict[str, str]
+    witness: Witness
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         if self.faults.get("bind") == "raise":
@@ -238,9 +80,11 @@ class FlakyClient(EmbeddedClient):
             raise ClusterError("the connection cannot be made")
 
         def told(error: ClusterError | None) -> None:
+            self.witness.answered(pod.uid, bound=error is None)
             lost = error is None and self.faults.pop(LOST, "")
             done(ClusterError("the connection was lost") if lost else error)
 
+        self.witness.sent(pod.uid)
         super().bind(pod, node, told)
 
 
@@ -279,16 +123,20 @@ def policies() -> dict[str, Known]:
 class Life:
     """Everything, and what can be said of it at any time.
 
-    ``latency``: seconds that a binding takes. ``looking``: chaos also in the decisions.
+    ``latency``: seconds that a binding takes. ``looking``: chaos also in the decisions. ``sliced``:
+    a turn ends wherever it may.
     """
 
-    def __init__(self, *, latency: float = 0.0, looking: bool = False) -> None:
+    def __init__(
+        self, *, latency: float = 0.0, looking: bool = False, sliced: bool = False
+    ) -> None:
         self.clock = FakeClock(EPOCH)
         self.cluster = EmbeddedCluster.open(None, self.clock, kubelets=KubeletTimes())
         self.store = self.cluster.store
         self.calls: dict[str, str] = {}
         self.client = FlakyClient(self.cluster, latency=round(latency * SECOND), fault=self._fault)
         self.client.faults = self.calls
+        self.witness = self.client.witness = Witness()
         files = policies()["plain"]
         assert files.found is not None
         # Nobody is to be saved by the sweep: whoever is woken by no event is lost.
@@ -296,7 +144,10 @@ class Life:
         self.scheduler, _ = assemble_with_assembly(
             files.found.plans, client=self.client, now=self.clock, timing=timing
         )
-        self.chaos = Looking() if looking else Chaos()
+        self.witness.promised = self.scheduler.handle.nominator.pods_on
+        if sliced:
+            self.scheduler.agenda.over = lambda: True
+        self.chaos = Looking(self.witness) if looking else Chaos(self.witness)
         assembly = ChaoticAssembly(self.scheduler.handle, self.chaos)
         self.reloader = Reloader(self.scheduler, assembly, PolicyStore(files, self.clock))
         built = assembly.build(files.found.plans)
@@ -304,12 +155,13 @@ class Life:
         self.scheduler.profiles = built.profiles
         gate, hints = queue_gate(built.profiles), queue_hints(built.profiles)
         self.scheduler.queue.reload(gate, hints)
-        self.feed = Feed(self.store, self.scheduler)
+        self.feed = Overheard(self.store, self.scheduler, self.witness)
         priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         self.cluster.apply({**priority, "metadata": {"name": "high"}, "value": 10})
         self.outcomes: list[Outcome] = []
 
     def _fault(self, call: str, _key: str) -> ClusterError | None:
+        self.chaos.others_act(f"call {call}")
         fault = self.calls.pop(call, "")
         return ClusterError(f"chaos at {call}") if fault else None
 
@@ -359,6 +211,27 @@ class Life:
             {**head, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         )
 
+    def somebody_binds(self, which: int, where: int, *, careful: bool) -> None:
+        """Bind one of the pods that wait, as another scheduler that may look what has room."""
+        waiting = [PodInfo.of(pod) for pod in self.pods() if not pod.spec.node_name]
+        pods = [pod for pod in waiting if not pod.scheduling_gates and not pod.terminating]
+        nodes = self.nodes()
+        if not pods or not nodes:
+            return
+        pod, node = pods[which % len(pods)], nodes[where % len(nodes)]
+        name = node.metadata.name
+        if careful and self.free(node) < pod.requests["cpu"]:
+            return
+        there = [one.metadata.uid for one in self.pods() if one.spec.node_name == name]
+        self.witness.somebody_bound(pod.uid, there if careful else ())
+        self.store.bind(
+            "default", pod.name, {"metadata": {"name": pod.name}, "target": {"name": name}}
+        )
+
+    def meanwhile(self, point: str, which: int, where: int, *, careful: bool) -> None:
+        """Have somebody bind a pod when that point is reached."""
+        self.chaos.meanwhile[point] = lambda: self.somebody_binds(which, where, careful=careful)
+
     def patch(self, name: str, patch: dict[str, Any]) -> None:
         """Change a pod that is there."""
         if self.store.find(POD, "default", name) is not None:
@@ -366,6 +239,7 @@ class Life:
 
     def reload(self, name: str) -> bool:
         """Follow other policies, or refuse to; tell whether others are in force now."""
+        self.whole()
         found = policies()[name].found
         assert found is not None
         reload = self.reloader.commit(found)
@@ -373,8 +247,25 @@ class Life:
             pass
         return reload.result is Result.LOADED
 
+    def whole(self) -> None:
+        """End what is half done, as turns do before they begin anything else."""
+        while self.scheduler.half_done:
+            self.scheduler.go_on()
+
+    def hear(self) -> None:
+        """Tell the scheduler what changed."""
+        while self.feed.behind:
+            self.whole()
+            self.feed.drain(self.scheduler.agenda.over)
+
+    def abandon(self) -> None:
+        """Give up what waits."""
+        self.whole()
+        self.outcomes += self.scheduler.abandon("stop")
+
     def schedule(self) -> None:
         """Decide one pod."""
+        self.whole()
         if isinstance(self.chaos, Looking):
             self.chaos.rows = self.scheduler.cache.nodes.n
         outcome = self.scheduler.schedule_one()
@@ -383,17 +274,18 @@ class Life:
 
     def tick(self) -> None:
         """Do what is due."""
+        self.whole()
         self.outcomes += self.scheduler.tick()
 
     def go_on(self) -> None:
         """Let everybody do what can be done now, once."""
         self.cluster.step()
-        self.feed.drain()
+        self.hear()
         self.tick()
         self.schedule()
         self.schedule()
         self.cluster.step()
-        self.feed.drain()
+        self.hear()
 
     def calm_down(self) -> None:
         """From now on nothing goes wrong."""
@@ -412,6 +304,7 @@ class Life:
         self.reload("plain")
         self.calm_down()
         self._everything()
+        self.whole()
         self.scheduler.queue.move(CALM)
         for _ in range(rounds):
             self._everything()
@@ -427,7 +320,7 @@ class Life:
     def _everything(self) -> None:
         for _ in range(500):
             self.cluster.step()
-            self.feed.drain()
+            self.hear()
             self.tick()
             self.schedule()
             if self.scheduler.idle() and not self.feed.behind:

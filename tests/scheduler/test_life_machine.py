@@ -1,7 +1,8 @@
 """The life of pods under everything that can go wrong: none is lost, and none is in two places.
 
 Scheduler, queue, cache and cluster are driven together under one clock, step by step and out of
-step; plugins, calls of the client and reloads fail at random moments.
+step; plugins, calls of the client and reloads fail at random moments, and another scheduler binds
+pods at any, be it in the middle of a turn. A witness tells what is nobody's fault.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ from policy_sched.client.embedded.resources import NODE, POD
 from policy_sched.client.embedded.store import Key
 from policy_sched.errors import ClusterError
 from policy_sched.framework.status import SUCCESS
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import Place
-from tests.scheduler.life import CALLS, LOOKING, LOST, POINTS, Life
+from tests.scheduler.chaos import CALLS, LOOKING, LOST, POINTS
+from tests.scheduler.life import Life
 
 NODES = st.sampled_from(["n0", "n1", "n2"])
 PODS = st.sampled_from([f"p{i}" for i in range(8)])
 KINDS = st.sampled_from(["raise", "reject", "error", "slow"])
+MOMENTS = st.sampled_from((*POINTS, *LOOKING, *(f"call {call}" for call in CALLS)))
+MANY = st.integers(0, 7)
+"""Which of those that are there, counted round."""
 
 
 class LifeMachine(RuleBasedStateMachine):
@@ -40,10 +44,10 @@ class LifeMachine(RuleBasedStateMachine):
 
     life: Life
 
-    @initialize(latency=st.sampled_from([0.0, 0.5]), looking=st.booleans())
-    def begin(self, latency: float, looking: bool) -> None:
+    @initialize(latency=st.sampled_from([0.0, 0.5]), looking=st.booleans(), sliced=st.booleans())
+    def begin(self, latency: float, looking: bool, sliced: bool) -> None:
         """Two nodes of 4 cpus."""
-        self.life = Life(latency=latency, looking=looking)
+        self.life = Life(latency=latency, looking=looking, sliced=sliced)
         for name in ("n0", "n1"):
             self.life.node(name)
         for name in ("p0", "p1", "p2"):
@@ -81,28 +85,38 @@ class LifeMachine(RuleBasedStateMachine):
     def delete_node(self, name: str) -> None:
         self.life.cluster.delete(Key(NODE, "", name))
 
-    @rule(name=PODS)
-    def somebody_else_binds(self, name: str) -> None:
-        """Another scheduler takes a pod, to a node where it harms nobody."""
-        life = self.life
-        stored = life.store.find(POD, "default", name)
-        if stored is None or stored.deleting:
-            return
-        info = PodInfo.of(_pod(stored.typed))
-        if info.node_name or info.scheduling_gates:
-            return
-        for node in life.nodes():
-            row = life.scheduler.cache.nodes.row_of.get(node.metadata.name)
-            if row is None or life.feed.behind:
-                continue
-            if self._free_for_all(node, row) >= info.requests["cpu"]:
-                target = {"metadata": {"name": name}, "target": {"name": node.metadata.name}}
-                life.store.bind("default", name, target)
-                return
+    @rule(which=MANY, where=MANY, careful=st.booleans())
+    def somebody_else_binds(self, which: int, where: int, careful: bool) -> None:
+        """Another scheduler takes a pod, whatever anybody thinks of it."""
+        self.life.somebody_binds(which, where, careful=careful)
 
-    def _free_for_all(self, node: Node, row: int) -> int:
-        assumed = self.life.scheduler.cache.nodes.column(("free", "cpu")).values[row]
-        return min(self.life.free(node), int(assumed))
+    @rule(which=MANY, where=MANY, careful=st.booleans(), point=MOMENTS)
+    def somebody_else_will_bind(self, which: int, where: int, careful: bool, point: str) -> None:
+        """Another scheduler takes a pod in the middle of something."""
+        self.life.meanwhile(point, which, where, careful=careful)
+
+    @rule(name=PODS, cpu=st.integers(1, 3), high=st.booleans(), where=MANY, point=MOMENTS)
+    def a_pod_comes_and_somebody_else_binds(
+        self, name: str, cpu: int, high: bool, where: int, point: str
+    ) -> None:
+        """It is the last that came: the pod itself if nobody was faster."""
+        self.life.meanwhile(point, -1, where, careful=True)
+        self.life.pod(name, cpu, high=high, gated=False)
+        self.life.go_on()
+
+    @rule(name=PODS, cpu=st.integers(1, 3), high=st.booleans(), where=MANY)
+    def a_pod_waits_and_somebody_else_fills_its_node(
+        self, name: str, cpu: int, high: bool, where: int
+    ) -> None:
+        self.life.chaos.faults["permit"] = "slow"
+        self.life.pod(name, cpu, high=high, gated=False)
+        self.life.go_on()
+        self.life.somebody_binds(0, where, careful=True)
+        self.life.hear()
+
+    @rule()
+    def a_slice_goes_on(self) -> None:
+        self.life.scheduler.go_on()
 
     # What happens by itself.
 
@@ -112,7 +126,7 @@ class LifeMachine(RuleBasedStateMachine):
 
     @rule()
     def scheduler_hears(self) -> None:
-        self.life.feed.drain()
+        self.life.hear()
 
     @rule()
     def scheduler_ticks(self) -> None:
@@ -196,7 +210,7 @@ class LifeMachine(RuleBasedStateMachine):
     @rule()
     def stopping(self) -> None:
         """The scheduler gives up what waits, and goes on."""
-        self.life.outcomes += self.life.scheduler.abandon("stop")
+        self.life.abandon()
 
     @rule(name=st.sampled_from(["plain", "keep", "gate", "gone", "broken"]))
     def reload(self, name: str) -> None:
@@ -230,8 +244,10 @@ class LifeMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_reservation_is_without_a_pod(self) -> None:
-        """Who waits for something holds a node, and nobody else holds anything."""
+        """Who waits for something holds a node, and nobody else does, once a turn is whole."""
         life = self.life
+        if life.scheduler.half_done:
+            return
         bindings = list(life.scheduler._bindings)
         uids = {binding.attempt.queued.info.uid for binding in bindings}
         queue = life.scheduler.queue
@@ -242,9 +258,24 @@ class LifeMachine(RuleBasedStateMachine):
         assert life.scheduler.in_flight == len(uids)
 
     @invariant()
+    def decisions_fit_what_was_known(self) -> None:
+        assert self.life.witness.complaints == []
+
+    @invariant()
+    def the_cache_holds_what_was_told_and_decided(self) -> None:
+        cache = self.life.scheduler.cache
+        held = {uid: cache.node_of(uid) for uid in cache.held()}
+        assert held == self.life.witness.counted()
+
+    @invariant()
     def no_node_holds_more_than_it_can(self) -> None:
-        for node in self.life.nodes():
-            assert self.life.free(node) >= 0, f"{node.metadata.name} is overcommitted"
+        """But where two bound who could not know of each other: kubelets see to that."""
+        life = self.life
+        for node in life.nodes():
+            if life.free(node) < 0:
+                name = node.metadata.name
+                there = [p.metadata.uid for p in life.pods() if p.spec.node_name == name]
+                assert life.witness.excuses(there), f"{name} is overcommitted"
 
     @invariant()
     def no_pod_is_bound_twice(self) -> None:

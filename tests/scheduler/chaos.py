@@ -1,0 +1,180 @@
+"""Plugins that misbehave when they are told to, and let others act in the middle of things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import (
+    PASSES,
+    PermitResult,
+    PodsToActivate,
+    PostFilterResult,
+    PreFilterResult,
+    Rows,
+    Scores,
+    Verdict,
+)
+from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+from policy_sched.framework.unfinished import Unfinished
+from policy_sched.model.events import (
+    UPDATE,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+)
+from policy_sched.model.pod_info import PodInfo
+from tests.scheduler.witness import Witness
+
+NO = Status(Code.UNSCHEDULABLE, ("chaos says no",))
+CALM = ClusterEvent(EventResource.CSI_DRIVER, UPDATE)
+"""Nobody but the plugins of chaos waits for it."""
+POINTS = ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve")
+LOOKING = ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
+CALLS = (
+    "bind",
+    "nominate",
+    "set_unschedulable",
+    "clear_nomination",
+    "set_disruption_target",
+    "delete_pod",
+    "record_event",
+)
+LOST = "lost answer"
+"""A fault of a binding that takes place, and is said to have failed."""
+
+
+class Chaos:
+    """Takes part in everything after the decision; ``faults`` are what goes wrong next, by point.
+
+    ``held``: UIDs of pods that hold something here. ``meanwhile``: what others do at the points.
+    """
+
+    def __init__(self, witness: Witness) -> None:
+        self.witness = witness
+        self.meanwhile: dict[str, Callable[[], None]] = {}
+        self.faults: dict[str, str] = {}
+        self.held: set[str] = set()
+        self.bound: list[str] = []
+        self.work: list[Unfinished] = []
+        self.called: str = ""
+
+    def _next(self, point: str) -> str:
+        self.others_act(point)
+        fault = self.faults.pop(point, "")
+        if fault == "raise":
+            raise RuntimeError(f"chaos at {point}")
+        return fault
+
+    def others_act(self, point: str) -> None:
+        """Let others do what they waited for."""
+        act = self.meanwhile.pop(point, None)
+        if act is not None:
+            act()
+
+    def _status(self, point: str) -> Status:
+        return {"reject": NO, "error": Status(Code.ERROR, ("chaos",))}.get(
+            self._next(point), SUCCESS
+        )
+
+    def _begun(self, point: str) -> Status | Unfinished:
+        if self.faults.get(point) == "slow":
+            del self.faults[point]
+            self.work.append(Unfinished())
+            return self.work[-1]
+        return self._status(point)
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(CALM),)
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        self.witness.decided(pod, node)
+        self.held.add(pod.uid)
+        if self.called:
+            state.write(PodsToActivate([self.called]))
+        return self._status("reserve")
+
+    @hookimpl
+    def unreserve(self, pod: PodInfo) -> None:
+        self.held.discard(pod.uid)
+        self.witness.undone(pod)
+        self._next("unreserve")
+
+    @hookimpl
+    def permit(self) -> PermitResult:
+        if self.faults.get("permit") == "slow":
+            del self.faults["permit"]
+            return PermitResult(WAIT, 30.0)
+        return PermitResult(self._status("permit"))
+
+    @hookimpl
+    def pre_bind_pre_flight(self) -> Status:
+        return self._status("pre_bind_pre_flight")
+
+    @hookimpl
+    def pre_bind(self) -> Status | Unfinished:
+        return self._begun("pre_bind")
+
+    @hookimpl
+    def bind(self) -> Status:
+        """Leave it to the next plugin, or fail: success without a binding would be a lie."""
+        status = self._status("bind")
+        return SKIP if status.ok else status
+
+    @hookimpl
+    def post_bind(self, pod: PodInfo) -> None:
+        self.bound.append(pod.uid)
+        self.held.discard(pod.uid)
+        self._next("post_bind")
+
+    def calm(self) -> None:
+        """Nothing goes wrong any more, and what has begun ends."""
+        self.meanwhile.clear()
+        self.faults.clear()
+        self.called = ""
+        while self.work:
+            self.work.pop().finish(SUCCESS)
+
+
+class Looking(Chaos):
+    """Takes part in the decision too, so that no evaluation is kept; ``rows``: of the table."""
+
+    rows = 0
+
+    @hookimpl
+    def pre_enqueue(self) -> Status:
+        return self._status("pre_enqueue")
+
+    @hookimpl
+    def pre_filter(self) -> PreFilterResult:
+        return PreFilterResult(self._status("pre_filter"))
+
+    @hookimpl
+    def filter(self, rows: Rows) -> Verdict:
+        fault = self._next("filter")
+        return replace(PASSES, error="chaos") if fault in {"reject", "error"} else PASSES
+
+    @hookimpl
+    def post_filter(self) -> PostFilterResult:
+        fault = self._next("post_filter")
+        code = Code.ERROR if fault == "error" else Code.UNSCHEDULABLE
+        return PostFilterResult(Status(code, ()))
+
+    @hookimpl
+    def pre_score(self) -> Status:
+        return self._status("pre_score")
+
+    @hookimpl
+    def score(self, rows: Rows) -> Scores:
+        worst = 101 if self._next("score") in {"reject", "error"} else 0
+        return np.full(self.rows if rows is None else rows.size, worst)
+
+    @hookimpl
+    def normalize_score(self, scores: Scores) -> Scores:
+        return scores - 1 if self._next("normalize") in {"reject", "error"} else scores

@@ -1,0 +1,119 @@
+"""What a witness excuses: two who bind and cannot know of each other. Kube-scheduler does so."""
+
+from __future__ import annotations
+
+from policy_sched.client.embedded.resources import POD
+from policy_sched.client.embedded.store import Key
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
+from tests.scheduler.life import Life
+from tests.scheduler.witness import Witness
+
+
+def one_node(*names: str) -> Life:
+    """Return a life with a node of 4 cpus, and pods of 3 that nobody has decided."""
+    life = Life()
+    life.node("n0")
+    life.hear()
+    for name in names:
+        life.pod(name, 3, high=False, gated=False)
+    return life
+
+
+def bound(life: Life) -> list[str]:
+    """Return the names of the pods that are on a node."""
+    return [pod.metadata.name for pod in life.pods() if pod.spec.node_name]
+
+
+def uids(life: Life) -> list[str]:
+    """Return the UIDs of all pods."""
+    return [pod.metadata.uid for pod in life.pods()]
+
+
+def test_two_who_have_not_heard_of_each_other_fill_a_node_twice() -> None:
+    """The scheduler decides by what it was told, and the kubelet rejects who comes last."""
+    life = one_node("theirs", "ours")
+    life.hear()
+    life.somebody_binds(0, 0, careful=True)
+    life.tick()
+    life.schedule()  # theirs, which it has not heard of either
+    life.schedule()
+    assert bound(life) == ["theirs", "ours"]
+    assert life.free(life.nodes()[0]) < 0
+    assert life.witness.complaints == []
+    assert life.witness.excuses(uids(life))
+    life.settle()
+    assert bound(life) == ["theirs"]
+
+
+def test_who_has_heard_leaves_a_full_node_alone() -> None:
+    """Once the scheduler was told of a pod that somebody else bound it counts."""
+    life = one_node("theirs", "ours")
+    life.hear()
+    life.somebody_binds(0, 0, careful=True)
+    life.hear()
+    life.schedule()
+    life.schedule()
+    assert bound(life) == ["theirs"]
+
+
+def test_what_is_decided_is_held_though_news_comes_before_its_binding() -> None:
+    """A pod that waits for permission is bound where somebody else has filled its node."""
+    life = one_node("ours")
+    life.chaos.faults["permit"] = "slow"
+    life.go_on()
+    life.pod("theirs", 3, high=False, gated=False)
+    life.somebody_binds(1, 0, careful=True)
+    life.hear()
+    (waiting,) = life.scheduler.handle.waiting_pods
+    waiting.allow("Chaos")
+    life.tick()
+    assert sorted(bound(life)) == ["ours", "theirs"]
+    assert life.witness.complaints == []
+    assert life.witness.excuses(uids(life))
+
+
+def test_what_one_of_two_knew_is_not_excused() -> None:
+    """Who decides for a node beside a pod that it was told of has to leave it its room."""
+    witness = Witness()
+    first, second = (PodInfo.of(make_pod(name, cpu="3")) for name in ("first", "second"))
+    witness.came(make_node("n0"))
+    witness.came(make_pod("first", cpu="3", node_name="n0"))
+    witness.somebody_bound(first.uid, ())
+    witness.decided(second, "n0")
+    witness.sent(second.uid)
+    witness.undone(second)
+    witness.answered(second.uid, bound=True)
+    assert witness.complaints == [
+        "default/second takes 3000 of n0, which has 1000",
+        "default/second was given up before the cluster had answered",
+    ]
+    assert not witness.excuses([first.uid, second.uid])
+
+
+def test_a_closed_node_and_one_that_is_gone_take_nobody() -> None:
+    """Nodes that take no pods have no room for those to come, and promises take room, too."""
+    witness = Witness()
+    pod = PodInfo.of(make_pod("p", cpu="1"))
+    other = PodInfo.of(make_pod("other", cpu="4"))
+    witness.came(make_node("open"))
+    witness.came(make_node("closed", unschedulable=True))
+    witness.promised = lambda node: [other] if node == "open" else []
+    for node in ("closed", "nowhere", "open"):
+        witness.decided(pod, node)
+        witness.undone(pod)
+    assert [complaint.split(", ")[1] for complaint in witness.complaints] == ["which has 0"] * 3
+
+
+def test_a_pod_that_is_gone_takes_nothing() -> None:
+    """The witness forgets what it is told the end of."""
+    life = one_node("first")
+    life.settle()
+    assert list(life.witness.counted().values()) == ["n0"]
+    stored = life.store.find(POD, "default", "first")
+    assert stored is not None
+    assert isinstance(stored.typed, Pod)
+    life.cluster.delete(Key(POD, "default", "first"))
+    life.settle()
+    assert life.witness.counted() == {}
