@@ -116,7 +116,7 @@ class Access:
         try:
             context.load_cert_chain(self.certificate, self.key)
         except OSError as error:
-            raise ClusterError(f"{self.certificate}: cannot be used: {error}") from None
+            raise ClusterError(f"{self.certificate}: cannot be used: {_reason(error)}") from None
         if self.clients is not None:
             believe(context, self.clients)
         return context
@@ -161,6 +161,13 @@ def kubeconfig(address: Address, access: Access, tokens: Tokens | None) -> str:
     )
 
 
+def _reason(error: OSError) -> str:
+    """Return why, without a number and the name of the file, which stands before it."""
+    if isinstance(error, ssl.SSLError):
+        return "it is no certificate in PEM, with the key that belongs to it"
+    return error.strerror or str(error)
+
+
 def write_kubeconfig(path: str, text: str) -> None:
     """Write a kubeconfig that only its owner can read. Raises ClusterError if it cannot be."""
     try:
@@ -169,4 +176,4 @@ def write_kubeconfig(path: str, text: str) -> None:
             os.fchmod(handle, 0o600)
             file.write(text + "\n")
     except OSError as error:
-        raise ClusterError(f"{path}: cannot be written: {error}") from None
+        raise ClusterError(f"{path}: cannot be written: {_reason(error)}") from None

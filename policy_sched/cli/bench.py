@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.render import OK, require_files
+from policy_sched.errors import PolicySchedError
 from policy_sched.simulate import (
     api_benchmark,
     benchmark,
@@ -98,6 +99,14 @@ def bench(  # noqa: PLR0913  # the options of the verb
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
+    given = {
+        "--nodes": nodes,
+        "--policies": policies or None,
+        "--like": like,
+        "--existing": existing,
+        "--tls": tls or None,
+    }
+    _check_read(name, [option for option, value in given.items() if value is not None])
     if name in WORKLOADS:
         found, lines = _workload(name, nodes, pods, policies, like)
     elif name == api_benchmark.NAME:
@@ -111,6 +120,25 @@ def bench(  # noqa: PLR0913  # the options of the verb
     else:
         sys.stdout.writelines(f"{line}\n" for line in lines)
     return OK
+
+
+_READ: Final = {
+    DRY_RUN.name: ("--nodes", "--policies"),
+    reload_benchmark.NAME: ("--nodes",),
+    check_benchmark.NAME: (),
+    rule_cost_benchmark.NAME: ("--nodes",),
+    api_benchmark.NAME: ("--nodes", "--existing", "--tls"),
+    turns_benchmark.NAME: ("--nodes", "--existing"),
+}
+"""Options that count for what is no workload of scheduler_perf."""
+_OF_WORKLOADS: Final = ("--nodes", "--policies", "--like")
+
+
+def _check_read(name: str, given: Iterable[str]) -> None:
+    """Raise PolicySchedError for options that would change nothing."""
+    unread = [option for option in given if option not in _READ.get(name, _OF_WORKLOADS)]
+    if unread:
+        raise PolicySchedError(f"bench {name} has no use for {', '.join(unread)}")
 
 
 def _workload(

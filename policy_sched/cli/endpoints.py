@@ -115,6 +115,16 @@ class EndpointFlags:
             raise ClusterError(f"--tls-min-version {self.tls_min_version}: must be {known}")
         _ = self.ttls
 
+    def check_read(self, *, remote: bool) -> None:
+        """Raise ClusterError for flags that nothing would read without an API server."""
+        asked = {
+            "--authentication-kubeconfig": self.authentication_kubeconfig,
+            "--authorization-kubeconfig": self.authorization_kubeconfig,
+        }
+        given = [name for name, value in asked.items() if value is not None]
+        if given and not remote:
+            raise ClusterError(f"{', '.join(given)}: only with the cluster of a --kubeconfig")
+
     def wanted(self, *, remote: bool) -> bool:
         """Tell whether endpoints are served: unless they are turned off, or nobody asks here."""
         return self.secure_port != 0 and (remote or self.secure_port is not None)

@@ -30,7 +30,7 @@ VERBS = {
     ),
     "run": (
         "policy_sched.cli.run:run",
-        "Keep scheduling on an embedded cluster; policies and objects follow their files.",
+        "Keep scheduling, on an embedded cluster or on that of a kubeconfig; files are followed.",
     ),
     "manifests": (
         "policy_sched.cli.manifests:print_manifests",
@@ -102,7 +102,20 @@ def main() -> None:
     # Nobody multiplies matrices here, and each of NumPy's threads would cost 10 ms to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _our_mistake
+    _open_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_streams() -> None:
+    """Put /dev/null where a standard stream is closed: no file is opened in its place then."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+        setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
 def _our_mistake(

@@ -19,7 +19,7 @@ from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.log_lines import gathered, writer
 from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.cli.serving import ApiServerFlags, Serving
-from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
+from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides, check_read
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.collecting import collecting_briefly
@@ -90,14 +90,22 @@ def run(  # noqa: PLR0913  # the options of the verb
     api, endpoint = api or ApiServerFlags(), endpoint or EndpointFlags()
     embedded: dict[str, object] = {"--cluster": cluster, "--data": data, "--serve": api.serve}
     kubeconfig = chosen(kubeconfig, config, embedded)
-    beside = endpoint.wanted(remote=kubeconfig is not None)
+    leader, client, shadow = (
+        leader or LeaderFlags(),
+        client or ClientFlags(),
+        shadow or ShadowFlags(),
+    )
+    remote = kubeconfig is not None
+    check_read(leader, client, remote=remote, shadow=shadow.shadow is not None)
+    endpoint.check_read(remote=remote)
+    beside = endpoint.wanted(remote=remote)
     wanted = Wanted(
         Sources(PolicyFiles(config, policies), cluster, data, seed),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
         endpoint,
-        Overrides(leader or LeaderFlags(), client or ClientFlags(), bool(config), kubeconfig),
+        Overrides(leader, client, bool(config), kubeconfig),
         kubeconfig,
-        shadow_options(kubeconfig, shadow or ShadowFlags()),
+        shadow_options(kubeconfig, shadow),
     )
     try:
         _begin(wanted)

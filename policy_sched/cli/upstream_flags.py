@@ -132,6 +132,25 @@ class ClientFlags:
         return nanoseconds(self.pod_max_in_unschedulable_pods_duration, flag)
 
 
+def check_read(
+    leader: LeaderFlags, client: ClientFlags, *, remote: bool, shadow: bool = False
+) -> None:
+    """Raise ClusterError for flags that nothing would read.
+
+    ``remote``: there is an API server; ``shadow``: nobody is elected, for nothing is written.
+    """
+    elected = [name for name, value in leader.said().items() if value is not False]
+    given = [f"--leader-elect-{name.removeprefix('leader_')}".replace("_", "-") for name in elected]
+    given = [name.replace("--leader-elect-elect", "--leader-elect") for name in given]
+    if given and shadow:
+        raise ClusterError(f"a shadow holds no lease: it has no use for {', '.join(given)}")
+    if not remote:
+        asked = {"--kube-api-qps": client.kube_api_qps, "--kube-api-burst": client.kube_api_burst}
+        given += [name for name, value in asked.items() if value is not None]
+        if given:
+            raise ClusterError(f"{', '.join(given)}: only with the cluster of a --kubeconfig")
+
+
 @dataclass(frozen=True, slots=True)
 class Overrides:
     """What flags say in place of a configuration."""

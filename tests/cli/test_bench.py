@@ -130,6 +130,23 @@ def test_estimates_are_held_against_the_clock(capsys: pytest.CaptureFixture[str]
     assert {"rule", "estimate_us", "measured_us", "ratio"} <= set(result["rules"][0])
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("SchedulingBasic --tls --existing 3", "SchedulingBasic has no use for --existing, --tls"),
+        ("Check --nodes 3", "Check has no use for --nodes"),
+        ("Turns --tls", "Turns has no use for --tls"),
+        ("API --like x", "API has no use for --like"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers would be taken for those of something else."""
+    assert run(["bench", *line.split()]) == 2
+    assert capsys.readouterr().err == f"policy-sched: bench {words}\n"
+
+
 def test_every_workload_can_be_named() -> None:
     """The names that the command line takes are those of the workloads."""
     assert set(Name.__args__) == {

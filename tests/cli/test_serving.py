@@ -83,12 +83,39 @@ def test_an_api_with_tokens_signs_its_own_certificate(tmp_path: Path) -> None:
         (["--serve", "nowhere"], "is no address"),
         (["--write-kubeconfig", "x"], "without --serve"),
         (["--serve", "0", "--tls-cert-file", "x"], "go together"),
-        (["--serve", "0", "--token-auth-file", "/nonexistent"], "cannot be read"),
+        (["--serve", "0", "--token-auth-file", "/none"], "/none: cannot be read: No such file"),
+        (["--serve", "0", "--write-kubeconfig", "/n/n"], "/n/n: cannot be written: No such file"),
+        (
+            ["--serve", "0", "--tls-cert-file", __file__, "--tls-private-key-file", __file__],
+            "cannot be used: it is no certificate in PEM, with the key that belongs to it\n",
+        ),
     ],
 )
 def test_what_may_not_be_served_is_refused(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is opened, with exit code 2."""
+    """With exit code 2, and why, without Python's numbers."""
+    assert run(["run", *arguments]) == UNUSABLE
+    told = capsys.readouterr().err
+    assert words in told
+    assert "Errno" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--leader-elect"], "--leader-elect: only with the cluster of a --kubeconfig"),
+        (["--leader-elect-retry-period", "1s"], "--leader-elect-retry-period: only with"),
+        (["--leader-elect-resource-name", "x"], "--leader-elect-resource-name: only with"),
+        (["--leader-elect-lease-duration", "long"], "is not a duration"),
+        (["--kube-api-qps", "5", "--kube-api-burst", "6"], "--kube-api-qps, --kube-api-burst: "),
+        (["--authorization-kubeconfig", "x"], "--authorization-kubeconfig: only with"),
+        (["--kubeconfig", "x", "--shadow", "--leader-elect"], "a shadow holds no lease"),
+    ],
+)
+def test_what_nothing_would_read_is_refused(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A flag that changes nothing would look as if it did."""
     assert run(["run", *arguments]) == UNUSABLE
     assert words in capsys.readouterr().err

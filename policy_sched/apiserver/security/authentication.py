@@ -41,7 +41,9 @@ class Tokens:
         try:
             with open(path, encoding="utf-8", newline="") as file:
                 rows = [row for row in csv.reader(file) if row and row[0].strip()]
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except OSError as error:
+            raise ClusterError(f"{path}: cannot be read: {error.strerror}") from None
+        except (UnicodeDecodeError, csv.Error) as error:
             raise ClusterError(f"{path}: cannot be read: {error}") from None
         if not rows or any(len(row) < 3 or not row[1].strip() for row in rows):
             raise ClusterError(f"{path}: {_FORM}")
