@@ -16,7 +16,7 @@ import msgspec
 from policy_sched.apiserver.access import Access, kubeconfig, write_kubeconfig
 from tests.serve.test_remote import World, node, pod
 
-BOUND = 30.0
+BOUND = 120.0
 """Seconds after which a test gives up; nothing takes that long."""
 
 

@@ -24,6 +24,8 @@ spec:
   - expression: '"😀" == node.nmae  ||  node.unschedulable'
     message: why
 """
+BOUND = 120.0
+"""Seconds after which a test gives up; nothing takes that long."""
 Use = Callable[["Editor"], Awaitable[None]]
 
 
@@ -62,7 +64,7 @@ class Editor:
         return await self._problems()
 
     async def _problems(self) -> list[lsp.Diagnostic]:
-        found = await asyncio.wait_for(self._published.get(), 30)
+        found = await asyncio.wait_for(self._published.get(), BOUND)
         assert found.uri == self.uri
         return list(found.diagnostics)
 

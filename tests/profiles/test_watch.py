@@ -11,7 +11,7 @@ import pytest
 from policy_sched.profiles.fingerprint import changed_files, fingerprint
 from policy_sched.profiles.watch import Watched, changes, frozen_mounts
 
-BOUND = 20.0
+BOUND = 60.0
 """Seconds after which a test gives up; nothing takes that long."""
 
 
