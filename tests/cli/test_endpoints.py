@@ -66,7 +66,7 @@ async def asking(records: list[Record]) -> AsyncIterator[Ask]:
         yield ask
 
 
-def test_an_api_server_says_who_may(tmp_path: Path) -> None:
+def test_an_api_server_says_who_may(tmp_path: Path, port: int) -> None:
     """By TokenReview and SubjectAccessReview; before the cluster is read we are not ready."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
@@ -93,7 +93,7 @@ def test_an_api_server_says_who_may(tmp_path: Path) -> None:
             )
             async with endpoints(flags, Access(), running, Overrides()):
                 assert records[-1]["msg"] != "Serving securely"  # port 0 is off
-            async with endpoints(_port(flags), Access(), running, Overrides()):
+            async with endpoints(replace(flags, secure_port=port), Access(), running, Overrides()):
                 assert records[-1]["msg"] == "Serving securely"
                 async with asking(records) as ask:
                     assert await ask("/livez") == (200, "ok")
@@ -115,23 +115,14 @@ def test_an_api_server_says_who_may(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def _port(flags: EndpointFlags) -> EndpointFlags:
-    """Return flags with a port that is free."""
-    import socket  # noqa: PLC0415
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return replace(flags, secure_port=probe.getsockname()[1])
-
-
-def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path) -> None:
+def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path, port: int) -> None:
     """Who has one may everything; without a file everybody here may."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
     records: list[Record] = []
     instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
     running = Running(instance, lambda: None, LONGEST_SLEEP)
-    flags = _port(EndpointFlags(bind_address="127.0.0.1"))
+    flags = EndpointFlags(bind_address="127.0.0.1", secure_port=port)
 
     async def story() -> None:
         access = Access(tokens=str(tokens))
@@ -148,7 +139,7 @@ def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path) -> N
     instance.close()
 
 
-def test_beside_a_cluster_with_roles_they_say_who_may(tmp_path: Path) -> None:
+def test_beside_a_cluster_with_roles_they_say_who_may(tmp_path: Path, port: int) -> None:
     """Tokens of the file and of service accounts; nodes are named to who may read nodes."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
@@ -156,7 +147,7 @@ def test_beside_a_cluster_with_roles_they_say_who_may(tmp_path: Path) -> None:
     records: list[Record] = []
     instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
     running = Running(instance, lambda: None, LONGEST_SLEEP)
-    flags = _port(EndpointFlags(bind_address="127.0.0.1"))
+    flags = EndpointFlags(bind_address="127.0.0.1", secure_port=port)
     where = Address("127.0.0.1", 0)
     issued = "/api/v1/namespaces/default/serviceaccounts/watcher/token"
     watcher = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "watcher"}}
@@ -190,14 +181,14 @@ def test_beside_a_cluster_with_roles_they_say_who_may(tmp_path: Path) -> None:
     instance.close()
 
 
-def test_beyond_loopback_nothing_goes_in_the_clear(tmp_path: Path) -> None:
+def test_beyond_loopback_nothing_goes_in_the_clear(tmp_path: Path, port: int) -> None:
     """Tokens are for a server that others cannot listen to."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
     records: list[Record] = []
     instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
     running = Running(instance, lambda: None, LONGEST_SLEEP)
-    flags = _port(EndpointFlags(bind_address="0.0.0.0"))
+    flags = EndpointFlags(bind_address="0.0.0.0", secure_port=port)
 
     async def story() -> None:
         async with endpoints(flags, Access(tokens=str(tokens)), running, Overrides()):
@@ -209,14 +200,14 @@ def test_beyond_loopback_nothing_goes_in_the_clear(tmp_path: Path) -> None:
 
 
 def test_a_certificate_that_is_replaced_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To whoever connects next; what is no certificate changes nothing."""
     monkeypatch.setattr("policy_sched.cli.endpoints.REREAD", 0.01)
     records: list[Record] = []
     instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
     running = Running(instance, lambda: None, LONGEST_SLEEP)
-    flags = _port(EndpointFlags(bind_address="127.0.0.1"))
+    flags = EndpointFlags(bind_address="127.0.0.1", secure_port=port)
     files = tmp_path / "tls.crt", tmp_path / "tls.key"
 
     def put(pair: tuple[bytes, bytes]) -> bytes:
@@ -227,14 +218,13 @@ def test_a_certificate_that_is_replaced_is_shown(
     async def shown() -> bytes:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        port = flags.secure_port
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
         der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()
         return ssl.DER_cert_to_PEM_cert(der).encode()
 
     async def said(message: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not any(record["msg"] == message for record in records):
                 await asyncio.sleep(0.01)
 

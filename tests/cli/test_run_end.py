@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -76,27 +75,21 @@ def acted(play: Callable[[World], Awaitable[None]]) -> None:
     asyncio.run(timed())
 
 
-def free_port() -> int:
-    """Return a port at which nobody listens now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 async def get(url: str) -> tuple[int, str]:
     """Return status and text of a page."""
     async with aiohttp.ClientSession() as session, session.get(url, ssl=False) as answer:
         return answer.status, await answer.text()
 
 
-def test_what_was_begun_ends_well_before_the_process_does(tmp_path: Path) -> None:
+def test_what_was_begun_ends_well_before_the_process_does(tmp_path: Path, port: int) -> None:
     """Ready no more and alive all the same; exit code 0 when the last binding was answered."""
 
     async def play(world: World) -> None:
         slow = Slow()
         world.before = slow.before
         world.apply(node("a"), pod("p"))
-        port = ("--secure-port", str(free_port()), "--bind-address", "127.0.0.1")
-        options = ("--leader-elect=false", *port)
+        securely = ("--secure-port", str(port), "--bind-address", "127.0.0.1")
+        options = ("--leader-elect=false", *securely)
         async with world.served(), started(world, tmp_path, *options) as scheduler:
             url = (await scheduler.until("Serving securely"))["url"]
             await slow.asked.wait()

@@ -1,0 +1,17 @@
+"""What several tests of the commands need."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port for whoever is told its number: nobody else is given it while the test runs."""
+    with socket.socket() as place:  # bound and not listening, so that one other may listen
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))
+        yield int(place.getsockname()[1])
