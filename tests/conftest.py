@@ -1,0 +1,21 @@
+"""Hypothesis' profiles: a run is like the last one, however slow the machine, unless asked.
+
+``--hypothesis-profile=others`` takes other examples, ``--hypothesis-seed`` says which, and
+``--hypothesis-profile=deep`` many of them.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "steady",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("others", settings.get_profile("steady"), derandomize=False)
+settings.register_profile("deep", settings.get_profile("others"), max_examples=3000)
+if settings.get_current_profile_name() in {"default", "ci"}:
+    settings.load_profile("steady")
