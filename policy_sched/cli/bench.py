@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
@@ -99,14 +99,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
-    given = {
-        "--nodes": nodes,
-        "--policies": policies or None,
-        "--like": like,
-        "--existing": existing,
-        "--tls": tls or None,
-    }
-    _check_read(name, [option for option, value in given.items() if value is not None])
+    _check_read(name, nodes, policies or None, like, existing, tls or None)
     if name in WORKLOADS:
         found, lines = _workload(name, nodes, pods, policies, like)
     elif name == api_benchmark.NAME:
@@ -134,9 +127,11 @@ _READ: Final = {
 _OF_WORKLOADS: Final = ("--nodes", "--policies", "--like")
 
 
-def _check_read(name: str, given: Iterable[str]) -> None:
-    """Raise PolicySchedError for options that would change nothing."""
-    unread = [option for option in given if option not in _READ.get(name, _OF_WORKLOADS)]
+def _check_read(name: str, *given: object) -> None:
+    """Raise PolicySchedError for options that would change nothing; None was not given."""
+    options = ("--nodes", "--policies", "--like", "--existing", "--tls")
+    named = [one for one, value in zip(options, given, strict=True) if value is not None]
+    unread = [option for option in named if option not in _READ.get(name, _OF_WORKLOADS)]
     if unread:
         raise PolicySchedError(f"bench {name} has no use for {', '.join(unread)}")
 

@@ -115,18 +115,14 @@ class EndpointFlags:
             raise ClusterError(f"--tls-min-version {self.tls_min_version}: must be {known}")
         _ = self.ttls
 
-    def check_read(self, *, remote: bool) -> None:
-        """Raise ClusterError for flags that nothing would read without an API server."""
-        asked = {
-            "--authentication-kubeconfig": self.authentication_kubeconfig,
-            "--authorization-kubeconfig": self.authorization_kubeconfig,
-        }
-        given = [name for name, value in asked.items() if value is not None]
-        if given and not remote:
-            raise ClusterError(f"{', '.join(given)}: only with the cluster of a --kubeconfig")
-
     def wanted(self, *, remote: bool) -> bool:
-        """Tell whether endpoints are served: unless they are turned off, or nobody asks here."""
+        """Tell whether endpoints are served: unless they are turned off, or nobody asks here.
+
+        Raises ClusterError for a server of reviews where nothing is reviewed.
+        """
+        if not remote and (self.authentication_kubeconfig or self.authorization_kubeconfig):
+            options = "--authentication-kubeconfig and --authorization-kubeconfig"
+            raise ClusterError(f"{options}: only with the cluster of a --kubeconfig")
         return self.secure_port != 0 and (remote or self.secure_port is not None)
 
     @property

@@ -19,7 +19,7 @@ from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.log_lines import gathered, writer
 from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.cli.serving import ApiServerFlags, Serving
-from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides, check_read
+from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.collecting import collecting_briefly
@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     client: ClientFlags | None = None,
     shadow: ShadowFlags | None = None,
 ) -> int:
-    """Keep scheduling: an embedded cluster, whose objects and policies follow their files.
+    """Keep scheduling, on an embedded cluster or on that of a kubeconfig; files are followed.
 
     On a terminal a live view is shown, otherwise every decision is a line of JSON. SIGHUP reads
     all files again, SIGUSR2 writes the cache and the queue to the log and compares them with the
@@ -90,23 +90,24 @@ def run(  # noqa: PLR0913  # the options of the verb
     api, endpoint = api or ApiServerFlags(), endpoint or EndpointFlags()
     embedded: dict[str, object] = {"--cluster": cluster, "--data": data, "--serve": api.serve}
     kubeconfig = chosen(kubeconfig, config, embedded)
-    leader, client, shadow = (
-        leader or LeaderFlags(),
-        client or ClientFlags(),
-        shadow or ShadowFlags(),
-    )
-    remote = kubeconfig is not None
-    check_read(leader, client, remote=remote, shadow=shadow.shadow is not None)
-    endpoint.check_read(remote=remote)
-    beside = endpoint.wanted(remote=remote)
+    watching = shadow_options(kubeconfig, shadow or ShadowFlags())
+    flags = leader or LeaderFlags(), client or ClientFlags()
+    overrides = Overrides(*flags, bool(config), kubeconfig)
+    overrides.check_read(shadow=watching is not None)
+    beside = endpoint.wanted(remote=kubeconfig is not None)
     wanted = Wanted(
         Sources(PolicyFiles(config, policies), cluster, data, seed),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
         endpoint,
-        Overrides(leader, client, bool(config), kubeconfig),
+        overrides,
         kubeconfig,
-        shadow_options(kubeconfig, shadow),
+        watching,
     )
+    return _ended(wanted)
+
+
+def _ended(wanted: Wanted) -> int:
+    """Run to the end; return the exit code."""
     try:
         _begin(wanted)
     except LeaseLost as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -132,25 +133,6 @@ class ClientFlags:
         return nanoseconds(self.pod_max_in_unschedulable_pods_duration, flag)
 
 
-def check_read(
-    leader: LeaderFlags, client: ClientFlags, *, remote: bool, shadow: bool = False
-) -> None:
-    """Raise ClusterError for flags that nothing would read.
-
-    ``remote``: there is an API server; ``shadow``: nobody is elected, for nothing is written.
-    """
-    elected = [name for name, value in leader.said().items() if value is not False]
-    given = [f"--leader-elect-{name.removeprefix('leader_')}".replace("_", "-") for name in elected]
-    given = [name.replace("--leader-elect-elect", "--leader-elect") for name in given]
-    if given and shadow:
-        raise ClusterError(f"a shadow holds no lease: it has no use for {', '.join(given)}")
-    if not remote:
-        asked = {"--kube-api-qps": client.kube_api_qps, "--kube-api-burst": client.kube_api_burst}
-        given += [name for name, value in asked.items() if value is not None]
-        if given:
-            raise ClusterError(f"{', '.join(given)}: only with the cluster of a --kubeconfig")
-
-
 @dataclass(frozen=True, slots=True)
 class Overrides:
     """What flags say in place of a configuration."""
@@ -161,6 +143,23 @@ class Overrides:
     """Whether there is a configuration: then some flags are ignored."""
     kubeconfig: str | None = None
     """The cluster's, where there is one."""
+
+    def check_read(self, *, shadow: bool) -> None:
+        """Raise ClusterError for flags that nothing reads without an API server, or an election.
+
+        ``shadow``: nobody is elected, for nothing is written.
+        """
+        elected = [name for name, value in self.leader.said().items() if value is not False]
+        given = [f"leader_elect_{name.removeprefix('leader_elect')}" for name in elected]
+        if given and shadow:
+            raise ClusterError(f"a shadow holds no lease: it has no use for {_flags(given)}")
+        asked = {
+            "kube_api_qps": self.client.kube_api_qps,
+            "kube_api_burst": self.client.kube_api_burst,
+        }
+        given += [name for name, value in asked.items() if value is not None]
+        if given and self.kubeconfig is None:
+            raise ClusterError(f"{_flags(given)}: only with the cluster of a --kubeconfig")
 
     def of(self, settings: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
         """Return the settings as the flags want them. Raises ClusterError for what cannot be."""
@@ -176,3 +175,8 @@ class Overrides:
             connection = connection.model_copy(update=said)
         changed = {"leader_election": election, "client_connection": connection}
         return settings.model_copy(update=changed)
+
+
+def _flags(names: Iterable[str]) -> str:
+    """Return fields as flags are typed."""
+    return ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in names)
