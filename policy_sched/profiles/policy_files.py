@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.build import CompiledPlan, compile_profiles
 from policy_sched.profiles.check import check_files
+from policy_sched.profiles.document import files_below
 from policy_sched.profiles.fingerprint import Fingerprint, fingerprint
 from policy_sched.profiles.load_config import (
     LoadedConfig,
@@ -16,8 +18,9 @@ from policy_sched.profiles.load_config import (
     default_config,
     load_config,
 )
-from policy_sched.profiles.load_policies import load_policies
+from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
 from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.problems import MISSING_KEY
 
 Config = str | Mapping[str, Any] | None
 
@@ -60,7 +63,10 @@ class PolicyFiles:
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is told."""
         policies, found = load_policies(list(self.policies))
-        problems = list(found)
+        problems = [*found, *self._empty_paths(policies, found)]
+        # A policy with a mistake of form is not compiled, which would show mistakes of meaning.
+        broken = sorted({one.file for one in found if one.severity is Severity.ERROR})
+        problems += [one for one in check_files(broken) if one.severity is Severity.ERROR]
         config: LoadedConfig | None
         if self.config is None:
             config = default_config([policy.name for policy in policies])
@@ -81,3 +87,19 @@ class PolicyFiles:
             plans, tuple(sorted(set(problems))), None if config is None else config.model
         )
         return Compilation((), result.problems) if result.failed else result
+
+    def _empty_paths(
+        self, policies: Sequence[LoadedPolicy], found: Iterable[Diagnostic]
+    ) -> Iterator[Diagnostic]:
+        """Yield a warning for each path without a policy: a slip would look like success.
+
+        A directory that holds the configuration is there for that, too.
+        """
+        held = {one.place.name for one in policies} | {one.file for one in found}
+        if isinstance(self.config, str):
+            held.add(self.config)
+        for path in self.policies:
+            if held.isdisjoint(map(str, files_below(Path(path)))):
+                where = "directory" if Path(path).is_dir() else "file"
+                message = f"there is no policy in this {where}"
+                yield Diagnostic(path, 1, 1, MISSING_KEY, message, severity=Severity.WARNING)
