@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from policy_sched.cli.connecting import name_of_other
-from policy_sched.cli.render import OK, require_files
+from policy_sched.cli.render import OK, require_files, write_diagnostics
 from policy_sched.deploy.contents import contents
 from policy_sched.deploy.manifests import as_json, as_yaml, manifests
 from policy_sched.deploy.options import IMAGE, NAME, SYSTEM, Options
@@ -92,6 +92,8 @@ def print_manifests(
         return OK
     require_files([*([config] if config else []), *policies])
     options = (deployment or DeploymentFlags()).options
-    objects = list(manifests(options, contents(options, config, policies)))
+    found = contents(options, config, policies)
+    write_diagnostics(found.warnings, sys.stderr)
+    objects = list(manifests(options, found))
     sys.stdout.write(as_json(objects) if output == "json" else as_yaml(objects))
     return OK

@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 from policy_sched.deploy.options import Options
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.profiles.build import raise_errors
 from policy_sched.profiles.defaults import DEFAULT_PLUGINS
 from policy_sched.profiles.document import files_below, kind_of, read_documents
@@ -31,12 +31,14 @@ _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 class Contents:
     """Texts of the configuration and the policies by file name.
 
-    ``lease``: namespace and name of the lease, None where nobody is elected.
+    ``lease``: namespace and name of the lease, None where nobody is elected. ``warnings``: of the
+    files.
     """
 
     config: Mapping[str, str]
     policies: Mapping[str, str]
     lease: tuple[str, str] | None
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def contents(options: Options, config: str | None, policies: tuple[str, ...]) -> Contents:
@@ -64,7 +66,8 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         size = sum(len(one.encode()) for one in texts)
         if size > LARGEST:
             raise PolicySchedError(f"{what}: {size} bytes; a ConfigMap holds {LARGEST} at most")
-    return Contents({CONFIG_FILE: text}, files, None if options.shadow is not None else lease)
+    held = None if options.shadow is not None else lease
+    return Contents({CONFIG_FILE: text}, files, held, found.problems)
 
 
 def _policies(paths: Iterable[str]) -> Iterator[tuple[Path, str]]:

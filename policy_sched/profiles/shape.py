@@ -153,6 +153,8 @@ def _type_hint(wanted: str | list[str], value: object) -> str:
     """Return how to mend a value of the wrong type, for the common slips."""
     if wanted == ["string", "number", "boolean"]:
         return "a rule is text: put it in quotes, or below a |-"
+    if wanted == "string" and isinstance(value, bool):
+        return "put quotes around it: yes, no, on, off, true and false are not text in YAML"
     if wanted == "string" and isinstance(value, int | float):
         return f'put quotes around it: "{value}"'
     if wanted == "array" and not isinstance(value, list):

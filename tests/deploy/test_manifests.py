@@ -232,6 +232,16 @@ def test_a_shadow_has_no_right_to_write(capsys: pytest.CaptureFixture[str], poli
     assert config["profiles"][0]["schedulerName"] == "default-scheduler"
 
 
+def test_a_folder_without_policies_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the manifests, which are printed as without it."""
+    assert run(["manifests", "--policies", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert told.err.endswith("warning PS704: there is no policy in this directory\n")
+    assert told.out == printed(capsys)
+
+
 def test_policies_of_one_name_are_told_apart_by_their_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
