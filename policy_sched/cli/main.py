@@ -10,6 +10,7 @@ flag is taken from the environment: POLICY_SCHED_CHECK_OUTPUT is ``check --outpu
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from types import TracebackType
@@ -103,6 +104,10 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _our_mistake
     _open_streams()
+    if sys.argv[1:2] == ["run"]:
+        # What they ask for is done at the start anyhow; left alone they would end the process.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -85,7 +84,6 @@ def run(  # noqa: PLR0913  # the options of the verb
     seed
         Decides between nodes with equal scores.
     """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the files are read there is no need
     require_files([*([config] if config else []), *policies, *cluster])
     api, endpoint = api or ApiServerFlags(), endpoint or EndpointFlags()
     embedded: dict[str, object] = {"--cluster": cluster, "--data": data, "--serve": api.serve}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +135,23 @@ def app(arguments):
 cli.app = app
 cli.main()
 """
+
+
+@pytest.mark.parametrize(
+    ("verb", "asked", "code"),
+    [("run", "SIGHUP", 0), ("run", "SIGUSR2", 0), ("check", "SIGHUP", -signal.SIGHUP)],
+)
+def test_a_scheduler_that_starts_is_not_ended_by_what_it_is_asked_later(
+    verb: str, asked: str, code: int
+) -> None:
+    """SIGHUP and SIGUSR2 may come at any time; other verbs end as every program does."""
+    script = (
+        "import os, signal, sys; import policy_sched.cli.main as cli; "
+        f"cli.app = lambda _: os.kill(os.getpid(), signal.{asked}); "
+        f"sys.argv[1:] = ['{verb}']; cli.main()"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (finished.returncode, finished.stderr) == (code, b"")
 
 
 @pytest.mark.parametrize(
