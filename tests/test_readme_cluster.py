@@ -24,7 +24,7 @@ READY = {
     "--kubeconfig": '"Successfully acquired lease"',
 }
 """What the log of a command says, by the first option that it has, when the next may be typed."""
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds for what takes one or two on an idle machine."""
 SECTION = [("console", text) for language, text in BLOCKS if language == "bash"]
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -89,9 +89,9 @@ class Shell:
         self.beside.append(begun)
         wanted = next(text for option, text in READY.items() if option in command)
         until = time.monotonic() + PATIENCE
-        while not log.exists() or wanted not in log.read_text(encoding="utf-8"):
+        while wanted not in (said := log.read_text(encoding="utf-8") if log.exists() else ""):
             assert begun.poll() is None, command
-            assert time.monotonic() < until, f"{log} does not say {wanted}"
+            assert time.monotonic() < until, f"{log} does not say {wanted}: {said}"
             time.sleep(0.05)
 
     def close(self) -> None:
