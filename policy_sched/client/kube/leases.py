@@ -192,12 +192,12 @@ class Elector:
         self._tell()
         return held
 
-    async def release(self) -> None:
-        """Give the lease back, if we hold it; a server that is away is waited for a little."""
+    async def release(self, within: float = RELEASING) -> None:
+        """Give the lease back, if we hold it; a server that is away is waited for so long."""
         pauses = Pauses(REQUEST_BACKOFF, self._chance.clocks.monotonic, self._chance.random)
         with suppress(TimeoutError):
-            async with asyncio.timeout(RELEASING) as limit:
-                while not await self._drive(self.election.release(), RELEASING):
+            async with asyncio.timeout(within) as limit:
+                while not await self._drive(self.election.release(), within):
                     if limit.expired():
                         break  # aiohttp has taken the cancellation for its own time-out
                     await self._api.pause(pauses.next())

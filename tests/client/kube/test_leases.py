@@ -12,7 +12,7 @@ from policy_sched.client.kube.api import Chance, Settings
 from policy_sched.client.kube.election import Create, Election, ElectionSettings, Failed, Get
 from policy_sched.client.kube.leases import Elector, Lease, record_of, spec_of
 from policy_sched.client.kube.retries import Patience
-from tests.client.kube.stage import Asked, Stage, Wire, acted, bookmark, stage, status
+from tests.client.kube.stage import LONGEST, Asked, Stage, Wire, acted, bookmark, stage, status
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
@@ -89,7 +89,7 @@ def test_two_electors_share_one_lease() -> None:
             assert kept.lease["spec"]["renewTime"] == "2027-01-15T08:00:02.000000Z"
             assert kept.lease["spec"]["acquireTime"] == "2027-01-15T08:00:00.000000Z"
             kept.lease["metadata"]["labels"] = {"kept": "yes"}
-            await a.release()
+            await a.release(LONGEST)
             assert await b.try_once()
             assert kept.lease["spec"]["leaseTransitions"] == 1
             assert kept.lease["metadata"]["name"] == "policy-sched"
@@ -149,7 +149,7 @@ def test_a_lease_that_is_given_back_is_taken_as_soon_as_that_is_heard() -> None:
             task = asyncio.create_task(elector(here, api, "b", told).run())
             while "b: a" not in told or not kept.watches:
                 await asyncio.sleep(0.001)
-            await a.release()
+            await a.release(LONGEST)
             while "b leads" not in told:
                 await asyncio.sleep(0.001)
             task.cancel()
@@ -197,7 +197,7 @@ def test_a_lease_is_given_back_to_a_server_that_was_away() -> None:
         async with stage(script) as here, here.api(ONCE) as api:
             one = elector(here, api, "a", [])
             assert await one.try_once()
-            await one.release()
+            await one.release(LONGEST)
             assert not failing
             assert kept.lease["spec"]["holderIdentity"] == ""
 

@@ -11,7 +11,7 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.election import Election, ElectionSettings
 from policy_sched.client.kube.leases import LEASE, Elector, Lease
 from policy_sched.client.kube.paths import collection_path, object_path
-from tests.client.kube.conformance.ground import Ground, played, until
+from tests.client.kube.conformance.ground import LONGEST, Ground, played, until
 from tests.client.kube.conformance.servers import CLOCKS
 
 NAME = "policy-sched"
@@ -36,7 +36,7 @@ def test_two_candidates_share_a_lease(server: str) -> None:
         assert second["spec"]["renewTime"] > first["spec"]["renewTime"]
         assert second["spec"]["acquireTime"] == first["spec"]["acquireTime"]
         assert b.election.holder == "a"
-        await a.release()
+        await a.release(LONGEST)
         assert await b.try_once()
         assert not a.election.leading
         lease = await ground.seen(NAME, LEASE)
@@ -55,7 +55,7 @@ def test_a_standby_hears_that_a_lease_is_free(server: str) -> None:
         waiting = asyncio.create_task(b.run())
         await b.watch.synced.wait()
         assert not b.election.leading
-        await a.release()
+        await a.release(LONGEST)
         await until(lambda: _leads(b))
         waiting.cancel()
         assert (await ground.seen(NAME, LEASE))["spec"]["holderIdentity"] == "b"
