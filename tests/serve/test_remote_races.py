@@ -311,7 +311,8 @@ def test_nothing_is_decided_while_we_do_not_hear_of_nodes_or_pods(kind: str) -> 
             async with world.served():
                 await until(lambda: instance.may_begin)
             await until(lambda: not instance.may_begin)
-            troubles = [one for one in world.records if one["msg"] == "Trouble with a watch"]
+            said = "Trouble with a watch"
+            troubles = await until(lambda: [one for one in world.records if one["msg"] == said])
             assert troubles[0]["level"] == "warning"
             assert troubles[0]["error"].startswith("GET /")
             world.before = before
