@@ -13,7 +13,7 @@ import logging
 from collections.abc import Generator, Sequence
 from typing import Final, TypeAlias, cast
 
-from policy_sched.cluster.pod_states import PodStateError
+from policy_sched.cluster.pod_states import PodState, PodStateError
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import extending
 from policy_sched.framework.extender import Extender
@@ -148,10 +148,10 @@ def _pre_bind(attempt: Attempt, working: list[Hook], node: str, handle: Handle) 
 
 
 def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
-    """Unreserve in reverse order, and let the cache forget the pod; False if it need not.
+    """Unreserve in reverse order, and let the cache forget the pod; tell whether that frees room.
 
     A plugin that cannot undo does not keep the others from it. A pod that the watch has shown to
-    be bound or deleted meanwhile is not forgotten.
+    be bound meanwhile is not forgotten. Where it was deleted its plugins may free something.
     """
     pod = attempt.queued.info
     runner = attempt.profile.runner
@@ -162,11 +162,11 @@ def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
         except PluginError as error:
             LOG.warning("%s (pod %s)", error, pod.key)
     runner.ended("unreserve", Code.SUCCESS, start)
-    assumed = handle.cache.is_assumed(pod.uid)
-    if assumed:
+    bound = handle.cache.state(pod.uid) is PodState.ADDED
+    if not bound:
         handle.cache.forget(pod.uid)
     pod.node_name = ""
-    return assumed
+    return not bound
 
 
 def _at_work(attempt: Attempt, node: str) -> tuple[list[Hook], bool]:

@@ -109,17 +109,18 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
 def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
     """A pod was deleted, or has ended; ``pod`` may be an older form of it.
 
-    A pod that is assumed and was never bound is taken back by its attempt, which ends now.
+    A pod that is assumed and was never bound is taken back by its attempt, if that ends now; if the
+    cluster has been asked to bind it, its node does not wait for the answer.
     """
     cache = scheduler.cache
     waited = scheduler.queue.get(pod.uid) is not None
-    scheduler.delete_pod(pod.uid)
-    known = cache.pod(pod.uid)
-    if known is None or (cache.state(pod.uid) is PodState.ASSUMED and not pod.node_name):
+    state = cache.state(pod.uid)
+    unbound = state is PodState.ASSUMED and not pod.node_name
+    given_up = scheduler.delete_pod(pod.uid)
+    if not (unbound and given_up):
+        scheduler.release(pod.uid)
+    if unbound or state is PodState.INITIAL:
         return (_POD_DELETE,) if waited else _NOTHING
-    scheduler.agenda.finish()  # who hears that its nomination ended sees the cache before this
-    cache.remove_pod(known)
-    scheduler.queue.move(ASSIGNED_POD_DELETE, known, None)
     return (ASSIGNED_POD_DELETE,)
 
 

@@ -66,7 +66,6 @@ class Scheduler(News):
         rng: Random,
     ) -> None:
         super().__init__(handle, queue)
-        self.agenda = queue.agenda
         self.profiles = profiles
         self.decide: Decide = begin_to_decide
         self.make_room: MakeRoom = make_room

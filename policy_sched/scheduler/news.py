@@ -19,37 +19,62 @@ class News:
         self.handle = handle
         self.cache = handle.cache
         self.queue = queue
+        self.agenda = queue.agenda
         self._arrived: dict[GroupKey, PodInfo] = {}
 
     def update_pod(self, pod: PodInfo) -> None:
         """Take note that a pending pod changed; one that is not known is queued.
 
-        A pod that holds a node is left alone: it is seen again if it comes back to the queue.
+        A pod that holds a node is left alone: it is seen again if it comes back to the queue. But
+        once it is on its way out it is not going to be bound, and holds nothing.
         """
         if pod.pod_group:
             self._count_in(pod)
-        if self.cache.is_assumed(pod.uid):
-            if self.queue.get(pod.uid) is not None:
-                self.queue.update(pod)
-            return
         queued = self.queue.get(pod.uid)
+        if self.cache.is_assumed(pod.uid):
+            if queued is not None:
+                leaves = pod.terminating and not (queued.newer or queued.info).terminating
+                self.queue.update(pod)
+                if leaves and not self._give_up(pod.uid):
+                    self.release(pod.uid)
+            return
         before = "" if queued is None else queued.info.nominated_node_name
         self.queue.add(pod)
         # What only we know of yet stays; what the cluster knew is what the cluster says.
         known = "" if before else self.handle.nominator.node_of(pod.uid)
         self._nominate(pod, pod.nominated_node_name or known)
 
-    def delete_pod(self, uid: str) -> None:
-        """A pod does not wait for a node any more; an attempt of it that waits is given up."""
+    def delete_pod(self, uid: str) -> bool:
+        """A pod does not wait for a node any more; an attempt of it that waits is given up.
+
+        Tells whether there was one.
+        """
         self.queue.delete(uid)
         self.handle.groups.gone(uid)
         self._withdraw(uid)
+        return self._give_up(uid)
+
+    def release(self, uid: str) -> None:
+        """Take a pod from its node, whatever its attempt waits for: that is in vain."""
+        self.agenda.finish()  # who hears of what was before sees the cache as it was then
+        pod = self.cache.pod(uid)
+        if pod is not None:
+            self.cache.remove_pod(pod)
+            self.queue.move(ASSIGNED_POD_DELETE, pod, None)
+
+    def _give_up(self, uid: str) -> bool:
+        """End an attempt that waits for permission or for PreBind; tell whether there was one.
+
+        What was asked of the cluster cannot be called off.
+        """
         waiting = self.handle.waiting_pods.get(uid)
-        if waiting is not None:
+        if waiting is not None and not waiting.answered:
             waiting.reject("", "removed")
+            return True
         work = self.handle.waiting_pods.pre_binding.get(uid)
         if work is not None:
             work.finish(Status(Code.ERROR, ("the pod was removed",)))
+        return work is not None
 
     def _nominate(self, pod: PodInfo, node: str) -> None:
         """Nominate the pod to that node from now on, or to none if it is empty."""

@@ -145,6 +145,7 @@ class Life:
             files.found.plans, client=self.client, now=self.clock, timing=timing
         )
         self.witness.promised = self.scheduler.handle.nominator.pods_on
+        self.witness.ends = self._ends
         if sliced:
             self.scheduler.agenda.over = lambda: True
         self.chaos = Looking(self.witness) if looking else Chaos(self.witness)
@@ -164,6 +165,12 @@ class Life:
         self.chaos.others_act(f"call {call}")
         fault = self.calls.pop(call, "")
         return ClusterError(f"chaos at {call}") if fault else None
+
+    def _ends(self, uid: str) -> bool:
+        """Tell whether an attempt waits for somebody who can be told that its pod is gone."""
+        pods = self.scheduler.handle.waiting_pods
+        waiting = pods.get(uid)
+        return uid in pods.pre_binding or (waiting is not None and not waiting.answered)
 
     # What is there.
 
@@ -237,6 +244,10 @@ class Life:
         if self.store.find(POD, "default", name) is not None:
             self.store.patch(Key(POD, "default", name), patch)
 
+    def keep(self, name: str, *finalizers: str) -> None:
+        """Have a pod stay when it is deleted; without finalizers it may leave."""
+        self.patch(name, {"metadata": {"finalizers": list(finalizers) or None}})
+
     def reload(self, name: str) -> bool:
         """Follow other policies, or refuse to; tell whether others are in force now."""
         self.whole()
@@ -303,6 +314,8 @@ class Life:
             self.node("n0")
         self.reload("plain")
         self.calm_down()
+        for pod in self.pods():
+            self.keep(pod.metadata.name)
         self._everything()
         self.whole()
         self.scheduler.queue.move(CALM)

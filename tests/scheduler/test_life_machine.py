@@ -67,6 +67,20 @@ class LifeMachine(RuleBasedStateMachine):
     def delete_pod(self, name: str) -> None:
         self.life.cluster.delete(Key(POD, "default", name))
 
+    @rule(name=PODS, kept=st.booleans())
+    def keep_pod(self, name: str, kept: bool) -> None:
+        """A finalizer keeps a pod that is deleted, or does not any more."""
+        self.life.keep(name, *["example.com/keep"] * kept)
+
+    @rule(name=PODS, cpu=st.integers(1, 3), point=st.sampled_from(["permit", "pre_bind"]))
+    def a_pod_comes_and_is_deleted_at_once(self, name: str, cpu: int, point: str) -> None:
+        """It waits for something then; and a finalizer keeps it."""
+        self.life.chaos.faults[point] = "slow"
+        self.life.pod(name, cpu, high=False, gated=False)
+        self.life.go_on()
+        self.life.keep(name, "example.com/keep")
+        self.delete_pod(name)
+
     @rule(name=PODS)
     def open_gates(self, name: str) -> None:
         stored = self.life.store.find(POD, "default", name)

@@ -28,8 +28,8 @@ class Witness:
     ``sizes``: the cpu of nodes that pods may come to, in millis, by name. ``told``: node and cpu
     of the pods that are bound, by UID; ``held``: of those that are decided, and not told of yet.
     ``flying``: UIDs of pods whose binding the cluster was asked for, and has not answered.
-    ``promised``: returns the pods nominated to a node. ``complaints``: what was decided against
-    better knowledge.
+    ``promised``: returns the pods nominated to a node. ``ends``: tells whether an attempt ends by
+    itself when its pod is deleted. ``complaints``: what was decided against better knowledge.
     """
 
     def __init__(self) -> None:
@@ -39,6 +39,8 @@ class Witness:
         self.flying: set[str] = set()
         self.complaints: list[str] = []
         self.promised: Callable[[str], Iterable[PodInfo]] = lambda _: ()
+        self.ends: Callable[[str], bool] = lambda _: False
+        self._leaving: set[str] = set()
         self._known: dict[str, frozenset[str]] = {}
         self._bound: dict[str, frozenset[str]] = {}
 
@@ -103,14 +105,19 @@ class Witness:
             info = PodInfo.of(new)
             self.told[info.uid] = info.node_name, info.requests.get("cpu", 0)
             self.held.pop(info.uid, None)
+        elif isinstance(new, Pod) and new.metadata.deletion_timestamp is not None:
+            uid = new.metadata.uid
+            if uid not in self._leaving and not self.ends(uid):
+                self.held.pop(uid, None)
+            self._leaving.add(uid)
 
     def went(self, old: ApiObject) -> None:
-        """Something is gone; a pod without a node is given up by its attempt."""
+        """Something is gone; a pod without a node may have to be given up by its attempt."""
         if isinstance(old, Node):
             self.sizes.pop(old.metadata.name, None)
         elif isinstance(old, Pod):
             self.told.pop(old.metadata.uid, None)
-            if old.spec.node_name:
+            if old.spec.node_name or not self.ends(old.metadata.uid):
                 self.held.pop(old.metadata.uid, None)
 
 

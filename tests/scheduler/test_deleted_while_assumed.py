@@ -1,0 +1,145 @@
+"""Pods that are deleted while an attempt holds a node for them: the node is free at once."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import PermitResult
+from policy_sched.framework.status import WAIT, Code, Status
+from policy_sched.framework.unfinished import Unfinished
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.queued_pod import Place
+from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
+from policy_sched.scheduler.loop import Scheduler
+from policy_sched.testing import make_pod
+from tests.scheduler.world import (
+    Recorder,
+    SlowClient,
+    assert_nothing_left,
+    client_of,
+    pod_of,
+    run,
+    scheduler_of,
+)
+
+HOLD = PermitResult(WAIT, 60.0)
+NO = Status(Code.UNSCHEDULABLE, ("no",))
+
+
+def leaving() -> PodInfo:
+    """Return pod p as it is when it was deleted and a finalizer keeps it."""
+    pod = make_pod("p", cpu="3")
+    meta = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    return PodInfo.of(replace(pod, metadata=meta))
+
+
+class Choosy:
+    """Turns q away, whatever happens."""
+
+    @hookimpl
+    def permit(self, pod: PodInfo) -> PermitResult:
+        return PermitResult(NO) if pod.name == "q" else PermitResult()
+
+
+def place_of(scheduler: Scheduler, name: str) -> Place:
+    queued = scheduler.queue.get(f"default/{name}")
+    return Place.OUT if queued is None else queued.place
+
+
+def sent() -> Scheduler:
+    """Return a scheduler that has asked to bind p, while q waits for its room."""
+    scheduler = scheduler_of(client=SlowClient())
+    assert run(scheduler, cpu="3").waiting
+    assert run(scheduler, name="q", cpu="3").status.rejected
+    assert place_of(scheduler, "q") is Place.UNSCHEDULABLE
+    return scheduler
+
+
+def refuse(scheduler: Scheduler, message: str) -> None:
+    """Have the cluster say no to the binding that waits for its answer."""
+    (binding,) = scheduler._bindings
+    assert isinstance(binding.wait, Unfinished)
+    binding.wait.finish(Status(Code.ERROR, (message,)))
+
+
+def test_a_pod_that_is_gone_holds_no_node_until_the_cluster_answers() -> None:
+    """Others may have its room at once; the answer, that it is not there, changes nothing."""
+    scheduler = sent()
+    pod_gone(scheduler, pod_of(cpu="3"))
+    assert scheduler.cache.nodes.pod_total == 0
+    assert place_of(scheduler, "q") is not Place.UNSCHEDULABLE
+    assert place_of(scheduler, "p") is Place.BINDING
+    refuse(scheduler, 'pods "p" not found')
+    (outcome,) = scheduler.tick()
+    assert outcome.message == 'running Bind plugin "DefaultBinder": pods "p" not found'
+    assert place_of(scheduler, "p") is Place.OUT
+    assert "default/p" not in client_of(scheduler).conditions
+    scheduler.queue.delete("default/q")
+    assert_nothing_left(scheduler)
+
+
+def test_a_pod_on_its_way_out_holds_no_node_either() -> None:
+    """The cluster does not bind it any more; it is not tried again when it has said so."""
+    scheduler = sent()
+    pod_seen(scheduler, leaving())
+    assert scheduler.cache.nodes.pod_total == 0
+    assert place_of(scheduler, "q") is not Place.UNSCHEDULABLE
+    pod_seen(scheduler, leaving())
+    refuse(scheduler, "it is being deleted")
+    scheduler.tick()
+    assert place_of(scheduler, "p") is Place.BACKOFF
+    scheduler.queue.activate(["default/p"])
+    scheduler.queue.delete("default/q")
+    passed_over = scheduler.schedule_one()
+    assert passed_over is not None
+    assert passed_over.message == "skip schedule deleting pod: default/p"
+    assert_nothing_left(scheduler)
+
+
+def test_a_pod_on_its_way_out_does_not_wait_for_permission() -> None:
+    """Its attempt ends at once, and with it what it holds."""
+    scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
+    assert run(scheduler, cpu="3").waiting
+    pod_seen(scheduler, leaving())
+    (outcome,) = scheduler.tick()
+    assert outcome.message == "0/1 nodes are available: 1 removed."
+    assert_nothing_left(scheduler)
+
+
+def test_a_pod_that_is_permitted_already_holds_nothing_once_it_is_gone() -> None:
+    """Permission that came before the news does not keep its node."""
+    scheduler = scheduler_of(Recorder("a", [], permit=HOLD), client=SlowClient())
+    assert run(scheduler, cpu="3").waiting
+    (waiting,) = scheduler.handle.waiting_pods
+    waiting.allow("x0")
+    pod_gone(scheduler, pod_of(cpu="3"))
+    assert scheduler.cache.nodes.pod_total == 0
+    scheduler.tick()
+    refuse(scheduler, 'pods "p" not found')
+    scheduler.tick()
+    assert_nothing_left(scheduler)
+
+
+def test_what_plugins_give_back_at_the_end_is_news_too() -> None:
+    """The node is free at once, but what was reserved beside it only when the attempt ends."""
+    scheduler = scheduler_of(Choosy(), client=SlowClient())
+    assert run(scheduler).waiting
+    pod_gone(scheduler, pod_of())
+    assert run(scheduler, name="q").status.rejected
+    assert place_of(scheduler, "q") is Place.UNSCHEDULABLE
+    refuse(scheduler, 'pods "p" not found')
+    scheduler.tick()
+    assert place_of(scheduler, "q") is Place.BACKOFF
+
+
+def test_who_is_bound_by_somebody_else_is_no_news_at_the_end() -> None:
+    """It holds its node still; only the attempt has come to nothing."""
+    scheduler = scheduler_of(Choosy(), client=SlowClient())
+    assert run(scheduler).waiting
+    pod_seen(scheduler, pod_of(node_name="n0"))
+    assert run(scheduler, name="q").status.rejected
+    refuse(scheduler, "it is assigned already")
+    scheduler.tick()
+    assert place_of(scheduler, "q") is Place.UNSCHEDULABLE
+    assert scheduler.cache.node_of("default/p") == "n0"
