@@ -177,5 +177,5 @@ def _spelt_out(arguments: Sequence[str]) -> list[str]:
 
 def _reason(error: OSError) -> str:
     if error.filename is None:
-        return str(error)
+        return error.strerror or str(error)
     return f"{error.filename}: {error.strerror}"

@@ -134,7 +134,7 @@ class Explaining:
             return _Placed(key, node, decided)
         if queued is None:
             scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
-            raise Unknown(f"pod {key} does not wait here; its schedulerName is {scheduler}")
+            raise Unknown(f"pod {key} does not wait here: the scheduler {scheduler} decides")
         with instance.metrics.unmeasured():
             found = explain(instance.scheduler, queued.info)
         return _Full(found, self._shown) if detailed else _Limited(found)

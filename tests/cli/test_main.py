@@ -159,6 +159,7 @@ def test_a_scheduler_that_starts_is_not_ended_by_what_it_is_asked_later(
     [
         ("KeyboardInterrupt", 130, ""),
         ("ValueError('oh')", 2, "policy-sched: this is a mistake of policy-sched itself; "),
+        ("OSError(28, 'No space left on device')", 2, "policy-sched: No space left on device"),
         ("PermissionError(13, 'Permission denied', 'a.yaml')", 2, "policy-sched: a.yaml: Perm"),
     ],
 )

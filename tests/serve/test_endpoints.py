@@ -354,7 +354,7 @@ def test_another_schedulers_pod_is_not_ours_to_explain(served: Served) -> None:
         async with served.session() as ask:
             found = await ask("/explain/default/q", "admin")
             assert found["status"] == 404
-            assert found["text"].endswith("its schedulerName is another\n")
+            assert found["text"].endswith("does not wait here: the scheduler another decides\n")
 
     tell(story)
 
