@@ -11,11 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
+from policy_sched.testing import make_pod
 from tests.scheduler.test_group_cycle import Run, group, member
 
 
 class RackMachine(RuleBasedStateMachine):
-    """Pods of groups and of none come and go, nodes come to racks, time passes."""
+    """Pods of groups and of none come and go, nodes come to racks, time passes.
+
+    Others fill nodes, be it beside pods that wait for the rest of their gang.
+    """
 
     SIZES: ClassVar = {"one": 1, "two": 2, "four": 4}
     RACKS: ClassVar = ("a", "b", "c")
@@ -25,7 +29,14 @@ class RackMachine(RuleBasedStateMachine):
         self.run = Run(*(group(name, size) for name, size in self.SIZES.items()), a=[2], b=[1, 1])
         self.pods: dict[str, PodInfo] = {}
         self.torn: set[str] = set()
+        self.strangers: list[PodInfo] = []
         self.count = 0
+
+    def free(self) -> dict[str, int]:
+        """Return the cpu that is left on each node, in millis, below 0 where others overdid it."""
+        table = self.run.scheduler.cache.nodes
+        left = table.column(("free", "cpu")).values
+        return {name: int(left[row]) for name, row in table.row_of.items()}
 
     @rule(of=st.sampled_from(["", "one", "two", "four"]), priority=st.integers(0, 1))
     def pod_comes(self, of: str, priority: int) -> None:
@@ -50,9 +61,27 @@ class RackMachine(RuleBasedStateMachine):
         self.count += 1
         self.run.node(f"{rack or 'x'}-{self.count}", cpu, rack)
 
+    @rule(data=st.data(), cpu=st.integers(1, 2))
+    def somebody_else_binds(self, data: st.DataObject, cpu: int) -> None:
+        node = data.draw(st.sampled_from(sorted(self.free())))
+        self.count += 1
+        name = f"stranger-{self.count}"
+        pod = PodInfo.of(make_pod(name, cpu=cpu, node_name=node, scheduler_name="other"))
+        self.strangers.append(pod)
+        event_handlers.pod_seen(self.run.scheduler, pod)
+
+    @precondition(lambda self: self.strangers)
+    @rule()
+    def a_stranger_goes(self) -> None:
+        event_handlers.pod_gone(self.run.scheduler, self.strangers.pop(0))
+
     @rule()
     def one_is_scheduled(self) -> None:
+        """Nobody is decided for a node that is known to be full."""
+        before = self.free()
         self.run.scheduler.schedule_one()
+        after = self.free()
+        assert all(after[name] >= min(left, 0) for name, left in before.items())
         self.run.scheduler.tick()
 
     @rule(seconds=st.sampled_from([1, 10, 130]))
@@ -77,7 +106,7 @@ class RackMachine(RuleBasedStateMachine):
     def what_is_counted_is_bound_or_waits(self) -> None:
         """A rehearsal leaves nothing on any node."""
         scheduler = self.run.scheduler
-        held = len(self.run.client.bindings) + scheduler.in_flight
+        held = len(self.run.client.bindings) + scheduler.in_flight + len(self.strangers)
         assert scheduler.cache.nodes.pod_total == held
         assert not scheduler.queue.in_flight()
 
