@@ -50,12 +50,13 @@ PROMISES: Final = "nominated pods and extenders"
 Mask = NDArray[np.bool_]
 
 
-def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5) -> Explanation:
+def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -> Explanation:
     """Return why `pod` goes where it goes on the cluster as it is; nothing is changed.
 
-    ``top``: how many of the best nodes have their scores told.
+    ``top``: how many of the best nodes have their scores told. ``by``: the profile that decides,
+    unless it is the pod's own.
     """
-    name = pod.scheduler_name
+    name = by or pod.scheduler_name
     profile = scheduler.profiles.get(name)
     if profile is None:
         return Explanation(pod.key, name, message=f'no profile has schedulerName "{name}"')

@@ -105,9 +105,10 @@ class Shadow:
         """What comes now comes in no order: nothing is compared until `begin`."""
         self.watching = False
 
-    def waits(self, uid: str) -> bool:
-        """Tell whether a pod of the other scheduler has no node, as far as we know."""
-        return uid in self._waiting
+    def waiting(self, uid: str) -> PodInfo | None:
+        """Return a pod of the other scheduler that has no node, as far as we know."""
+        one = self._waiting.get(uid)
+        return None if one is None else one.info
 
     def pod_seen(self, pod: PodInfo) -> bool:
         """A pod came or changed; the cache has not been told yet. Returns whether it is compared.

@@ -125,18 +125,19 @@ class Explaining:
         if pod is None:
             raise Unknown(f"there is no pod {key}")
         uid = pod.metadata.uid or key
-        cache, queued = instance.scheduler.cache, instance.scheduler.queue.get(uid)
-        node = pod.spec.node_name or cache.node_of(uid)
+        node = pod.spec.node_name or instance.scheduler.cache.node_of(uid)
         if node:
             decided = next((d for d in reversed(instance.log.last) if d.pod == key), None)
             if decided is not None and not detailed:
                 decided = replace(decided, node="", why="")
             return _Placed(key, node, decided)
-        if queued is None:
+        waiting = instance.waiting(uid)
+        if waiting is None:
             scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
             raise Unknown(f"pod {key} does not wait here: the scheduler {scheduler} decides")
+        info, profile = waiting
         with instance.metrics.unmeasured():
-            found = explain(instance.scheduler, queued.info)
+            found = explain(instance.scheduler, info, by=profile)
         return _Full(found, self._shown) if detailed else _Limited(found)
 
 

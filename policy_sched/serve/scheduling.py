@@ -23,6 +23,7 @@ from typing import Final, TypeVar
 from policy_sched.client.protocol import Client
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.policy_files import Compilation
 from policy_sched.profiles.store import PolicyStore, Reload, Result
@@ -95,6 +96,11 @@ class Scheduling(ABC):
     @abstractmethod
     def pods(self) -> Iterable[Pod]:
         """Return all pods of the cluster that we know of."""
+
+    def waiting(self, uid: str) -> tuple[PodInfo, str] | None:
+        """Return a pod that waits to be decided here, and the profile that decides it."""
+        queued = self.scheduler.queue.get(uid)
+        return None if queued is None else (queued.info, queued.info.scheduler_name)
 
     @property
     def leads(self) -> bool:

@@ -107,6 +107,11 @@ class ShadowInstance(RemoteInstance):
             self._abandon()
         return 0
 
+    def waiting(self, uid: str) -> tuple[PodInfo, str] | None:
+        """Return a pod that waits for the other scheduler, and the profile that decides it here."""
+        pod = self.shadow.waiting(uid)
+        return None if pod is None else (pod, self.shadow.profile[0])
+
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
         if self.half_done:
@@ -168,7 +173,7 @@ class ShadowInstance(RemoteInstance):
             self._note(NodeSeen(name, None if gone else self._fill(name).allocatable))
 
     def _pod_seen(self, pod: PodInfo) -> None:
-        if pod.node_name and self._ready and self.shadow.waits(pod.uid):
+        if pod.node_name and self._ready and self.shadow.waiting(pod.uid):
             self.shadow_metrics.bound(seen=self.shadow.watching)
         compared = self.shadow.pod_seen(pod)
         if not pod.node_name:

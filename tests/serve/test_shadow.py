@@ -31,8 +31,10 @@ from policy_sched.scheduler.shadow_records import (
 )
 from policy_sched.scheduler.shadow_records import Result as Compared
 from policy_sched.serve.decision_log import Record
+from policy_sched.serve.explanations import Explaining, Shown
 from policy_sched.serve.remote import RemoteInstance
 from policy_sched.serve.shadow import ShadowInstance, ShadowOptions, why
+from policy_sched.simulate.explanation_report import as_json, text_lines
 from tests.serve.recording import Recording
 from tests.serve.test_remote import CLOCKS, WATCHING, World, acted, node, pod, until
 from tests.serve.test_remote_races import bind
@@ -70,10 +72,10 @@ class Beside:
         return ShadowInstance(store, api, options, self.records.append, watching=WATCHING)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[ShadowInstance]:
+    async def running(self, of: str = "default-scheduler") -> AsyncIterator[ShadowInstance]:
         """Run the shadow until the end."""
         async with self.proxy.served():
-            instance = self.instance()
+            instance = self.instance(of)
             tasks = [asyncio.create_task(work) for work in instance.beside()]
             tasks.append(asyncio.create_task(_drive(instance)))
             try:
@@ -193,6 +195,28 @@ def test_policies_are_reloaded_while_it_watches(tmp_path: Path) -> None:
             assert (found["first"].generation, found["first"].ours.node) == (1, None)
             assert (found["second"].generation, found["second"].ours.node) == (2, "a")
             assert found["first"].content_hash != found["second"].content_hash
+
+    acted(play)
+
+
+def test_a_pod_that_waits_for_the_other_scheduler_is_explained(tmp_path: Path) -> None:
+    """By the profile that decides it here, whatever that is called; until it has a node."""
+
+    async def play(world: World) -> None:
+        async with world.served():
+            beside = Beside(world, tmp_path)
+            world.apply(node("a"), pod("p", schedulerName="other"))
+            async with beside.running("other") as instance:
+                explaining = Explaining(instance, Shown(text_lines, as_json))
+                await until(lambda: len(instance.shadow) == 1)
+                told = "\n".join(explaining.of("default", "p", detailed=True).lines())
+                assert "0/1 nodes are available: 1 node(s) were kept." in told
+                assert len(instance.shadow) == 1
+                bind(world, "p", "a")
+                await until(lambda: "p" in beside.compared())
+                found = explaining.of("default", "p", detailed=True)
+                assert next(iter(found.lines())) == "default/p has a node: a"
+            assert beside.proxy.writes == []
 
     acted(play)
 
