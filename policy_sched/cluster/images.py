@@ -76,6 +76,17 @@ class Images:
                 if not state.rows:
                     del states[name]
 
+    def outdated(self, row: int, node: Node) -> bool:
+        """Tell whether the last node with an image says another size than the first one did.
+
+        As upstream counts a node's images anew whenever it changes, it is believed then.
+        """
+        sizes: dict[str, int] = {}
+        for name, size in names_of(node):
+            sizes.setdefault(name, size)
+        states = ((self.states.get(name), size) for name, size in sizes.items())
+        return any(s and s.size != size and s.rows == {row} for s, size in states)
+
     def replace(self, row: int, old: Node, new: Node) -> bool:
         """Count ``new`` instead of ``old``; say whether a watched image's count or size changed."""
         names = {name for node in (old, new) for name, _ in names_of(node)}

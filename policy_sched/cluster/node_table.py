@@ -166,7 +166,8 @@ class NodeTable:
         old = self.nodes[row]
         assert old is not None, "only live rows are updated"
         self.nodes[row] = node
-        if old is node or visible(old) == visible(node):
+        same = old is node or visible(old) == visible(node)
+        if same and not self.images.outdated(row, node):
             return
         shared = self.images.replace(row, old, node)
         self._write_static(row, node)

@@ -178,6 +178,18 @@ class TestImages:
         nodes.update_node(1, make_node("b", images={"i": 9}))
         assert size.values[:2].tolist() == [0, 9]
 
+    def test_the_last_node_with_an_image_is_believed_when_it_reports_again(self) -> None:
+        """Even if it says what it said before, while another's word counted; then no more."""
+        nodes = table(make_node("a", images={"i": 5}), make_node("b", images={"i": 7}))
+        size = nodes.column(("imageSize", "i"))
+        nodes.remove_node(0)
+        assert size.view[1] == 5
+        assert changed(nodes, 1, make_node("b", images={"i": 7})) & STATIC
+        assert size.view[1] == 7
+        before = nodes.journal.version
+        nodes.update_node(1, make_node("b", images={"i": 7}))
+        assert nodes.journal.version == before
+
     def test_every_name_counts(self) -> None:
         """An image is found under each of its names."""
         node = msgspec.convert(
