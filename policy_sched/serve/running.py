@@ -69,6 +69,7 @@ class Running:
             signal.SIGHUP: lambda: self._begin(self._again("SIGHUP")),
             signal.SIGUSR2: lambda: self._begin(self.instance.debug()),
         }
+        before = {number: signal.getsignal(number) for number in signals}
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
         self.instance.log.say(INFO, "Running", version=__version__)
@@ -87,8 +88,9 @@ class Running:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(ending, *self._tasks, return_exceptions=True)
-            for number in signals:
+            for number, act_before in before.items():
                 loop.remove_signal_handler(number)
+                signal.signal(number, act_before)
 
     async def _step(self, longest: float = LONGEST_SLEEP) -> None:
         """Do what can be done, and sleep until there is more to do, or for the longest time."""

@@ -1,0 +1,37 @@
+"""Running: what a process does with signals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.serve.decision_log import Record
+from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.running import LONGEST_SLEEP, Running
+
+
+def test_when_it_has_ended_signals_mean_what_they_meant_before() -> None:
+    """Who is told to read files again in the last moment ends in order nevertheless."""
+    told: list[str] = []
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
+    at_first = [signal.signal(number, lambda *_: told.append("signal")) for number in numbers]
+    before = [signal.getsignal(number) for number in numbers]
+
+    def write(record: Record) -> None:
+        if record["msg"] == "Running":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, write)
+    try:
+        asyncio.run(Running(instance, lambda: None, LONGEST_SLEEP).run())
+        assert [signal.getsignal(number) for number in numbers] == before
+        assert told == []
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert told == ["signal"]
+    finally:
+        instance.close()
+        for number, act in zip(numbers, at_first, strict=True):
+            signal.signal(number, act)
