@@ -22,13 +22,13 @@ class Owner:
         """Set the work aside until each event."""
         self.log.append("begun")
         for call in calls:
-            answer = aside(lambda call=call: call.wait(10))  # type: ignore[misc]
+            answer = aside(lambda call=call: call.wait(60))  # type: ignore[misc]
             self.log.append(f"answered {answer}")
         self.log.append("ended")
 
     def answered(self) -> None:
         """Wait until a call is over."""
-        assert self.over.wait(10)
+        assert self.over.wait(60)
         self.over.clear()
 
 
@@ -115,7 +115,7 @@ def test_work_that_is_given_up_unwinds() -> None:
     assert not owner.strand.begin(work)
     owner.strand.close()
     answer.set()
-    assert gone.wait(10)
+    assert gone.wait(60)
     assert owner.log == ["begun"]
 
 

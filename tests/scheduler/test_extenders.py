@@ -491,7 +491,7 @@ def set_aside(make: Callable[[], Outcome]) -> Outcome:
     strand = Strand(lambda: answered.put(None))
     done = strand.begin(lambda: found.append(make()))
     while not done:
-        answered.get(timeout=10)
+        answered.get(timeout=60)
         done = strand.go_on()
     strand.close()
     return found[0]

@@ -385,7 +385,7 @@ def test_who_is_asked_to_bind_keeps_nobody_waiting() -> None:
 
     def work() -> None:
         order.append("asked" if current_thread() is not main_thread() else "held")
-        assert over.wait(10)
+        assert over.wait(60)
 
     def act(client: KubeClient, told: Told) -> None:
         client.nominate(POD, "node-a")

@@ -248,7 +248,7 @@ class TestConnections:
         both = Barrier(2)
 
         def meet(_: object) -> object:
-            both.wait(10)
+            both.wait(60)
             return {}
 
         with extender({"bind": meet, "filter": {"NodeNames": ["a"]}}) as calls:
@@ -264,13 +264,13 @@ class TestConnections:
 
         def wait(_: object) -> object:
             begun.set()
-            over.wait(10)
+            over.wait(60)
             return {}
 
         with extender({"bind": wait}) as calls, ThreadPoolExecutor(1) as pool:
             asked = client(calls)
             call = pool.submit(asked.bind, POD, "a")
-            assert begun.wait(10)
+            assert begun.wait(60)
             asked.close()
             over.set()
             call.result()
