@@ -18,7 +18,6 @@ LAYERS = (
     {"profiles"},
     {"plugins"},
     {"preemption"},
-    {"preemption"},
     {"framework", "language"},
     {"queue", "cluster", "client"},
     {"model"},
@@ -31,7 +30,7 @@ PUBLIC = {"testing": {"model", "cluster", "source", "errors"}}
 """Modules that stand beside the layers, and what they may import."""
 
 BANNED_NAMES = ("utils", "common", "core", "base", "manager", "helper", "helpers", "impl", "misc")
-FILE_LINES = 400
+FILE_LINES = 600
 FUNCTION_LINES = 60
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -101,7 +100,7 @@ def test_every_room_has_a_layer() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=identify)
 def test_files_and_functions_stay_short(path: Path) -> None:
-    """A file has at most 400 lines and a function 60."""
+    """A file has at most 600 lines and a function 60."""
     lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= FILE_LINES, f"{lines} lines"
     functions = [
