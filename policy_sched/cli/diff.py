@@ -11,13 +11,11 @@ from cyclopts import Parameter
 from policy_sched.cli.cluster_files import read_cluster
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
 from policy_sched.errors import PolicySchedError
-from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.policy_diff import differences
-from policy_sched.profiles.policy_set import policy_set
+from policy_sched.profiles.policy_set import PolicySet, read_policy_set
 from policy_sched.scheduler.shadow_records import Result
-from policy_sched.scheduler.wiring import read
 from policy_sched.simulate import shadow_report
-from policy_sched.simulate.diff_report import as_json, text_lines
+from policy_sched.simulate.diff_report import PolicyDiff, as_json, text_lines
 from policy_sched.simulate.placement_diff import PlacementDiff, compare_placements
 from policy_sched.simulate.shadow_summary import summarize
 
@@ -36,7 +34,8 @@ def diff(  # noqa: PLR0913  # the options of the verb
     """Tell what two policy sets say differently, and which pods would go elsewhere.
 
     A policy set is a file or a directory of policies, with or without the
-    KubeSchedulerConfiguration that enables them; policies/default is the default profile.
+    KubeSchedulerConfiguration that enables them, anywhere below the directory; policies/default is
+    the default profile. Policies that no profile enables are compared by what they say.
     With --shadow, instead of both: what policy-sched run --shadow would have done differently.
 
     Parameters
@@ -63,13 +62,13 @@ def diff(  # noqa: PLR0913  # the options of the verb
     if old is None or new is None:
         raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
     require_files([old, new, *cluster])
-    before, after = _plans(old), _plans(new)
+    before, after = _policy_set(old), _policy_set(new)
     placements = None
     if cluster:
         objects, problems = read_cluster(cluster)
         write_diagnostics(problems, sys.stderr)
-        placements = compare_placements(before, after, objects, seed)
-    found = differences(before, after)
+        placements = compare_placements(before.plans, after.plans, objects, seed)
+    found = PolicyDiff(before, after, differences(before, after))
     if output == "json":
         sys.stdout.write(as_json(found, placements))
     else:
@@ -90,11 +89,10 @@ def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:
     return FAILED if fails and worse else OK
 
 
-def _plans(path: str) -> Sequence[CompiledPlan]:
-    files = policy_set(path)
-    plans, warnings = read(files.config, files.policies)
-    write_diagnostics(warnings, sys.stderr)
-    return plans
+def _policy_set(path: str) -> PolicySet:
+    found = read_policy_set(path)
+    write_diagnostics(found.warnings, sys.stderr)
+    return found
 
 
 def _worse(placements: PlacementDiff | None) -> bool:

@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import Diagnostic, PolicySchedError
+from policy_sched.language.sources import PolicySource
+from policy_sched.profiles.build import CompiledPlan, raise_errors
 from policy_sched.profiles.document import files_below, kind_of, read_documents
+from policy_sched.profiles.load_policies import load_policies
 from policy_sched.profiles.models import API_VERSION, KIND
 from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.profiles.policy_source import policy_source
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """A policy set, compiled.
+
+    ``config``: the KubeSchedulerConfiguration that decides which policies are enabled; None: each
+    one is. ``idle``: the policies of the set that no profile enables, by name. ``warnings``: of
+    the files that were read.
+    """
+
+    config: str | None
+    plans: Sequence[CompiledPlan]
+    idle: dict[str, PolicySource]
+    warnings: Sequence[Diagnostic] = ()
+
+
+def read_policy_set(path: str) -> PolicySet:
+    """Read and compile a policy set. Raises PolicyError with every problem if one is an error."""
+    files = policy_set(path)
+    compilation = files.compile()
+    raise_errors(compilation.problems)
+    plans = compilation.plans
+    enabled = {name for ready in plans for name in ready.plan.policies}
+    policies, _ = load_policies(files.policies)
+    idle = {one.name: policy_source(one) for one in policies if one.name not in enabled}
+    config = files.config if isinstance(files.config, str) else None
+    return PolicySet(config, plans, dict(sorted(idle.items())), compilation.problems)
 
 
 def policy_set(path: str) -> PolicyFiles:

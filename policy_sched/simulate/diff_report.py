@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from policy_sched.profiles.policy_diff import Difference
+from policy_sched.profiles.policy_set import PolicySet
 from policy_sched.simulate.placement_diff import Move, PlacementDiff, Side
+
+NOT_COMPARED: Final = (
+    "No profile enables a policy that differs: the placements say nothing about the difference."
+)
 
 #: Moved pods that the text names at most.
 NAMED: Final = 20
 
 
-def text_lines(found: Sequence[Difference], placements: PlacementDiff | None) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class PolicyDiff:
+    """Two policy sets, and what they say differently."""
+
+    old: PolicySet
+    new: PolicySet
+    differences: Sequence[Difference]
+
+    @property
+    def idle_only(self) -> bool:
+        """Is there a difference, and none in what a profile enables?"""
+        return bool(self.differences) and not any(one.enabled for one in self.differences)
+
+
+def text_lines(found: PolicyDiff, placements: PlacementDiff | None) -> Iterator[str]:
     """Yield the differences for people."""
-    if not found:
+    yield from configuration_lines(found)
+    if not found.differences:
         yield "The policy sets say the same."
-    for one in found:
+    for one in found.differences:
         yield one.where
         if one.old:
             yield from (f"  - {line}" for line in one.old.split("\n"))
@@ -26,7 +46,24 @@ def text_lines(found: Sequence[Difference], placements: PlacementDiff | None) ->
             yield from (f"  + {line}" for line in one.new.split("\n"))
     if placements is not None:
         yield ""
+        if found.idle_only:
+            yield NOT_COMPARED
+            yield ""
         yield from placement_lines(placements)
+
+
+def configuration_lines(found: PolicyDiff) -> Iterator[str]:
+    """Yield which configuration decides what is enabled, if one does, and what is not."""
+    if found.old.config is None and found.new.config is None:
+        return
+    for name, side in (("OLD", found.old), ("NEW", found.new)):
+        if side.config is None:
+            yield f"{name}: no KubeSchedulerConfiguration; each policy is enabled"
+        else:
+            yield f"{name}: {side.config} decides which policies are enabled"
+        if side.idle:
+            yield f"  not enabled, and not compared on a cluster: {', '.join(side.idle)}"
+    yield ""
 
 
 def placement_lines(found: PlacementDiff) -> Iterator[str]:
@@ -64,9 +101,15 @@ def _sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
         yield deviation, f"{one.deviation:.1f}", f"{other.deviation:.1f}"
 
 
-def as_json(found: Sequence[Difference], placements: PlacementDiff | None) -> str:
+def as_json(found: PolicyDiff, placements: PlacementDiff | None) -> str:
     """Return one JSON document; the same bytes for the same input."""
-    document: dict[str, object] = {"differences": [asdict(one) for one in found]}
+    document: dict[str, object] = {
+        "configurations": {
+            name: {"file": side.config, "notEnabled": list(side.idle)}
+            for name, side in (("old", found.old), ("new", found.new))
+        },
+        "differences": [asdict(one) for one in found.differences],
+    }
     if placements is not None:
         document["placements"] = placement_document(placements)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

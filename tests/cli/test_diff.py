@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,34 @@ def test_without_a_cluster_only_the_policies_are_compared(
     default = str(POLICIES / "default")
     assert run(["diff", default, default]) == 0
     assert capsys.readouterr().out == "The policy sets say the same.\n"
+
+
+def test_a_configuration_below_the_directory_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`diff before/policies policies` said that nothing changed: no profile has SpotNodes."""
+    before = tmp_path / "before"
+    shutil.copytree(POLICIES, before)
+    policy = before / "spot-nodes" / "policy.yaml"
+    text = policy.read_text(encoding="utf-8")
+    policy.write_text(text.replace("spot: [spot]", "spot: [preemptible]"), encoding="utf-8")
+    assert run(["diff", str(before), str(POLICIES), "--cluster", CLUSTER]) == 0
+    head, _, rest = capsys.readouterr().out.partition("\n\n")
+    old, idle, new, same = head.split("\n")
+    decides = "example-cluster/config.yaml decides which policies are enabled"
+    assert old == f"OLD: {before}/{decides}"
+    assert new == f"NEW: {POLICIES}/{decides}"
+    assert idle == same
+    assert idle.startswith("  not enabled, and not compared on a cluster: DataLocality, Driver")
+    assert "SpotNodes" in idle
+    assert "GpuBinPacking" not in idle
+    assert rest.startswith(
+        "policy SpotNodes: params.spot\n  - [preemptible]\n  + [spot]\n\n"
+        "No profile enables a policy that differs: the placements say nothing about the"
+        " difference.\n\n8 pods on 6 nodes: 0 move,"
+    )
+    assert run(["diff", str(before), str(POLICIES), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["configurations"]["old"]["file"] == f"{before}/example-cluster/config.yaml"
+    assert "SpotNodes" in found["configurations"]["new"]["notEnabled"]
+    assert found["differences"][0]["enabled"] is False

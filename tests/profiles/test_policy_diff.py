@@ -8,7 +8,7 @@ import pytest
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.policy_diff import Difference, differences
-from policy_sched.profiles.policy_set import policy_set
+from policy_sched.profiles.policy_set import policy_set, read_policy_set
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Mine}\nspec:\n"
 CONFIGURATION = (
@@ -28,7 +28,7 @@ def found(
     tmp_path: Path, old: str, new: str, weights: tuple[int, int] | None = None
 ) -> list[Difference]:
     """Return the differences between two sets, of a policy and perhaps a configuration each."""
-    plans = []
+    sets = []
     for name, body in (("old", old), ("new", new)):
         folder = tmp_path / name
         folder.mkdir()
@@ -37,10 +37,8 @@ def found(
             weight = weights[name == "new"]
             text = CONFIGURATION.replace("WEIGHT", str(weight))
             (folder / "config.yaml").write_text(text, encoding="utf-8")
-        compiled = policy_set(str(folder)).compile()
-        assert not compiled.failed, compiled.problems
-        plans.append(compiled.plans)
-    return differences(*plans)
+        sets.append(read_policy_set(str(folder)))
+    return differences(*sets)
 
 
 def test_form_makes_no_difference(tmp_path: Path) -> None:
@@ -106,3 +104,73 @@ def test_a_set_has_one_configuration(tmp_path: Path) -> None:
     one = str(tmp_path / "a.yaml")
     assert policy_set(one).config == one
     assert policy_set(one).policies == ()
+
+
+OTHER = CONFIGURATION.replace("Mine, weight: WEIGHT", "Other")
+EXTENDERS = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- urlPrefix: http://127.0.0.1:9/
+  filterVerb: VERB
+  managedResources: [{name: example.com/b}, {name: example.com/a}]
+"""
+
+
+def test_a_policy_that_is_not_enabled_is_compared_by_what_it_says(tmp_path: Path) -> None:
+    """A configuration deep in the directory enables another policy: "nothing changed" was wrong."""
+    sets = []
+    for name, body in (("old", OLD), ("new", OLD.replace("limit: 3", "limit: 4"))):
+        deep = tmp_path / name / "a" / "b"
+        deep.mkdir(parents=True)
+        (tmp_path / name / "policy.yaml").write_text(HEAD + body, encoding="utf-8")
+        other = HEAD.replace("Mine", "Other") + "  filter: [{expression: node.ready}]\n"
+        (deep / "other.yaml").write_text(other, encoding="utf-8")
+        (deep / "config.yaml").write_text(OTHER, encoding="utf-8")
+        sets.append(read_policy_set(str(tmp_path / name)))
+    old, new = sets
+    assert old.config == str(tmp_path / "old" / "a" / "b" / "config.yaml")
+    assert list(old.idle) == ["Mine"]
+    same = Difference("policy Mine: params.limit", "3", "4", enabled=False)
+    assert differences(old, new) == [same]
+    (tmp_path / "new" / "policy.yaml").unlink()
+    gone = Difference("policy Mine", "present", "", enabled=False)
+    assert differences(old, read_policy_set(str(tmp_path / "new"))) == [gone]
+
+
+def test_a_policy_that_is_enabled_on_one_side_only_is_compared(tmp_path: Path) -> None:
+    """It came to the profile, and its rules changed with that."""
+    for name, body in (("old", OLD), ("new", OLD.replace("limit: 3", "limit: 4"))):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "policy.yaml").write_text(HEAD + body, encoding="utf-8")
+    nothing = CONFIGURATION.partition("profiles")[0]
+    (tmp_path / "old" / "config.yaml").write_text(nothing, encoding="utf-8")
+    told = differences(*(read_policy_set(str(tmp_path / name)) for name in ("old", "new")))
+    assert Difference("policy Mine: params.limit", "3", "4", enabled=False) in told
+    assert Difference("profile default-scheduler: filter Mine", "", "enabled") in told
+
+
+def test_extenders_are_told_in_the_words_of_the_configuration(tmp_path: Path) -> None:
+    """Each setting at its place, sets in order; a whole extender by what it sets."""
+    files = {}
+    for name, text in {
+        "one": EXTENDERS.replace("VERB", "filter"),
+        "two": EXTENDERS.replace("VERB", "fits").replace(", {name: example.com/a}", ""),
+        "none": EXTENDERS.partition("extenders")[0],
+    }.items():
+        files[name] = tmp_path / f"{name}.yaml"
+        files[name].write_text(text, encoding="utf-8")
+    one, two, none = (read_policy_set(str(files[name])) for name in ("one", "two", "none"))
+    where = "profile default-scheduler: extenders[0]"
+    assert differences(one, two) == [
+        Difference(f"{where}.filterVerb", "filter", "fits"),
+        Difference(
+            f"{where}.managedResources", "[example.com/a, example.com/b]", "[example.com/b]"
+        ),
+    ]
+    whole = (
+        "{urlPrefix: http://127.0.0.1:9/, filterVerb: filter,"
+        " managedResources: [example.com/a, example.com/b]}"
+    )
+    assert [one.new for one in differences(none, one) if one.where == where] == [whole]
