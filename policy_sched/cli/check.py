@@ -110,7 +110,7 @@ def _write(checkup: Checkup, output: Output, *, strict: bool) -> None:
         if output == "text" and not found:
             print("no problems found")
     elif output == "junit":
-        print(as_junit(checkup.files, found, strict=strict))
+        print(as_junit(checkup.files, found, checkup.seconds, strict=strict))
     elif output == "tap":
         print(as_tap(checkup.files, found, strict=strict))
     else:

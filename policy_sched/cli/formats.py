@@ -15,6 +15,8 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.codes import CODES, WARNINGS
 from policy_sched.source.xml_text import xml_text
 
+INFORMATION: Final = "https://github.com/OWNER/policy_sched"
+"""Where SARIF says that more is told of the tool."""
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -34,9 +36,16 @@ def failures(found: Sequence[Diagnostic], *, strict: bool) -> list[Diagnostic]:
 
 
 def as_junit(
-    files: Sequence[str], diagnostics: Sequence[Diagnostic], *, strict: bool = False
+    files: Sequence[str],
+    diagnostics: Sequence[Diagnostic],
+    seconds: Mapping[str, float],
+    *,
+    strict: bool = False,
 ) -> str:
-    """Return JUnit XML: a suite and a case per file; what does not fail a build is its output."""
+    """Return JUnit XML: a suite and a case per file; what does not fail a build is its output.
+
+    ``seconds``: how long each file took.
+    """
     root = ET.Element("testsuites")
     failed = total = 0
     for file, found in by_file(files, diagnostics):
@@ -45,15 +54,19 @@ def as_junit(
         failed += bool(bad)
         name = xml_text(file)
         counts = {"tests": "1", "failures": str(int(bool(bad))), "errors": "0", "skipped": "0"}
-        suite = ET.SubElement(root, "testsuite", {"name": name, **counts})
-        case = ET.SubElement(suite, "testcase", {"classname": "policy-sched.check", "name": name})
+        spent = {"time": f"{seconds.get(file, 0.0):.3f}", "file": name}
+        suite = ET.SubElement(root, "testsuite", {"name": name, **counts, **spent})
+        of_case = {"classname": "policy-sched.check", "name": name, **spent}
+        case = ET.SubElement(suite, "testcase", of_case)
         if bad:
             failure = ET.SubElement(case, "failure", {"message": _count(len(bad))})
             failure.text = _rendered(bad)
         rest = [one for one in found if one not in bad]
         if rest:
             ET.SubElement(case, "system-out").text = _rendered(rest)
+    spent_in_all = f"{sum(seconds.values()):.3f}"
     root.attrib.update({"tests": str(total), "failures": str(failed), "errors": "0"})
+    root.set("time", spent_in_all)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
@@ -79,6 +92,7 @@ def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
             "driver": {
                 "name": "policy-sched",
                 "semanticVersion": __version__,
+                "informationUri": INFORMATION,
                 "rules": [_rule(code) for code in codes],
             }
         },

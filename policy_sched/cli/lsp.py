@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 
-from policy_sched.cli.render import OK
+from policy_sched.cli.render import FAILED, OK
 from policy_sched.errors import PolicySchedError
 
 
 def serve() -> int:
     """Serve an editor over standard input and output, until it says that it is done.
 
-    Needs the packages of policy-sched[lsp].
+    Exits with 0 after a shutdown request, with 1 if the editor ends it without one, as the
+    protocol asks for. Needs the packages of policy-sched[lsp].
     """
     try:
         server = import_module("policy_sched.lsp.server").make_server()
@@ -19,5 +21,7 @@ def serve() -> int:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
         raise PolicySchedError("lsp needs pygls: pip install 'policy-sched[lsp]'") from None
-    server.start_io()
-    return OK
+    # The server closes its streams at the end; sys.stdout stays open.
+    with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
+        server.start_io(stdin, stdout)
+    return FAILED if server.left_early else OK

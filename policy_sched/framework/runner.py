@@ -7,7 +7,7 @@ the plugin's and the point's name, in upstream's words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar, cast
@@ -141,7 +141,7 @@ class Runner:
             if status.code is Code.ERROR:
                 return PostFilterResult(status)
             nominated = nominated if result.nominated_node is None else result.nominated_node
-            reasons += status.reasons
+            reasons += _beside(reasons, status)
         if not hooks:
             return None
         return PostFilterResult(
@@ -227,3 +227,17 @@ def _no_node_left(plugins: list[str]) -> Status:
     else:
         text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def _beside(said: Sequence[str], status: Status) -> Iterator[str]:
+    """Yield the reasons of one more PostFilter plugin.
+
+    Two plugins that preempt both begin with "preemption:"; the second is told by its name.
+    """
+    heads = {reason.partition(": ")[0] for reason in said}
+    for reason in status.reasons:
+        head, colon, rest = reason.partition(": ")
+        if colon and head in heads:
+            yield f"{status.plugin}: {rest}"
+        else:
+            yield reason

@@ -40,9 +40,27 @@ _KINDS: Final[dict[Kind, lsp.CompletionItemKind]] = {
 }
 
 
-def make_server() -> LanguageServer:
+class Server(LanguageServer):
+    """A server that knows whether its client left as the protocol asks for."""
+
+    def __init__(self) -> None:
+        super().__init__("policy-sched", __version__)
+        self.left_early = False
+        """Was there an ``exit`` without a ``shutdown`` before it?"""
+        self._shut_down = False
+
+        @self.feature(lsp.SHUTDOWN)
+        def shut_down(_params: None) -> None:
+            self._shut_down = True
+
+        @self.feature(lsp.EXIT)
+        def exited(_params: None) -> None:
+            self.left_early = not self._shut_down
+
+
+def make_server() -> Server:
     """Return a server that knows its features; `start_io` serves one client over stdio."""
-    server = LanguageServer("policy-sched", __version__)
+    server = Server()
     _tells_problems(server)
     _answers(server)
     _edits(server)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,8 +55,9 @@ Further = Callable[
 """From a policy, its source, its checked form and the arguments that configurations give it."""
 
 
-CheckOne = Callable[[LoadedPolicy], list[Diagnostic]]
-CheckEach = Callable[[CheckOne, Sequence[LoadedPolicy]], list[list[Diagnostic]]]
+CheckOne = Callable[[LoadedPolicy], tuple[list[Diagnostic], float]]
+"""Returns what is wrong with one policy, and how many seconds the check took."""
+CheckEach = Callable[[CheckOne, Sequence[LoadedPolicy]], list[tuple[list[Diagnostic], float]]]
 """Applies the check of one policy to many, in their order."""
 
 
@@ -68,6 +71,8 @@ class _Found:
     files: dict[str, SourceFile] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     """Files that hold something to check."""
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """How long reading and checking each file took."""
 
     def read(self, marked: Marked, *, named: bool) -> None:
         """Read one document; one of another kind is refused only in a file that was named."""
@@ -103,6 +108,11 @@ class _Found:
 
     def read_all(self, source: SourceFile, *, named: bool) -> None:
         """Read a file's documents, and note what keeps them from being read."""
+        started = time.perf_counter()
+        self._read_all(source, named=named)
+        self.seconds[source.path] += time.perf_counter() - started
+
+    def _read_all(self, source: SourceFile, *, named: bool) -> None:
         documents, unreadable = parse(source)
         self.diagnostics += unreadable
         if unreadable:
@@ -113,11 +123,15 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What was checked, and what is wrong with it, in file order."""
+    """What was checked, and what is wrong with it, in file order.
+
+    ``seconds``: how long reading and checking each file took.
+    """
 
     files: list[str]
     policies: tuple[LoadedPolicy, ...]
     diagnostics: list[Diagnostic]
+    seconds: Mapping[str, float]
 
 
 def check_files(paths: Sequence[str]) -> list[Diagnostic]:
@@ -125,7 +139,9 @@ def check_files(paths: Sequence[str]) -> list[Diagnostic]:
     return check_all(paths).diagnostics
 
 
-def one_by_one(work: CheckOne, policies: Sequence[LoadedPolicy]) -> list[list[Diagnostic]]:
+def one_by_one(
+    work: CheckOne, policies: Sequence[LoadedPolicy]
+) -> list[tuple[list[Diagnostic], float]]:
     """Check policies one after the other."""
     return [work(policy) for policy in policies]
 
@@ -202,14 +218,17 @@ def _finished(
 ) -> Checkup:
     """Return what is wrong with what was read; ``others`` are policies that are sound."""
     found.diagnostics += duplicate_names(found.policies)
-    work = partial(_policy, configs=found.configs, further=further)
-    for diagnostics in each(work, found.policies):
+    work = partial(_timed, configs=found.configs, further=further)
+    answers = each(work, found.policies)
+    for policy, (diagnostics, seconds) in zip(found.policies, answers, strict=True):
         found.diagnostics += diagnostics
+        found.seconds[policy.place.name] += seconds
     seen = {(d.file, d.line, d.column) for d in found.diagnostics}
     for config in found.configs:
         refused = _resolved(config, (*found.policies, *others))
         found.diagnostics += [d for d in refused if (d.file, d.line, d.column) not in seen]
-    return Checkup(sorted(found.files), tuple(found.policies), _without_suppressed(found))
+    diagnostics = _without_suppressed(found)
+    return Checkup(sorted(found.files), tuple(found.policies), diagnostics, found.seconds)
 
 
 def _arguments(policy: str, configs: Sequence[LoadedConfig]) -> Iterator[Mapping[str, Any]]:
@@ -229,6 +248,14 @@ def _without_suppressed(found: _Found) -> list[Diagnostic]:
         file = found.files.get(path)
         kept += diagnostics if file is None else without_suppressed(file, diagnostics)
     return sorted(kept)
+
+
+def _timed(
+    policy: LoadedPolicy, configs: Sequence[LoadedConfig], further: Further | None
+) -> tuple[list[Diagnostic], float]:
+    started = time.perf_counter()
+    found = _policy(policy, configs, further)
+    return found, time.perf_counter() - started
 
 
 def _policy(

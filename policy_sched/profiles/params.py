@@ -6,6 +6,7 @@ default: known names, the same types, or an integer where a double stands.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,7 +63,8 @@ def _merge(default: Any, given: Any, path: Path, problems: list[Problem]) -> Any
         return float(given)
     if noun(default) != noun(given):
         text = f"{path_text(path)}: expected {noun(default)}, found {noun(given)}"
-        problems.append(Problem(path, WRONG_TYPE, text, f"the default is {default!r}"))
+        shown = json.dumps(default, ensure_ascii=False)
+        problems.append(Problem(path, WRONG_TYPE, text, f"the default is {shown}"))
         return default
     return given
 

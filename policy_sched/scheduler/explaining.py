@@ -58,15 +58,16 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -
     """
     name = by or pod.scheduler_name
     profile = scheduler.profiles.get(name)
+    table = scheduler.handle.nodes
+    found = Explanation(pod.key, name, nodes=table.live_count)
     if profile is None:
-        return Explanation(pod.key, name, message=f'no profile has schedulerName "{name}"')
+        found.message, found.ignored = f'no profile has schedulerName "{name}"', True
+        return found
     gate = profile.runner.first_rejection("pre_enqueue", pod)
     if not gate.ok:
-        return Explanation(pod.key, name, message=gate.message(), gated_by=gate.plugin)
-    table = scheduler.handle.nodes
-    found = Explanation(
-        pod.key, name, content_hash=profile.pipeline.content_hash, nodes=table.live_count
-    )
+        found.message, found.gated_by = gate.message(), gate.plugin
+        return found
+    found.content_hash = profile.pipeline.content_hash
     try:
         plan = rehearse_group(pod, profile, scheduler.handle)
     except PluginError as error:

@@ -73,7 +73,8 @@ class Explanation:
     """Why a pod goes where it goes, or nowhere.
 
     ``best``: the nodes with the highest total, each as likely as the others; empty if the pod
-    fits nowhere, and ``message`` is then kube-scheduler's. ``rejections``: by node the plugin
+    fits nowhere, and ``message`` is then kube-scheduler's. ``ignored``: no profile has its
+    schedulerName, so that it is never decided. ``rejections``: by node the plugin
     that rejected it first, and its reasons. ``failed``: something broke, so that nobody knows where
     the pod fits; ``message`` says what. ``placements``: the domains in which its group was tried
     as a whole, and ``placement`` the one that it goes to; both are empty for other pods.
@@ -85,6 +86,7 @@ class Explanation:
     nodes: int = 0
     message: str = ""
     failed: bool = False
+    ignored: bool = False
     gated_by: str = ""
     rejected_by: str = ""
     filters: list[FilterStep] = field(default_factory=list)

@@ -63,7 +63,9 @@ class _Limited:
 
     def lines(self) -> Iterable[str]:
         found = self.found
-        if found.gated_by:
+        if found.ignored:
+            yield f"{found.pod} is not scheduled here"
+        elif found.gated_by:
             yield f"{found.pod} does not enter the queue: {found.gated_by} keeps it out"
         else:
             yield f"{found.pod} fits on {found.feasible} of {found.nodes} nodes"

@@ -10,6 +10,7 @@ from typing import Final
 from policy_sched.profiles.policy_diff import Difference
 from policy_sched.profiles.policy_set import PolicySet
 from policy_sched.simulate.placement_diff import Move, PlacementDiff, Side
+from policy_sched.simulate.report import counted
 
 NOT_COMPARED: Final = (
     "No profile enables a policy that differs: the placements say nothing about the difference."
@@ -70,15 +71,16 @@ def placement_lines(found: PlacementDiff) -> Iterator[str]:
     """Yield who goes elsewhere and what the cluster comes to, for people."""
     counts = found.counts
     yield (
-        f"{found.pods} pods on {found.nodes} nodes: {counts['moved']} move, "
-        f"{counts['unschedulable']} become unschedulable, {counts['schedulable']} schedulable"
+        f"{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
+        f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
+        f"{counts['schedulable']:,} schedulable"
     )
     # What got worse comes first.
     ordered = sorted(found.moves, key=lambda move: (move.new is not None, move.old is not None))
     for move in ordered[:NAMED]:
         yield f"  {move.pod}: {move.old or '-'} -> {_where(move)}"
     if len(ordered) > NAMED:
-        yield f"  and {len(ordered) - NAMED} more"
+        yield f"  and {len(ordered) - NAMED:,} more"
     yield ""
     rows = [("", "OLD", "NEW"), *_sides(found.old, found.new)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

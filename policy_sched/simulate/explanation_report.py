@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from policy_sched.scheduler.explanation import Alternative, Explanation, NodeScore
-from policy_sched.simulate.report import quantity_text
+from policy_sched.simulate.report import counted, quantity_text
 
 PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 """Of the annotations that kube-scheduler-simulator's web interface shows."""
@@ -20,7 +20,7 @@ def text_lines(found: Explanation) -> Iterator[str]:
     if found.placements:
         yield ""
         yield from _placements(found)
-    if found.filters:
+    if found.filters and found.nodes:
         yield ""
         yield from _filters(found)
     if found.scores:
@@ -37,7 +37,10 @@ def text_lines(found: Explanation) -> Iterator[str]:
 
 def _head(found: Explanation) -> Iterator[str]:
     nodes = _nodes(found.nodes)
-    if found.gated_by:
+    if found.ignored:
+        yield f"{found.pod} is not scheduled here"
+        yield f"  {found.message}"
+    elif found.gated_by:
         yield f"{found.pod} does not enter the queue: {found.gated_by} keeps it out"
         yield f"  {found.message}"
     elif found.failed:
@@ -59,6 +62,12 @@ def _head(found: Explanation) -> Iterator[str]:
         count = len(found.placements)
         tried = "the only placement has no" if count == 1 else f"none of {count} placements has"
         yield f"{found.pod} goes nowhere: {tried} room for its group"
+        yield f"  {found.message}"
+    elif not found.nodes:
+        yield f"{found.pod} fits nowhere: there are no nodes"
+        yield f"  {found.message}"
+    elif found.nodes == 1:
+        yield f"{found.pod} does not fit on the only node"
         yield f"  {found.message}"
     else:
         yield f"{found.pod} fits on none of {nodes}"
@@ -156,7 +165,7 @@ def _some(one: Alternative) -> str:
 
 
 def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
+    return counted(count, "node")
 
 
 def _table(rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> Iterator[str]:

@@ -12,6 +12,7 @@ for nothing.
 from __future__ import annotations
 
 import gzip
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -147,10 +148,12 @@ def run_sequence(file: str, sequence: Sequence) -> list[StepResult]:
     run = _Run()
     results = []
     for number, operation in enumerate(sequence.ops, start=1):
+        started = time.perf_counter()
         found = run.step(operation)
         differences = tuple(_differences(operation.after, found))
+        seconds = time.perf_counter() - started
         step = f"{number}: {operation.op}"
-        results.append(StepResult(file, sequence.name, step, differences))
+        results.append(StepResult(file, sequence.name, step, differences, seconds=seconds))
     return results
 
 

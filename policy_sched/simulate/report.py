@@ -82,6 +82,11 @@ class Run:
         return sum(placement.node is not None for placement in self.placements)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words: "1 pod", "8,152 pods"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def table_lines(run: Run, *, wide: bool) -> Iterator[str]:
     """Yield the table of placements, one line per pending pod in input order."""
     header = ["POD", "NODE", "FEASIBLE", "SCORE", "CPU", "MEMORY", "MESSAGE"]
@@ -101,8 +106,7 @@ def table_lines(run: Run, *, wide: bool) -> Iterator[str]:
 def summary_lines(run: Run) -> Iterator[str]:
     """Yield the summary for people, with the decisions per second."""
     total = len(run.placements)
-    nodes = "1 node" if run.nodes == 1 else f"{run.nodes} nodes"
-    yield f"{run.placed} of {total} pods placed on {nodes}"
+    yield f"{run.placed:,} of {counted(total, 'pod')} placed on {counted(run.nodes, 'node')}"
     if run.unschedulable_by:
         yield ""
         yield "Unschedulable pods by reason:"
@@ -133,7 +137,7 @@ def speed_line(run: Run) -> str:
     """Return how fast the decisions came."""
     total = len(run.placements)
     rate = f"{total / run.seconds:,.0f}" if run.seconds > 0 else "-"
-    return f"{total} decisions in {run.seconds:.2f} s ({rate} decisions/s)"
+    return f"{counted(total, 'decision')} in {run.seconds:.2f} s ({rate} decisions/s)"
 
 
 def as_jsonl(run: Run) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -17,7 +18,7 @@ from policy_sched.source.xml_text import xml_text
 class StepResult:
     """The differences of one step; none means that all was as expected.
 
-    ``got`` is what happened, where that is kept.
+    ``got`` is what happened, where that is kept; ``seconds``: how long the step took.
     """
 
     file: str
@@ -25,6 +26,7 @@ class StepResult:
     pod: str
     differences: tuple[Difference, ...]
     got: Outcome | None = field(default=None, compare=False, repr=False)
+    seconds: float = field(default=0.0, compare=False, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -83,10 +85,16 @@ def as_junit(results: Sequence[StepResult]) -> str:
     root = ET.Element("testsuites", _counts(results))
     for file, of_file in groupby(results, key=lambda r: r.file):
         steps = list(of_file)
-        counts = {"name": xml_text(file), **_counts(steps), "skipped": "0"}
+        name = xml_text(file)
+        counts = {"name": name, **_counts(steps), "skipped": "0", "file": name}
         suite = ET.SubElement(root, "testsuite", counts)
         for result in steps:
-            attributes = {"classname": xml_text(result.scenario), "name": xml_text(result.pod)}
+            attributes = {
+                "classname": xml_text(result.scenario),
+                "name": xml_text(result.pod),
+                "time": f"{result.seconds:.3f}",
+                "file": name,
+            }
             case = ET.SubElement(suite, "testcase", attributes)
             if not result.ok:
                 fields = ", ".join(d.field for d in result.differences)
@@ -115,7 +123,9 @@ def _lines_of(result: StepResult) -> Iterator[str]:
 
 def _counts(results: Sequence[StepResult]) -> dict[str, str]:
     failures = sum(not r.ok for r in results)
-    return {"tests": str(len(results)), "failures": str(failures), "errors": "0"}
+    seconds = f"{math.fsum(r.seconds for r in results):.3f}"
+    tests = str(len(results))
+    return {"tests": tests, "failures": str(failures), "errors": "0", "time": seconds}
 
 
 def _shown(value: Value) -> str:

@@ -9,6 +9,7 @@ at every later step about the pods that wait; time stands still, so nobody is la
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -83,13 +84,16 @@ def observe_scenario(
     for pod in scenario.pending:
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         expected = scenario.expect.get(name)
+        started = time.perf_counter()
         outcome = _step(scheduler, pod, expected, watch)
         if name not in wanted:
             continue
         seen[name] = outcome
         if expected is not None:
             differences = compare(expected, outcome, Rules(complete=scenario.complete))
-            results.append(StepResult(scenario.file, scenario.name, name, differences, outcome))
+            seconds = time.perf_counter() - started
+            step = StepResult(scenario.file, scenario.name, name, differences, outcome, seconds)
+            results.append(step)
     return results, seen
 
 

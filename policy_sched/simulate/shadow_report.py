@@ -10,6 +10,7 @@ from typing import Final
 
 from policy_sched.scheduler.shadow_records import Result
 from policy_sched.simulate.diff_report import placement_document, placement_lines
+from policy_sched.simulate.report import counted
 from policy_sched.simulate.shadow_summary import ShadowSummary
 
 #: Plugins that the text names at most, of each kind.
@@ -36,7 +37,7 @@ def text_lines(found: ShadowSummary) -> Iterator[str]:
     ):
         if found.results[result]:
             yield ""
-            yield f"Left out: {found.results[result]} pods that {what}"
+            yield f"Left out: {counted(found.results[result], 'pod')} that {what}"
 
 
 def as_json(found: ShadowSummary) -> str:

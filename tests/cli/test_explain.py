@@ -170,3 +170,28 @@ def test_a_gang_that_goes_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]
     assert run(["explain", "x", "--cluster", racks(tmp_path, 3), "--policies", policy]) == 0
     assert "does not enter the queue: RackGang keeps it out" in capsys.readouterr().out
+
+
+def test_a_pod_of_another_scheduler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It said "fits on none of 0 nodes" on a cluster of two nodes."""
+    spec = "{schedulerName: other, containers: [{name: c, image: i}]}"
+    path = Path(racks(tmp_path, 2))
+    path.write_text(f"{path.read_text()}---\n{POD.format('z', GROUP, spec)}")
+    assert run(["explain", "z", "--cluster", str(path)]) == 0
+    assert capsys.readouterr().out == (
+        'default/z is not scheduled here\n  no profile has schedulerName "other"\n'
+    )
+    assert run(["explain", "z", "--cluster", str(path), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ignored"] is True
+    assert found["nodes"] == 2
+
+
+def test_a_cluster_without_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """ "None of 0 nodes" is no news; there are none."""
+    path = tmp_path / "pod.yaml"
+    path.write_text(POD.format("x", GROUP, "{containers: [{name: c, image: i}]}"))
+    assert run(["explain", "x", "--cluster", str(path)]) == 0
+    assert capsys.readouterr().out == (
+        "default/x fits nowhere: there are no nodes\n  no nodes available to schedule pods\n"
+    )

@@ -19,8 +19,12 @@ FILES = ["a.yaml", "b.yaml", "c#.yaml"]
 @pytest.mark.parametrize(("strict", "failed"), [(False, 1), (True, 2)])
 def test_junit_has_a_suite_per_file(strict: bool, failed: int) -> None:
     """Files without a problem are there, too; warnings fail only if that is asked for."""
-    root = ET.fromstring(as_junit(FILES, [WARNING, ERROR], strict=strict))
-    assert root.attrib == {"tests": "3", "failures": str(failed), "errors": "0"}
+    seconds = {"a.yaml": 0.25, "b.yaml": 1.0, "c#.yaml": 0.5}
+    root = ET.fromstring(as_junit(FILES, [WARNING, ERROR], seconds, strict=strict))
+    counts = {"tests": "3", "failures": str(failed), "errors": "0", "time": "1.750"}
+    assert root.attrib == counts
+    cases = [(case.get("file"), case.get("time")) for case in root.iter("testcase")]
+    assert cases == [("a.yaml", "0.250"), ("b.yaml", "1.000"), ("c#.yaml", "0.500")]
     assert [suite.get("name") for suite in root] == FILES
     failures = [
         case.get("name") for case in root.iter("testcase") if case.find("failure") is not None
@@ -45,6 +49,7 @@ def test_sarif_names_rules_and_places() -> None:
     log = json.loads(as_sarif([WARNING, ERROR]))
     assert log["version"] == "2.1.0"
     (found,) = log["runs"]
+    assert found["tool"]["driver"]["informationUri"].startswith("https://")
     assert [rule["id"] for rule in found["tool"]["driver"]["rules"]] == ["PS102", "PS401"]
     first, second = found["results"]
     assert first["level"] == "error"
@@ -58,7 +63,7 @@ def test_sarif_names_rules_and_places() -> None:
 def test_what_a_file_says_breaks_no_format() -> None:
     """Control characters in XML, spaces in an address, line breaks in the name of a test."""
     odd = Diagnostic("my dir/é#1.yaml", 1, 1, "PS012", "bad quantity '\x01\x1b[31m\ufffe'")
-    text = as_junit([], [odd])
+    text = as_junit([], [odd], {})
     assert "bad quantity '\ufffd\ufffd[31m\ufffd'" in "".join(ET.fromstring(text).itertext())
     place = json.loads(as_sarif([odd]))["runs"][0]["results"][0]["locations"][0]
     uri = place["physicalLocation"]["artifactLocation"]["uri"]

@@ -121,6 +121,14 @@ class TestPostFilter:
         result = runner_of("post_filter", answers).post_filter()
         assert result == PostFilterResult(Status(NO.code, ("no", "no"), "a"), "")
 
+    def test_a_second_preemption_is_told_by_its_plugin(self) -> None:
+        """A message had "preemption: ..., preemption: ..." where two plugins preempt."""
+        first, second = (Status(NO.code, (f"preemption: {text}",)) for text in ("x", "y"))
+        answers = {"a": PostFilterResult(first), "B": PostFilterResult(second)}
+        result = runner_of("post_filter", answers).post_filter()
+        assert result is not None
+        assert result.status.message() == "preemption: x, B: y"
+
     def test_an_unresolvable_no_ends_it_and_is_all_that_is_said(self) -> None:
         """Upstream skips the rest then, and forgets who was asked before."""
         answers = {

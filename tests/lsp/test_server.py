@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -204,3 +205,27 @@ def test_tests_of_policies_are_looked_at_too(tmp_path: Path) -> None:
         assert "did you mean 'chosen'?" in found[2].message
 
     with_editor(tmp_path, use)
+
+
+def message(**fields: object) -> bytes:
+    """Return a message as it is on the wire."""
+    body = json.dumps({"jsonrpc": "2.0", **fields}).encode()
+    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+@pytest.mark.parametrize(("shutdown", "code"), [(True, 0), (False, 1)])
+def test_exit_ends_the_server_without_a_traceback(shutdown: bool, code: int) -> None:
+    """`exit` closed standard output, and the flush after it failed with a traceback and code 2."""
+    capabilities = {"processId": None, "rootUri": None, "capabilities": {}}
+    sent = message(id=1, method="initialize", params=capabilities)
+    sent += message(id=2, method="shutdown") if shutdown else b""
+    ended = subprocess.run(
+        [sys.executable, "-m", "policy_sched", "lsp"],
+        input=sent + message(method="exit"),
+        capture_output=True,
+        check=False,
+        timeout=BOUND,
+    )
+    assert ended.returncode == code
+    assert b"Traceback" not in ended.stderr
+    assert b"mistake" not in ended.stderr

@@ -50,7 +50,8 @@ def test_json_keeps_the_types_of_values() -> None:
 def test_junit_has_a_suite_per_file_and_a_case_per_step() -> None:
     """Counts are right, and names survive as they are."""
     root = ET.fromstring(as_junit(RESULTS))
-    assert root.attrib == {"tests": "3", "failures": "2", "errors": "0"}
+    assert root.attrib == {"tests": "3", "failures": "2", "errors": "0", "time": "0.000"}
+    assert [case.get("file") for case in root.iter("testcase")] == [one.file for one in RESULTS]
     assert [suite.get("name") for suite in root] == ["a.jsonl", "b.yaml"]
     case = root[1][0]
     assert case.get("classname") == 'three <&> "'

@@ -171,9 +171,9 @@ def test_the_text_names_the_causes_and_what_is_left_out(tmp_path: Path) -> None:
         "    1  Kept rejects the node",
         "    1  X prefers another node",
         "",
-        "Left out: 1 pods that default-scheduler had not answered for",
+        "Left out: 1 pod that default-scheduler had not answered for",
         "",
-        "Left out: 1 pods that could not be decided",
+        "Left out: 1 pod that could not be decided",
     ]
     assert "Why pods would be elsewhere:" not in list(text_lines(summary(tmp_path)))
 
