@@ -8,6 +8,7 @@ import msgspec
 
 from policy_sched.apiserver.protobuf import decoding
 from policy_sched.apiserver.refusals import JSON, too_large, unreadable, unsupported
+from policy_sched.client.embedded.schema.types import typed
 from policy_sched.source.documents import parse_documents
 from policy_sched.source.file import SourceFile
 
@@ -16,6 +17,11 @@ PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 TYPES: Final = (JSON, YAML, PROTOBUF)
 YAML_BYTES: Final = 256 * 1024
 """Bytes that YAML may have: it takes a hundred times as long to read as JSON."""
+_PARTS: Final = {
+    "Binding": "v1", "Eviction": "policy/v1", "Scale": "autoscaling/v1",
+    "TokenRequest": "authentication.k8s.io/v1",
+}  # fmt: skip
+"""The versions of what subresources read."""
 _WHY: Final = "couldn't get version/kind; json parse error"
 
 
@@ -72,10 +78,7 @@ def object_of_kind(body: bytes, content_type: str, kind: str) -> dict[str, Any]:
     data = object_data(body, content_type, kind)
     if not isinstance(data, dict) or data.get("kind") not in (None, kind):
         raise unreadable(kind, "couldn't get version/kind", body)
-    for field in ("metadata", "spec", "target", "deleteOptions"):
-        if not isinstance(data.get(field) or {}, dict):
-            raise unreadable(kind, f"json: cannot unmarshal {field}", body)
-    return data
+    return typed((_PARTS[kind], kind), data)
 
 
 def _protobuf(body: bytes, kind: str) -> Any:

@@ -1,8 +1,7 @@
 """Fields that a kind does not have: refused (Strict), warned of (Warn), or let pass (Ignore).
 
 kubectl asks for Strict, so that a slip of the pen in a manifest is told. A request that does not
-ask is not looked at. Kinds are known by the tables of their messages; what those do not read is
-named here. The status is never looked at: its writers are programs.
+ask is not looked at. The status is never looked at: its writers are programs.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from policy_sched.apiserver.calls import Sent
-from policy_sched.apiserver.protobuf.messages import LEAVES, MESSAGES, Field, message_of
-from policy_sched.client.embedded.api_error import bad_request
+from policy_sched.client.embedded.schema.messages import LEAVES, MESSAGES, Field, message_of
+from policy_sched.client.embedded.schema.types import cannot_be_handled
 from policy_sched.model.expansion import Plain
 
 OPTION: Final = "fieldValidation"
@@ -21,41 +20,14 @@ WARN: Final = "Warn"
 _MODES: Final = ("Ignore", STRICT, WARN)
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_OTHERS: Final = {
-    "Container": _words("restartPolicyRules"),
-    "EnvVarSource": _words("fileKeyRef"),
-    "SecurityContext": _words("windowsOptions"),
-    "PodSecurityContext": _words("windowsOptions"),
-    "PodSpec": _words("ephemeralContainers schedulingGroup workloadRef"),
-    "PodVolumeSource": _words(
-        "azureDisk azureFile cephfs cinder csi downwardAPI ephemeral fc flexVolume flocker gitRepo"
-        " glusterfs image iscsi photonPersistentDisk portworxVolume projected quobyte rbd scaleIO"
-        " storageos vsphereVolume"
-    ),
-    "VolumeSource": _words(
-        "azureDisk azureFile cephfs cinder fc flexVolume flocker glusterfs iscsi"
-        " photonPersistentDisk portworxVolume quobyte rbd scaleIO storageos vsphereVolume"
-    ),
-    "JobSpec": _words("podFailurePolicy successPolicy"),
-    "Device": _words("nodeAllocatableResourceMappings"),
-    "DeviceAttribute": _words("bools ints strings versions"),
-    "ServiceSpec": _words("sessionAffinityConfig"),
-    "NodeSpec": _words("configSource"),
-    "CSIDriverSpec": _words("serviceAccountTokenInSecrets preventPodSchedulingIfMissing"),
-}
-"""Fields that are known, and not read; what is in them is not looked at."""
 _ALWAYS: Final = frozenset({"apiVersion", "kind", "status"})
-_SCALARS: Final = frozenset({"s", "i", "b", "x"})
+_SCALARS: Final = frozenset({"s", "i", "l", "b", "x"})
 
-Known = dict[str, Field | None]
+Known = dict[str, Field]
 
 
 def _known(message: str) -> Known:
-    found: Known = dict.fromkeys(_OTHERS.get(message, ()))
+    found: Known = {}
     for field in MESSAGES[message].values():
         if field.name == "-":
             found |= _known(field.type)
@@ -78,7 +50,7 @@ def unknown(message: str, data: Plain, path: str = "") -> Iterator[str]:
             yield place
             continue
         field = known[name]
-        if field is None or field.type in _SCALARS or field.type in LEAVES:
+        if field.type in _SCALARS or field.type in LEAVES:
             continue
         yield from _inside(field, value, place)
 
@@ -111,6 +83,5 @@ def check_fields(sent: Sent, data: Plain) -> None:
     if mode == WARN:
         sent.warnings.extend(found)
     elif found:
-        kind = served.kind
-        what = f'{kind} in version "{served.group_version}" cannot be handled as a {kind}'
-        raise bad_request(f"{what}: strict decoding error: {', '.join(found)}")
+        why = f"strict decoding error: {', '.join(found)}"
+        raise cannot_be_handled((served.group_version, served.kind), why)

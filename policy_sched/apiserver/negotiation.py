@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from policy_sched.apiserver.bodies import object_data
 from policy_sched.apiserver.forms import check_event
-from policy_sched.apiserver.ownership.merging import present
 from policy_sched.apiserver.refusals import JSON, not_acceptable, unreadable
 from policy_sched.apiserver.served import Served
 from policy_sched.client.embedded.api_error import bad_request
+from policy_sched.client.embedded.schema.types import typed
 from policy_sched.client.embedded.stored import encoded, read
 from policy_sched.model.expansion import Plain
 
@@ -78,13 +78,11 @@ def object_of(body: bytes, content_type: str, served: Served) -> Plain:
     Raises ApiError if it is none of the resource.
     """
     data = object_data(body, content_type, served.kind)
-    if b"null" in body:
-        data = present(data)
     if not isinstance(data, dict):
         why = "couldn't get version/kind; json parse error: json: cannot unmarshal"
         raise unreadable(served.kind, f"{why} into an object", body)
-    data.setdefault("kind", served.kind)
-    data.setdefault("apiVersion", served.group_version)
+    data["kind"] = data.get("kind") or served.kind
+    data["apiVersion"] = data.get("apiVersion") or served.group_version
     return checked(data, served)
 
 
@@ -92,9 +90,9 @@ def checked(given: Any, served: Served) -> Plain:
     """Return what is to be stored of an object. Raises ApiError if it is none of the resource."""
     if not isinstance(given, dict):
         raise bad_request(f"expected an object of kind {served.kind}")
-    data: Plain = {**given, "metadata": given.get("metadata") or {}}
-    check_kind(data, served)
-    data = served.form.back(data)
+    check_kind(given, served)
+    data = typed((served.group_version, served.kind), given)
+    data = served.form.back({**data, "metadata": data.get("metadata") or {}})
     if served.kind in _SPECIFIED and data.get("spec") is None:
         data["spec"] = {}
     read(served.resource, encoded(data))  # the store takes what has the right types

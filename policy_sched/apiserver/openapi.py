@@ -10,8 +10,8 @@ from functools import cache
 from typing import Final
 
 from policy_sched.apiserver.discovery import VERSION
-from policy_sched.apiserver.protobuf.messages import MESSAGES, Field, message_of
 from policy_sched.apiserver.served import SERVED, VERSIONS, Served
+from policy_sched.client.embedded.schema.messages import MESSAGES, Field, message_of
 from policy_sched.model.expansion import Plain
 
 V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -21,7 +21,8 @@ _INFO: Final = {"title": _TITLE, "version": VERSION["gitVersion"]}
 _PLACE: Final = "#/components/schemas/"
 _SCALARS: Final[dict[str, Plain]] = {
     "s": {"type": "string"},
-    "i": {"type": "integer"},
+    "i": {"type": "integer", "format": "int32"},
+    "l": {"type": "integer", "format": "int64"},
     "b": {"type": "boolean"},
     "x": {"type": "string", "format": "byte"},
     "Time": {"type": "string", "format": "date-time"},
@@ -30,6 +31,7 @@ _SCALARS: Final[dict[str, Plain]] = {
     "IntOrString": {"type": "string", "format": "int-or-string"},
     "FieldsV1": {"type": "object"},
     "RawExtension": {"type": "object"},
+    "Object": {"type": "object"},
     "ExtraValue": {"type": "array", "items": {"type": "string"}},
 }
 _META: Final = "ObjectMeta"

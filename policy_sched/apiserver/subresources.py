@@ -13,6 +13,7 @@ from policy_sched.apiserver.workload_cells import selector_text
 from policy_sched.apiserver.writing import Writing, patch_of, patched
 from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.refusals import invalid
+from policy_sched.client.embedded.schema.types import typed
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.model.expansion import Plain
 
@@ -92,12 +93,11 @@ class Subresources:
 
     def _scaled(self, sent: Sent, scale: Any) -> Plain:
         target = sent.target
-        if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
-            raise bad_request("json: cannot unmarshal Scale.spec")
+        if not isinstance(scale, dict):
+            raise bad_request("expected an object of kind Scale")
+        scale = typed(("autoscaling/v1", "Scale"), scale)
         wanted = (scale.get("spec") or {}).get("replicas", 0)
-        if not isinstance(wanted, int) or isinstance(wanted, bool):
-            raise bad_request("json: cannot unmarshal Scale.spec.replicas into int32")
-        if not 0 <= wanted < 2**31:
+        if wanted < 0:
             why = f"Invalid value: {wanted}: must be greater than or equal to 0"
             resource, name = target.served.resource, target.name
             raise invalid(resource, name, "spec.replicas", "FieldValueInvalid", why)

@@ -18,7 +18,6 @@ from policy_sched.apiserver.field_validation import check_fields
 from policy_sched.apiserver.listing import selection
 from policy_sched.apiserver.negotiation import check_kind, checked, object_of
 from policy_sched.apiserver.ownership.managers import APPLY, UPDATE, Entry, applied, updated
-from policy_sched.apiserver.ownership.merging import present
 from policy_sched.apiserver.refusals import (
     LIMIT,
     quoted,
@@ -30,12 +29,13 @@ from policy_sched.apiserver.refusals import (
 from policy_sched.apiserver.security.escalation import Granting
 from policy_sched.apiserver.validation import checks
 from policy_sched.client.embedded.admission import default
-from policy_sched.client.embedded.api_error import ApiError, bad_request
+from policy_sched.client.embedded.api_error import bad_request
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.patches import JSON as JSON_PATCH
 from policy_sched.client.embedded.patches import PATCHES
 from policy_sched.client.embedded.refusals import conflict, forbidden, invalid
 from policy_sched.client.embedded.resources import NAMESPACE
+from policy_sched.client.embedded.schema.types import typed
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.client.embedded.times import timestamp
@@ -133,7 +133,7 @@ class Writing:
         if isinstance(patch, list) and len(patch) * len(stored.raw) > PATCH_WORK:
             raise too_large("the JSON patch has too many operations for an object of this size")
         result = patched(served.form.data(stored), patch, sent.content_type)
-        data = checked(present(result) if b"null" in sent.body else result, served)
+        data = checked(result, served)
         check_fields(sent, data)
         _place(data, sent.target)
         _check_uid(stored, data)
@@ -257,12 +257,15 @@ def applied_data(sent: Sent) -> Plain:
     if len(manager) > _MANAGER_LENGTH:
         why = f"Too long: may not be more than {_MANAGER_LENGTH} bytes"
         raise sent.options.refused("fieldManager", "FieldValueTooLong", why)
-    data = present(yaml_data(sent.body, served.kind))
-    if not isinstance(data, dict) or not isinstance(data.setdefault("metadata", {}), dict):
+    data = yaml_data(sent.body, served.kind)
+    if not isinstance(data, dict):
         raise bad_request("error decoding YAML: the patch is no object")
-    if data["metadata"].get("managedFields"):
+    meta = data.get("metadata")
+    if isinstance(meta, dict) and meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     check_kind(data, served)
+    data = typed((served.group_version, served.kind), data)
+    data.setdefault("metadata", {})
     return data
 
 
@@ -332,15 +335,6 @@ class _Deletion:
         )
 
 
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "propagationPolicy": (str,),
-    "orphanDependents": (bool,),
-    "gracePeriodSeconds": (int,),
-    "preconditions": (dict,),
-    "dryRun": (list,),
-}
-
-
 def _delete_options(body: bytes, content_type: str) -> Plain:
     """Return what a deletion's body says. Raises ApiError if it is none."""
     if not body.strip():
@@ -351,8 +345,4 @@ def _delete_options(body: bytes, content_type: str) -> Plain:
     if given.get("kind") not in (None, _DELETE):
         kind = given["kind"]
         raise bad_request(f"{kind} cannot be handled as {_DELETE}")
-    for field, types in _TYPES.items():
-        value = given.get(field)
-        if value is not None and not isinstance(value, types):
-            raise ApiError(400, "BadRequest", f"json: cannot unmarshal {_DELETE}.{field}")
-    return given
+    return typed(("v1", _DELETE), given)

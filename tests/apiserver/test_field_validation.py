@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from policy_sched.apiserver.field_validation import unknown
-from policy_sched.apiserver.protobuf.messages import MESSAGES
+from policy_sched.client.embedded.schema.messages import MESSAGES
 from tests.apiserver.test_applying import APPLY
 from tests.apiserver.world import JSON, PODS, pod, serving
 
@@ -23,7 +23,7 @@ SLIPS: dict[str, Any] = {
 
 
 def test_paths_of_unknown_fields_are_told() -> None:
-    """In items, in what Go embeds; not in maps, in other volumes, or in a status."""
+    """In items and in what Go embeds; not in maps or in a status."""
     data = {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}, "label": {}},
         "spec": SLIPS, "status": {"anything": 1}, "extra": 1,
@@ -34,6 +34,7 @@ def test_paths_of_unknown_fields_are_told() -> None:
         "spec.containers[0].imge",
         "spec.containers[0].resources.request",
         "spec.volumes[0].emptyDir.x",
+        "spec.volumes[0].projected.anything",
         "spec.affinity.nodeAffinity.required",
         "extra",
     ]

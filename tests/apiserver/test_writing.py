@@ -277,7 +277,7 @@ OF_POD = "the object provided is unrecognized (must be of type Pod): "
         (PODS.replace("default", "none"), pod("a"), 404, 'namespaces "none" not found'),
         ("/api/v1/pods", pod("a"), 405, "the server does not allow this method"),
         (PODS, b"x" * (LIMIT + 1), 413, f"Request entity too large: limit is {LIMIT}"),
-        (f"{PODS}/a/binding", {"target": 5}, 400, "the object provided is unrecognized"),
+        (f"{PODS}/a/binding", {"target": 5}, 400, 'Binding in version "v1" cannot be handled as a'),
         (f"{PODS}/a/binding", {"target": {}}, 500, "target.name: Required value"),
         (
             f"{PODS}/a/binding",

@@ -1,6 +1,6 @@
 """Protobuf read into the JSON that it stands for.
 
-A field that the tables do not have is an error: what a client says is never dropped unread.
+Fields that the tables do not have are skipped, as proto3 says: a client may be newer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.apiserver.protobuf.messages import LEAVES, MESSAGES, Field, message_of
+from policy_sched.client.embedded.schema.messages import (
+    JSON_ONLY,
+    LEAVES,
+    MESSAGES,
+    Field,
+    message_of,
+)
 from policy_sched.model.expansion import Plain
 from policy_sched.model.meta import EPOCH
 
@@ -21,7 +27,7 @@ MAGIC: Final = b"k8s\x00"
 DEPTH: Final = 32
 """Messages within messages; those of the tables are not deeper."""
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
-_NAMES: Final = {"s": _BYTES, "x": _BYTES, "i": _VARINT, "b": _VARINT}
+_NAMES: Final = {"s": _BYTES, "x": _BYTES, "i": _VARINT, "l": _VARINT, "b": _VARINT}
 _FIRST: Final = datetime(1, 1, 1, tzinfo=EPOCH.tzinfo)
 
 
@@ -39,7 +45,7 @@ def read(body: bytes) -> Plain:
     if outer.get("contentEncoding") or outer.get("contentType"):
         raise NotReadError(f"{kind}: encoded another time")
     name = message_of(api_version, kind)
-    if not name:
+    if not name or name in JSON_ONLY:
         raise NotReadError(f'no kind "{kind}" is read as protobuf in version "{api_version}"')
     found = _message(memoryview(outer.get("raw", b"")), name, 0)
     return {"kind": kind, "apiVersion": api_version, **found}
@@ -54,7 +60,7 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     for number, wire, value in _fields(data):
         field = fields.get(number)
         if field is None:
-            raise ValueError(f"{name}: field {number} is not known")
+            continue
         if wire != _NAMES.get(field.type, _BYTES):
             raise ValueError(f"proto: wrong wireType = {wire} for field {field.name}")
         if field.mapped:
@@ -81,8 +87,6 @@ def _entry(data: Any, field: Field, depth: int) -> tuple[str, Any]:
             key = _value(value, "s", depth)
         elif number == 2:
             item = _value(value, field.type, depth)
-        else:
-            raise ValueError(f"{field.name}: field {number} of an entry is not known")
     return key, item
 
 
@@ -98,7 +102,7 @@ def _value(value: Any, kind: str, depth: int, *, raw: bool = False) -> Any:
             return bytes(value) if raw else base64.b64encode(_bytes(value)).decode()
         case "b":
             return bool(value)
-        case "i":
+        case "i" | "l":
             return value - 2**64 if value >= 2**63 else value
     if kind in LEAVES:
         return _leaf(_bytes(value), kind)
@@ -127,6 +131,8 @@ def _leaf(data: bytes, kind: str) -> Any:
             if found.get(1):
                 return _bytes(found.get(3, b"")).decode()
             return _value(_number(found.get(2, 0)), "i", 0)
+        case "Object":
+            return {}
         case "FieldsV1" | "RawExtension":
             return msgspec.json.decode(_bytes(found.get(1, b"{}")))
     return _time(found, micro=kind == "MicroTime")

@@ -7,9 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.apiserver.refusals import quoted
-from policy_sched.client.embedded.api_error import ApiError, bad_request
+from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.refusals import invalid
 from policy_sched.client.embedded.resources import Resource
+from policy_sched.client.embedded.schema.types import cannot_be_handled
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.model.expansion import Plain
 from policy_sched.model.kinds import Kind
@@ -125,9 +126,7 @@ def _read(resource: Resource, data: Plain, decoder: msgspec.json.Decoder[Any]) -
     try:
         return decoder.decode(encoded(data))
     except msgspec.ValidationError as error:
-        kind = resource.kind
-        what = f'{kind} in version "{resource.api_version}" cannot be handled as a {kind}'
-        raise bad_request(f"{what}: json: cannot unmarshal: {error}") from None
+        raise cannot_be_handled(resource.key, f"json: cannot unmarshal: {error}") from None
 
 
 def _refuse(resource: Resource, data: Plain, field: str, reason: str, why: str) -> ApiError:

@@ -8,7 +8,6 @@ from policy_sched.apiserver.validation import formats, others, pods, workloads
 from policy_sched.apiserver.validation.metadata import check_metadata
 from policy_sched.apiserver.validation.problems import Problems
 from policy_sched.apiserver.validation.workloads import Change, Check
-from policy_sched.client.embedded.api_error import bad_request
 from policy_sched.client.embedded.resources import Resource
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.model.expansion import Plain
@@ -78,11 +77,6 @@ def check_change(old: Stored, data: Plain, subresource: str) -> None:
 
 
 def _check(problems: Problems, resource: Resource, data: Plain) -> None:
-    try:
-        check_metadata(problems, data["metadata"])
-        if resource.kind in _CHECKS:
-            _CHECKS[resource.kind](problems, data)
-    except (AttributeError, TypeError, ValueError) as error:  # of kinds that are not decoded
-        kind = resource.kind
-        what = f'{kind} in version "{resource.api_version}" cannot be handled as a {kind}'
-        raise bad_request(f"{what}: json: cannot unmarshal: {error}") from None
+    check_metadata(problems, data["metadata"])
+    if resource.kind in _CHECKS:
+        _CHECKS[resource.kind](problems, data)

@@ -52,6 +52,7 @@ from policy_sched.client.embedded.resources import (
     Resource,
     resource,
 )
+from policy_sched.client.embedded.schema.types import typed
 from policy_sched.client.embedded.stored import Stored, copied, encoded, managed, read, seal
 from policy_sched.client.embedded.times import timestamp
 from policy_sched.client.embedded.uids import uid_of
@@ -184,8 +185,8 @@ class ObjectStore:
 
         ``recorded``: the object was read from a cluster: its uid, creation time and status stay.
         """
-        data = copied(given)
-        found = resource((data.get("apiVersion") or "", data.get("kind") or ""))
+        found = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
+        data = typed(found.key, copied(given))
         meta = data["metadata"] = data.get("metadata") or {}
         self._name(found, meta)
         name, namespace = meta["name"], meta.get("namespace", "")
@@ -301,7 +302,9 @@ class ObjectStore:
             yield one.typed
 
     def _replace(self, stored: Stored, data: Plain, subresource: str) -> Stored:
-        found, old, meta = stored.resource, stored.data, data["metadata"]
+        found, old = stored.resource, stored.data
+        data = typed(found.key, data)
+        meta = data["metadata"] = data.get("metadata") or {}
         if meta.get("uid") not in (None, "", stored.uid):
             raise wrong_uid(found, stored.namespace, stored.name, meta["uid"], stored.uid)
         if meta.get("resourceVersion") not in (None, "", str(stored.version)):

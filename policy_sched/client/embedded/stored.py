@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import msgspec
 
-from policy_sched.client.embedded.api_error import bad_request
 from policy_sched.client.embedded.resources import Resource
+from policy_sched.client.embedded.schema.types import cannot_be_handled
 from policy_sched.model.expansion import Plain
 from policy_sched.model.kinds import decoder
 from policy_sched.model.meta import ApiObject
@@ -88,9 +88,7 @@ def read(resource: Resource, raw: bytes) -> ApiObject:
 
     typed = decode_as(msgspec.json.decode(raw), resource.struct, report)
     if typed is None:
-        kind = resource.kind
-        what = f'{kind} in version "{resource.api_version}" cannot be handled as a {kind}'
-        raise bad_request(f"{what}: {'; '.join(problems)}")
+        raise cannot_be_handled(resource.key, "; ".join(problems))
     return typed
 
 

@@ -119,13 +119,6 @@ def test_metadata_are_checked_of_every_kind() -> None:
     ]
 
 
-def test_what_has_the_wrong_type_cannot_be_read() -> None:
-    """Of kinds that nothing here decodes, too."""
-    with pytest.raises(ApiError, match="cannot be handled as a ConfigMap") as refused:
-        check_new(resource(KINDS["ConfigMap"]), made("ConfigMap", {"data": ["a"]}))
-    assert refused.value.code == 400
-
-
 @pytest.mark.parametrize("case", REFUSED["changes"])
 def test_what_is_fixed_stays(case: Plain) -> None:
     """But a status may be written whatever else there is."""

@@ -7,15 +7,15 @@ from typing import Final
 DEVICES: Final = """
 CELDeviceSelector: 1 expression s
 DeviceSelector: 1 cel ?CELDeviceSelector
-DeviceToleration: 1 key s, 2 operator s, 3 value s, 4 effect s, 5 tolerationSeconds ?i
+DeviceToleration: 1 key s, 2 operator s, 3 value s, 4 effect s, 5 tolerationSeconds ?l
 DeviceTaint: 1 key s, 2 value s, 3 effect s, 4 timeAdded Time
 CapacityRequirements: 1 requests map:Quantity
 OpaqueDeviceConfiguration: 1 driver s, 2 parameters RawExtension
 DeviceConfiguration: 1 opaque ?OpaqueDeviceConfiguration
 ExactDeviceRequest: 1 deviceClassName s, 2 selectors *DeviceSelector, 3 allocationMode s, \
-  4 count i, 5 adminAccess ?b, 6 tolerations *DeviceToleration, 7 capacity ?CapacityRequirements
-DeviceSubRequest: 1 name s, 2 deviceClassName s, 3 selectors *DeviceSelector, \
-  4 allocationMode s, 5 count i, 6 tolerations *DeviceToleration, 7 capacity ?CapacityRequirements
+  4 count l, 5 adminAccess ?b, 6 tolerations *DeviceToleration, 7 capacity ?CapacityRequirements
+DeviceSubRequest: 1 name s, 2 deviceClassName s, 3 selectors *DeviceSelector, 4 allocationMode s, \
+  5 count l, 6 tolerations *DeviceToleration, 7 capacity ?CapacityRequirements
 DeviceRequest: 1 name s, 2 exactly ?ExactDeviceRequest, 3 firstAvailable *DeviceSubRequest
 DeviceConstraint: 1 requests *s, 2 matchAttribute ?s, 3 distinctAttribute ?s
 DeviceClaimConfiguration: 1 requests *s, 2 - DeviceConfiguration
@@ -45,7 +45,8 @@ DeviceClassSpec: 1 selectors *DeviceSelector, 2 config *DeviceClassConfiguration
   4 extendedResourceName ?s
 resource.k8s.io/v1/DeviceClass: 1 metadata ObjectMeta, 2 spec DeviceClassSpec
 
-DeviceAttribute: 2 int ?i, 3 bool ?b, 4 string ?s, 5 version ?s
+DeviceAttribute: 2 int ?l, 3 bool ?b, 4 string ?s, 5 version ?s, - bools *b, - ints *l, \
+  - strings *s, - versions *s
 CapacityRange: 1 min ?Quantity, 2 max ?Quantity, 3 step ?Quantity
 CapacityRequestPolicy: 1 default ?Quantity, 3 validValues *Quantity, 4 validRange ?CapacityRange
 DeviceCapacity: 1 value Quantity, 2 requestPolicy ?CapacityRequestPolicy
@@ -55,8 +56,9 @@ CounterSet: 1 name s, 2 counters map:DeviceCounter
 Device: 1 name s, 2 attributes map:DeviceAttribute, 3 capacity map:DeviceCapacity, \
   4 consumesCounters *CounterConsumption, 5 nodeName ?s, 6 nodeSelector ?NodeSelector, \
   7 allNodes ?b, 8 taints *DeviceTaint, 9 bindsToNode ?b, 10 bindingConditions *s, \
-  11 bindingFailureConditions *s, 12 allowMultipleAllocations ?b
-ResourcePool: 1 name s, 2 generation ?i, 3 resourceSliceCount ?i
+  11 bindingFailureConditions *s, 12 allowMultipleAllocations ?b, \
+  - nodeAllocatableResourceMappings Object
+ResourcePool: 1 name s, 2 generation ?l, 3 resourceSliceCount ?l
 ResourceSliceSpec: 1 driver s, 2 pool ResourcePool, 3 nodeName ?s, 4 nodeSelector ?NodeSelector, \
   5 allNodes ?b, 6 devices *Device, 7 perDeviceNodeSelection ?b, 8 sharedCounters *CounterSet
 resource.k8s.io/v1/ResourceSlice: 1 metadata ObjectMeta, 2 spec ResourceSliceSpec

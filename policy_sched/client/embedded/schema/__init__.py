@@ -1,0 +1,1 @@
+"""The fields of all kinds that are served, and their types."""
