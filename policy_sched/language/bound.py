@@ -109,7 +109,16 @@ class BoundPolicy:
         return all(values)
 
     def pre_enqueue(self, pod: PodInfo, cycle: Cycle) -> str | None:
-        """Return why the pod may not enter the queue, or None if it may."""
+        """Return why the pod may not enter the queue, or None if it may.
+
+        Where a matchCondition fails, so does each rule.
+        """
+        try:
+            if not self.matches(pod, cycle):
+                return None
+        except RuleError as error:
+            strict = (gate for gate, _ in self._gates if gate.on_error != "Allow")
+            return next((f"rule {gate.name}: {error}" for gate in strict), None)
         for gate, bound in self._gates:
             out = bound.functions.scalar(pod, cycle, 0)
             verdict = bound.one(bound.unit.roots[0], out)

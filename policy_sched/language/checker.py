@@ -93,6 +93,7 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
         ),
         cost_limit=source.cost_limit,
     )
+    check.conditions_of_an_order(source)
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
     return (None if failed else policy), diagnostics
@@ -203,6 +204,14 @@ class _Checker:
     def keys(self, keys: tuple[KeySource, ...], section: str) -> tuple[CheckedKey, ...]:
         found = [(self.text(key.expression, section), key.order) for key in keys]
         return tuple(CheckedKey(checked, order) for checked, order in found if checked is not None)
+
+    def conditions_of_an_order(self, source: PolicySource) -> None:
+        """Refuse conditions beside queueSort: one order has to hold for all pods."""
+        if source.match_conditions and source.queue_sort:
+            text = source.match_conditions[0]
+            message = "queueSort orders every pod, so matchConditions cannot leave any pod out"
+            hint = "write queueSort in a policy of its own, or test the pod within its keys"
+            self.report.add([Problem(0, len(text.text), "PS312", message, hint)], text)
 
     def preemption(self, preemption: PreemptionSource) -> CheckedPreemption | None:
         eligible = self.text(preemption.eligible, "preemption.eligible")

@@ -56,6 +56,7 @@ CODES: Final[dict[str, str]] = {
     "PS305": "rule result is a list, map, record or optional",
     "PS306": "message must be a string",
     "PS311": "section not allowed twice, or queueSort differs between profiles",
+    "PS312": "matchConditions beside queueSort",
     "PS313": "unstable sort key",
     "PS321": "score range is not within 0..100 and there is no normalize",
     "PS323": "Max or MaxReverse on a possibly negative score",

@@ -70,6 +70,7 @@ CODE_EXAMPLES: Final[Mapping[str, str]] = {
     "PS305": 'node.labels[?"zone"]',
     "PS306": "filter: [{expression: node.ready, messageExpression: node.podCount}]",
     "PS311": "two profiles of which one enables a policy with queueSort",
+    "PS312": "a policy with both matchConditions and queueSort",
     "PS313": "queueSort: [{expression: podGroup.waiting}]",
     "PS321": "score: {expression: node.podCount}",
     "PS323": "score: {expression: 50 - node.podCount, normalize: Max}",

@@ -53,6 +53,8 @@ class CompiledPolicy:
         self.params = params
         self.sections = sections
         matching = _reads(sections.match)
+        self.match_reads: Reads = matching
+        """What the matchConditions of the whole policy read."""
         self.filter_reads: Reads = _reads(sections.filter, *_explaining(sections)) | matching
         self.score_reads: Reads = _reads(sections.score_match, *_scoring(sections)) | matching
         self.reads: Reads = self.filter_reads | self.score_reads | _reads(sections.node_names)
@@ -61,7 +63,8 @@ class CompiledPolicy:
         """What decides whether a node is refused to a pod."""
         self.eased_by_pods = sections.filter is not None and sections.filter.eased
         """Whether a node that is refused may be acceptable because a pod came to it."""
-        self.gate_reads: Reads = _reads(*(gate.unit for gate in sections.pre_enqueue))
+        gates = [gate.unit for gate in sections.pre_enqueue]
+        self.gate_reads: Reads = _reads(*gates) | matching if gates else Reads()
         """What decides whether a pod is kept out of the queue."""
         self.sort_reads: Reads = _reads(sections.queue_sort)
         """What the order of the queue depends on."""

@@ -129,7 +129,7 @@ def _events(
 ) -> Iterator[ClusterEventWithHint]:
     veto = policy.veto_reads
     reads = policy.rejecting_reads | veto
-    if policy.has_filter or policy.has_pre_filter or veto.node:
+    if policy.has_filter or policy.has_pre_filter or veto.node or policy.gate_reads.node:
         alone = reads.scope <= Scope.NODE and not veto.node and "nodes" not in reads.node
         change = ActionType.ADD
         pods = ActionType(0)

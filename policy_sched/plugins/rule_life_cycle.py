@@ -25,6 +25,7 @@ from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import RuleError
 from policy_sched.language.life_cycle import BoundStep
 from policy_sched.language.program import BoundPolicy, CompiledPolicy
+from policy_sched.language.reads import Scope
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.default_binder import DefaultBinder
 
@@ -67,6 +68,8 @@ class _LifeCycle:
         self._binder = DefaultBinder({}, handle)
         permit = policy.life.permit
         self._permit_reads = None if permit is None else permit.unit.reads
+        matching = policy.match_reads
+        self._match_moves = bool(matching.node) or matching.scope is Scope.VOLATILE
 
     @hookimpl
     def reserve(self, pod: PodInfo, node: str) -> Status:
@@ -76,13 +79,20 @@ class _LifeCycle:
     @hookimpl
     def unreserve(self, state: CycleState, pod: PodInfo) -> None:
         """Send the other pods of the group back that wait for this policy."""
-        if not pod.pod_group or state.read(Rehearsal) is not None:
+        if not pod.pod_group or state.read(Rehearsal) is not None or not self._takes_part(pod):
             return
         group = self._handle.waiting_pods.of_group((pod.namespace, pod.pod_group))
         for waiting in tuple(group.values()):
             if waiting.pod.uid != pod.uid and self._name in waiting.pending_plugins:
                 text = f"pod {pod.key} of pod group {pod.pod_group} was sent back"
                 waiting.reject(self._name, text)
+
+    def _takes_part(self, pod: PodInfo) -> bool:
+        """Tell whether no matchCondition is false of a pod."""
+        try:
+            return self._bound.matches(pod, self._cycle(pod, apart=True))
+        except RuleError:
+            return True
 
     @hookimpl
     def permit(self, state: CycleState, pod: PodInfo, node: str) -> PermitResult:
@@ -161,12 +171,17 @@ class _LifeCycle:
         """Return how the pod is asked about again: pods that read the same things together."""
         reads = self._permit_reads
         assert reads is not None, "the policy has a permit section"
+        if self._match_moves:
+            reads = reads | self._policy.match_reads
         grouped = ("podGroup",) in reads.pod
         key = (pod.namespace, pod.pod_group)
 
         def ask() -> Status:
+            cycle = self._cycle(pod, apart=True)
             try:
-                holds = section.holds(pod, self._cycle(pod, apart=True), self._row(node))
+                if self._match_moves and not self._bound.matches(pod, cycle):
+                    return SUCCESS
+                holds = section.holds(pod, cycle, self._row(node))
             except (ClusterError, RuleError) as error:
                 return Status(Code.ERROR, (str(error),))
             return SUCCESS if holds else Status(Code.WAIT, reasons)

@@ -236,7 +236,8 @@ class _Rules:
                 new if isinstance(new, PodInfo) else None,
             )
             cycle = Cycle(now=self._handle.now(), profile=self._profile, event=event)
-            return QueueingHint.QUEUE if life.hint(pod, cycle) else QueueingHint.SKIP
+            worth = not self._bound.matches(pod, cycle) or life.hint(pod, cycle)
+            return QueueingHint.QUEUE if worth else QueueingHint.SKIP
 
         return hint
 

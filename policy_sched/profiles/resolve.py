@@ -126,6 +126,7 @@ def resolve(
         problems += _unknown_names(profile, i, implements)
         expansion = expand(_lists(profile), implements)
         problems += _troubles(expansion, i, implements)
+        _enable_conditions(expansion, known)
         plans.append(_plan(config, i, expansion, known, problems))
     problems += _queue_sorts(plans, problems)
     diagnostics = config.place.diagnostics(problems)
@@ -190,6 +191,22 @@ def _troubles(
             yield _unknown(at, entry.name, implements)
         else:
             yield Problem(at, _trouble_code(trouble), f"{path_text(at)}: {trouble.message}")
+
+
+def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) -> None:
+    """Enable the points at which matchConditions are asked beside the section that they guard.
+
+    A policy that stands in for an in-tree plugin runs at the points that are enabled, as that does.
+    """
+    for section, point in (("filter", "preFilter"), ("score", "preScore")):
+        enabled = {name for name, _ in expansion.points[point]}
+        for name, _ in expansion.points[section]:
+            if name not in known or name in PLUGIN_POINTS or name in enabled:
+                continue
+            spec = known[name].model.spec
+            own = spec.score.match_conditions if section == "score" and spec.score else ()
+            if spec.match_conditions or own:
+                expansion.points[point] += ((name, 0),)
 
 
 def _trouble_code(trouble: Trouble) -> str:

@@ -146,18 +146,20 @@ class CoverageWatch:
         asker = self._asker(pod, cycle, rows)
         once = self._asker(pod, cycle, np.zeros(1, np.intp))
         for policy in self._of(pod):
-            if once.ask_all(policy.gates, ALL).all():
-                for key in policy.order:
-                    once.ask(key, ALL)
-                if once.ask_all(policy.match, ALL).all():
-                    for variable in policy.variables:
-                        asker.ask(variable, every)
-                    once.ask_all(policy.narrowing, ALL)
-                    passed = asker.ask_all(policy.filter, every)
-                    asker.ask_all(policy.domains, every)
-                    if once.ask_all(policy.score_match, ALL).all():
-                        asker.ask_all(policy.score, passed)
-                        self._ask_normalizer(policy, pod, asker, rows[passed], passed)
+            if not once.ask_all(policy.match, ALL).all():
+                continue
+            if not once.ask_all(policy.gates, ALL).all():
+                continue
+            for key in policy.order:
+                once.ask(key, ALL)
+            for variable in policy.variables:
+                asker.ask(variable, every)
+            once.ask_all(policy.narrowing, ALL)
+            passed = asker.ask_all(policy.filter, every)
+            asker.ask_all(policy.domains, every)
+            if once.ask_all(policy.score_match, ALL).all():
+                asker.ask_all(policy.score, passed)
+                self._ask_normalizer(policy, pod, asker, rows[passed], passed)
 
     def _ask_normalizer(
         self, policy: PolicyProbes, pod: PodInfo, asker: Asker, rows: Rows, passed: np.ndarray
@@ -189,7 +191,10 @@ class CoverageWatch:
         """Filters left no node: who may evict others, and whom."""
         now = self._handle.now()
         here = np.zeros(1, np.intp)
+        once = self._asker(pod, Cycle(now=now, profile=pod.scheduler_name), here)
         for policy in self._of(pod):
+            if not once.ask_all(policy.match, ALL).all():
+                continue
             if not self._asker(pod, Case(now), here).ask_all(policy.eligible, ALL).all():
                 continue
             if policy.victims:

@@ -396,7 +396,7 @@ class TestSections:
         spec = {
             "functions": [{"name": "f", "expression": "node.ready"}],
             "variables": [{"name": "v", "expression": "f()"}, {"name": "w", "expression": "now"}],
-            "matchConditions": ["f()", "variables.v"],
+            "preEnqueue": [{"expression": "f()"}, {"expression": "variables.v"}],
             "queueSort": [{"expression": "variables.w"}],
         }
         assert [d.code for d in check_policy(policy(spec))[1]] == ["PS104", "PS104", "PS313"]
