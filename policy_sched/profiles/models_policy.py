@@ -155,7 +155,7 @@ class PolicySpec(Document):
     variables: Many[Variable] = ()
     """Named sub-expressions; one may use those before it."""
     match_conditions: Many[Expression] = ()
-    """Pods for which this policy counts: all must hold. Where one is false, no section has effect."""
+    """Pods for which this policy counts: all must hold, or no section has any effect."""
     pre_enqueue: Many[PreEnqueueRule] = ()
     """Rules that a pod must pass before it enters the active queue."""
     queue_sort: Many[SortKey] = ()
