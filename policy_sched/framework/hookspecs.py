@@ -21,6 +21,7 @@ from policy_sched.framework.results import (
     Placements,
     PostFilterResult,
     PreFilterResult,
+    RawScores,
     Rows,
     Scores,
     Signature,
@@ -83,12 +84,12 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
-        """Rate each row, int64: higher is better, 0..100 unless `normalize_score` follows."""
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> RawScores:
+        """Rate each row: higher is better; int64 in 0..100 unless `normalize_score` follows."""
         raise NotImplementedError
 
     @hookspec
-    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: RawScores) -> Scores:
         """Turn this plugin's scores of all feasible rows (`state` has Feasible) into 0..100."""
         raise NotImplementedError
 

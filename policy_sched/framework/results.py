@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ Rows: TypeAlias = NDArray[np.intp] | None
 
 Codes: TypeAlias = NDArray[np.int16]
 Scores: TypeAlias = NDArray[np.int64]
+RawScores: TypeAlias = NDArray[Any]
+"""int64, or float64 from a plugin whose NormalizeScore makes int64 of it."""
 Describe: TypeAlias = Callable[[NDArray[np.intp], Codes], list[Status]]
 """From rows and their non-zero codes, both shape (k,), to one Status each."""
 

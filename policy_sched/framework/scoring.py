@@ -20,7 +20,7 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
-from policy_sched.framework.results import Feasible, Rows, Scope, Scores
+from policy_sched.framework.results import Feasible, RawScores, Rows, Scope, Scores
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
@@ -34,7 +34,7 @@ _NOTHING: Final = np.empty(0, np.int64)
 
 
 class Lane:
-    """One score plugin's answers, int64, shape (n,).
+    """One score plugin's answers, shape (n,): int64, or raw float64 that is normalised.
 
     ``raw`` is shared with whoever gave it until it is patched. ``part`` is None where it is just
     ``raw`` times the weight.
@@ -49,7 +49,7 @@ class Lane:
         self.scope = Scope.VOLATILE if signature is None else signature.scope
         self.proved = signature is not None and signature.proved
         self.by_row = signature is not None and signature.normalizes_by_row
-        self.raw: Scores = _NOTHING
+        self.raw: RawScores = _NOTHING
         self.part: Scores | None = None
         self.shared = False
 
@@ -70,11 +70,11 @@ class Lane:
             return int(self.part[row])
         return int(self.raw[row]) * self.hook.weight
 
-    def put(self, rows: NDArray[np.intp], fresh: Scores) -> Scores:
+    def put(self, rows: NDArray[np.intp], fresh: RawScores) -> RawScores:
         """Write fresh raw scores of `rows`; return by how much they rose."""
         if self.shared:
             self.raw, self.shared = self.raw.copy(), False
-        gain = fresh - self.raw[rows]
+        gain: RawScores = fresh - self.raw[rows]
         self.raw[rows] = fresh
         return gain
 
@@ -189,7 +189,7 @@ class Scoring:
             plugins = {lane.hook.plugin: lane.weighted()[rows].tolist() for lane in self._lanes}
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
-    def raw(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
+    def raw(self, rows: NDArray[np.intp]) -> dict[str, list[float]]:
         """Return what each plugin said of some rows, before it was normalised and weighted."""
         return {lane.hook.plugin: lane.raw[rows].tolist() for lane in self._lanes}
 
@@ -248,7 +248,7 @@ class Scoring:
             return
         whole = False
         for lane in self._moving:
-            fresh = cast("Scores", self._runner.call("score", lane.hook, state, pod, rows))
+            fresh = cast("RawScores", self._runner.call("score", lane.hook, state, pod, rows))
             gain = lane.put(rows, fresh)
             if lane.part is None:
                 self.total[rows] += gain * lane.hook.weight
@@ -275,17 +275,19 @@ class Scoring:
                 asked = newly if lane.scope is Scope.STATIC else rows
                 if asked.size:
                     fresh = self._runner.call("score", lane.hook, state, pod, asked)
-                    lane.put(asked, cast("Scores", fresh))
+                    lane.put(asked, cast("RawScores", fresh))
             self._normalize(lane, state, pod, feasible)
         self._sum(feasible)
 
     def _ask(self, lane: Lane, state: CycleState, pod: PodInfo, rows: Rows) -> None:
         if rows is None:
-            lane.raw = cast("Scores", self._answers.ask("score", lane.hook, state, pod))
+            lane.raw = cast("RawScores", self._answers.ask("score", lane.hook, state, pod))
             lane.shared = True
             return
-        lane.raw, lane.shared = np.zeros(self.n, np.int64), False
-        lane.raw[rows] = cast("Scores", self._runner.call("score", lane.hook, state, pod, rows))
+        fresh = cast("RawScores", self._runner.call("score", lane.hook, state, pod, rows))
+        dtype = np.int64 if lane.normalizer is None else fresh.dtype
+        lane.raw, lane.shared = np.zeros(self.n, dtype), False
+        lane.raw[rows] = fresh
 
     def _normalize(
         self, lane: Lane, state: CycleState, pod: PodInfo, feasible: NDArray[np.intp]

@@ -20,6 +20,7 @@ from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import Failure, RuleError, Some
 from policy_sched.language.judging import BoundUnit, Codes, judge, reversed_key
 from policy_sched.language.life_cycle import BoundLifeCycle
+from policy_sched.language.normalizers import RawScores
 from policy_sched.language.preempting import BoundPreemption
 from policy_sched.language.runtime import Runtime
 from policy_sched.model.pod_group import NO_GROUP, GroupCounts
@@ -281,13 +282,13 @@ class BoundPolicy:
 
     # Score.
 
-    def score(self, pod: PodInfo, cycle: Cycle, rows: Rows = None) -> Scores:
+    def score(self, pod: PodInfo, cycle: Cycle, rows: Rows = None) -> RawScores:
         """Return the raw score per row; where the rule failed, 0 or, if it matters, FAILED."""
         assert self._score is not None, "the policy has a score"
         return self._score.raw(pod, cycle, rows)
 
     def score_failure(
-        self, pod: PodInfo, cycle: Cycle, scores: Scores, rows: npt.NDArray[np.intp]
+        self, pod: PodInfo, cycle: Cycle, scores: RawScores, rows: npt.NDArray[np.intp]
     ) -> str | None:
         """Return why raw scores of the feasible rows end the attempt; None if they do not."""
         assert self._score is not None, "the policy has a score"
@@ -295,7 +296,7 @@ class BoundPolicy:
 
     def normalize(
         self,
-        scores: Scores,
+        scores: RawScores,
         pod: PodInfo | None = None,
         cycle: Cycle = _NO_CYCLE,
         rows: Rows = None,

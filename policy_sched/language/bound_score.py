@@ -2,7 +2,8 @@
 
 Theory of operation. Raw scores may be asked of rows on which the pod cannot run, and kept for other
 pods, so a rule that fails only marks its row: whether that ends the attempt is known when the
-scores of the feasible rows are normalised. A normalize expression is computed over those rows,
+scores of the feasible rows are normalised. Raw scores are int64, or float64 where a rule that is a
+double is normalised. A normalize expression is computed over those rows,
 each with its own raw score, and statistics over all of them that did not fail.
 """
 
@@ -18,7 +19,7 @@ from policy_sched.language.compiled import Score
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import Failure, RuleError
 from policy_sched.language.judging import BoundUnit
-from policy_sched.language.normalizers import FAILED, NORMALIZERS, normalized
+from policy_sched.language.normalizers import FAILED, RawScores, failures, normalized
 from policy_sched.language.normalizing import Scored
 from policy_sched.language.runtime import Runtime
 from policy_sched.model.pod_info import PodInfo
@@ -41,53 +42,58 @@ class BoundScore:
         expression = score.expression
         self._normalizer = None if expression is None else BoundUnit(expression, runtime)
         self._shares = not score.normalizes_by_row
-        self._last: Scores = np.zeros(0, dtype=np.int64)
+        self._dtype: type[np.float64 | np.int64] = np.float64 if score.double else np.int64
+        self._failed: float = np.nan if score.double else FAILED
+        self._last: RawScores = np.zeros(0, self._dtype)
         self._last_normalized: Scores | None = None
 
-    def raw(self, pod: PodInfo, cycle: Cycle, rows: Rows) -> Scores:
+    def raw(self, pod: PodInfo, cycle: Cycle, rows: Rows) -> RawScores:
         """Return the raw score per row; where the rule failed, 0 or, if marked, FAILED."""
         bound = self._unit
         root = bound.unit.roots[0]
-        instead = FAILED if self._score.marks_failures else 0
+        instead = self._failed if self._score.marks_failures else 0
         if rows is not None and len(rows) <= FEW_ROWS:
             values = []
             for row in rows.tolist():
                 out = bound.functions.scalar(pod, cycle, row)
                 failed = root.error is not None and out[root.error]
                 values.append(instead if failed else out[root.value])
-            return np.array(values, dtype=np.int64)
+            return np.array(values, dtype=self._dtype)
         n = self._table.n if rows is None else len(rows)
         out = bound.vector(pod, cycle, rows, n)
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):
-                return self._flat(int(result), n)
-            result = np.full(n, result, dtype=np.int64)
+                return self._flat(float(result) if self._score.double else int(result), n)
+            result = np.full(n, result, dtype=self._dtype)
         if root.error is not None:
             errors = out[root.error]
             if np.any(errors):
                 result = np.where(errors, instead, result)
-        scores: Scores = result.astype(np.int64, copy=False)
+        scores: RawScores = result.astype(self._dtype, copy=False)
         return scores
 
-    def _flat(self, score: int, n: int) -> Scores:
+    def _flat(self, score: float, n: int) -> RawScores:
         """Return an array of one score; the last one is shared, and read-only."""
         if len(self._last) != n or (n and self._last.item(0) != score):
-            self._last = np.full(n, score, dtype=np.int64)
+            self._last = np.full(n, score, dtype=self._dtype)
             self._last.flags.writeable = False
             self._last_normalized = None
         return self._last
 
     def failure(
-        self, pod: PodInfo, cycle: Cycle, scores: Scores, rows: npt.NDArray[np.intp]
+        self, pod: PodInfo, cycle: Cycle, scores: RawScores, rows: npt.NDArray[np.intp]
     ) -> str | None:
         """Return why the attempt ends: what failed on the first of the feasible rows that did.
 
         None if no rule failed there, or if that ends nothing.
         """
-        if not self._score.aborts or not len(scores) or int(scores.min()) != FAILED:
+        if not self._score.aborts:
             return None
-        row = int(rows[np.flatnonzero(scores == FAILED)[0]])
+        places = np.flatnonzero(failures(scores))
+        if not len(places):
+            return None
+        row = int(rows[places[0]])
         out = self._unit.functions.scalar(pod, cycle, row)
         return self._said("score", self._unit.one(self._unit.unit.roots[0], out), row)
 
@@ -96,7 +102,7 @@ class BoundScore:
         return f"rule {self._name}.{part}: {words} (node {self._table.names[row]})"
 
     def normalize(
-        self, scores: Scores, pod: PodInfo | None, cycle: Cycle, rows: Rows = None
+        self, scores: RawScores, pod: PodInfo | None, cycle: Cycle, rows: Rows = None
     ) -> Scores:
         """Return the scores of the feasible rows within 0..100; failed ones are 0.
 
@@ -111,20 +117,23 @@ class BoundScore:
             self._last_normalized.flags.writeable = False
         return self._last_normalized
 
-    def _normalized(self, scores: Scores, pod: PodInfo | None, cycle: Cycle, rows: Rows) -> Scores:
+    def _normalized(
+        self, scores: RawScores, pod: PodInfo | None, cycle: Cycle, rows: Rows
+    ) -> Scores:
         if self._normalizer is None:
             name = self._score.normalizer
-            return scores if name is None else normalized(NORMALIZERS[name], scores)
-        if not len(scores) or int(scores.min()) != FAILED:
+            return scores if name is None else normalized(name, scores)
+        failed = failures(scores)
+        if not failed.any():
             return self._expressed(self._normalizer, scores, pod, cycle, rows)
-        good = np.flatnonzero(scores != FAILED)
-        result = np.zeros_like(scores)
+        good = np.flatnonzero(~failed)
+        result = np.zeros(len(scores), np.int64)
         left = good if rows is None else rows[good]
         result[good] = self._expressed(self._normalizer, scores[good], pod, cycle, left)
         return result
 
     def _expressed(
-        self, bound: BoundUnit, scores: Scores, pod: PodInfo | None, cycle: Cycle, rows: Rows
+        self, bound: BoundUnit, scores: RawScores, pod: PodInfo | None, cycle: Cycle, rows: Rows
     ) -> Scores:
         """Return what the normalize expression makes of scores none of which failed."""
         n = len(scores)

@@ -27,7 +27,7 @@ from policy_sched.language.checked import (
 from policy_sched.language.checker_definitions import check_definitions
 from policy_sched.language.checker_expressions import check_tree
 from policy_sched.language.codes import MAX_PROBLEMS, MAX_RULES, Problem
-from policy_sched.language.environment import ANY, SECTIONS, Section
+from policy_sched.language.environment import ANY, DOUBLE_SCORES, SECTIONS, Section
 from policy_sched.language.params import params_type
 from policy_sched.language.parser import parse
 from policy_sched.language.scope import Definitions
@@ -41,7 +41,7 @@ from policy_sched.language.sources import (
     Text,
 )
 from policy_sched.language.typed import Core
-from policy_sched.language.types import ERROR
+from policy_sched.language.types import DOUBLE, ERROR, Type
 
 NORMALIZERS = ("None", "Max", "MaxReverse", "MinMax", "MinMaxReverse")
 
@@ -52,8 +52,17 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
     Returns the typed policy, or None if any diagnostic is an error, and all diagnostics (at most
     100) in the order of their places; warnings alone do not refuse the policy.
     """
+    return _check_policy(source, {})
+
+
+def _check_policy(
+    source: PolicySource, scores: Mapping[str, Type]
+) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
+    """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
     report = _Report(source.name)
-    definitions, variables = check_definitions(source, params_type(source.params), report.add)
+    definitions, variables = check_definitions(
+        source, params_type(source.params), report.add, scores
+    )
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
         name=source.name,
@@ -93,10 +102,19 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
         ),
         cost_limit=source.cost_limit,
     )
+    if not scores and _normalizes_doubles(source.score, policy.score):
+        return _check_policy(source, DOUBLE_SCORES)
     check.conditions_of_an_order(source)
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
     return (None if failed else policy), diagnostics
+
+
+def _normalizes_doubles(source: ScoreSource | None, score: CheckedScore | None) -> bool:
+    """Tell whether an expression normalises raw scores that are doubles."""
+    if source is None or score is None:
+        return False
+    return isinstance(source.normalize, Text) and score.expression.core.type == DOUBLE
 
 
 def check_expression(
@@ -119,7 +137,7 @@ def check_beside(
     Returns a policy of these definitions, with the expression as its one matchCondition.
     """
     report = _Report(source.name)
-    definitions, variables = check_definitions(source, params_type(source.params), report.add)
+    definitions, variables = check_definitions(source, params_type(source.params), report.add, {})
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
     if checked is None or any(d.severity is Severity.ERROR for d in diagnostics):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -47,9 +47,9 @@ def _key(source: FunctionSource | VariableSource) -> str:
 
 
 def check_definitions(
-    source: PolicySource, params: RecordType, add: Add
+    source: PolicySource, params: RecordType, add: Add, scores: Mapping[str, Type]
 ) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
-    """Check functions and variables; report through ``add``.
+    """Check functions and variables; report through ``add``. ``scores`` as in `Definitions`.
 
     Returns what is defined (a definition with a mistake has type ERROR) and the variables that
     are good, in their order.
@@ -60,6 +60,7 @@ def check_definitions(
         params,
         declared_functions={f.name: i for i, f in functions},
         declared_variables={v.name: i for i, v in variables},
+        scores=scores,
     )
     checked: dict[str, Checked] = {}
     both: list[tuple[int, FunctionSource | VariableSource]] = [*functions, *variables]

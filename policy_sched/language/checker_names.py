@@ -43,7 +43,8 @@ def ident(node: Ident, scope: Scope) -> Core:
     section = scope.unit.section
     if name in VARIABLES and name in section.visible:
         scope.unit.reads.add(name)
-        return Var(name=name, type=VARIABLES[name].type, span=node.span)
+        kind = scope.unit.definitions.scores.get(name, VARIABLES[name].type)
+        return Var(name=name, type=kind, span=node.span)
     if name in VARIABLES:
         if section.name == "queueSort" and unstable(name):
             return scope.wrong(*unstable_key(name, node.span, "the key reads"))

@@ -76,7 +76,8 @@ class Score:
     """The score rule: its unit, its normaliser by name or by unit, and its proved range.
 
     A node whose rule fails has the final score 0 and counts in no statistic, or, if it ``aborts``,
-    ends the attempt, provided that the pod can run there.
+    ends the attempt, provided that the pod can run there. ``double``: raw scores are doubles, which
+    only normalisation makes ints of.
     """
 
     unit: Unit
@@ -84,6 +85,7 @@ class Score:
     normalizer: str | None
     expression: Unit | None
     aborts: bool = False
+    double: bool = False
 
     @property
     def marks_failures(self) -> bool:

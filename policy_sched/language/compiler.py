@@ -40,12 +40,12 @@ from policy_sched.language.generate import generate
 from policy_sched.language.ir import Op
 from policy_sched.language.lower import make_lowering
 from policy_sched.language.lower_logic import coded
-from policy_sched.language.lower_numbers import to_int
+from policy_sched.language.lower_numbers import rounded, to_int
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.normalizers import NORMALIZERS, NOT_NEGATIVE
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import Reads, find_reads
-from policy_sched.language.types import DOUBLE, INT
+from policy_sched.language.types import DOUBLE, Type
 from policy_sched.language.victim_plan import plan_of
 
 _T = TypeVar("_T")
@@ -265,15 +265,17 @@ class PolicyCompiler:
         return every
 
     def _score(self, score: CheckedScore) -> Score | None:
-        value = self._attempt(score.expression, lambda: self._raw_score(score.expression))
+        normalizer = score.normalize
+        keeps = isinstance(normalizer, Checked) or normalizer in NORMALIZERS
+        lowered = self._raw_number if keeps else self._raw_score
+        value = self._attempt(score.expression, partial(lowered, score.expression))
         if value is None:
             return None
         found = self._low.range(value)
-        normalizer = score.normalize
         expression: Unit | None = None
         name: str | None = None
         if isinstance(normalizer, Checked):
-            expression = self._normalizer(normalizer, found)
+            expression = self._normalizer(normalizer, found, value.type)
         elif normalizer in NORMALIZERS:
             name = normalizer
             if name in NOT_NEGATIVE and found.lo < 0:
@@ -282,18 +284,34 @@ class PolicyCompiler:
         else:
             self._within(score.expression, found, "score")
         unit = self._made([value], keeps=True)
-        return Score(unit, found, name, expression, score.on_error == "Abort")
+        return Score(unit, found, name, expression, score.on_error == "Abort", value.type == DOUBLE)
 
     def _raw_score(self, checked: Checked) -> Val:
+        """Return a score that is final, or counts as one: a double is truncated."""
         value = self._low.val(self._low.lower(checked.core, {}))
         if value.type == DOUBLE:
             value = to_int(self._low, value, checked.core.span)
         return value
 
-    def _normalizer(self, checked: Checked, raw: Interval) -> Unit | None:
-        op = self._low.node_op("score", rep="i", data=None)
-        self._low.globals["score"] = Val(op, None, INT, raw)
-        value = self._attempt(checked, lambda: self._raw_score(checked))
+    def _raw_number(self, checked: Checked) -> Val:
+        """Return a score that is normalised: a double stays one; an error if no int is near it."""
+        value = self._low.val(self._low.lower(checked.core, {}))
+        if value.type != DOUBLE:
+            return value
+        whole = to_int(self._low, value, checked.core.span)
+        return Val(value.op, whole.err, DOUBLE, self._low.range(value))
+
+    def _nearest(self, checked: Checked) -> Val:
+        """Return a normalised score: a double is rounded."""
+        value = self._low.val(self._low.lower(checked.core, {}))
+        if value.type == DOUBLE:
+            value = to_int(self._low, rounded(self._low, value), checked.core.span)
+        return value
+
+    def _normalizer(self, checked: Checked, raw: Interval, kind: Type) -> Unit | None:
+        op = self._low.node_op("score", rep="f" if kind == DOUBLE else "i", data=None)
+        self._low.globals["score"] = Val(op, None, kind, raw)
+        value = self._attempt(checked, partial(self._nearest, checked))
         if value is None:
             return None
         self._within(checked, self._low.range(value), "normalized score")

@@ -122,6 +122,9 @@ RECORDS: Final[dict[str, Record]] = {
 #: Every variable of any section, `params` and `variables` apart, whose types a policy gives.
 VARIABLES: Final[dict[str, Variable]] = _read_variables(VARIABLE_TEXT)
 
+#: What `score` and `scores` are where the rule that gives raw scores is a double.
+DOUBLE_SCORES: Final[dict[str, Type]] = {"score": DOUBLE, "scores": record("DoubleStats")}
+
 _EVERYWHERE: Final = frozenset({"params", "variables", "pod", "namespaceObject"})
 _BASE: Final = _EVERYWHERE | {"now"}
 _CYCLE: Final = _BASE | {"cluster", "cycle", "podGroup"}

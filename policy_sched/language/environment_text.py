@@ -135,6 +135,15 @@ count | int | X | count | The number of scores.
 """,
     ),
     (
+        "DoubleStats",
+        "Raw scores over the feasible nodes, where the rule of the score is a double.",
+        """
+min max sum | double | X | | The least, the greatest, the total.
+mean | double | X | | The average.
+count | int | X | count | The number of scores.
+""",
+    ),
+    (
         "Image",
         "A container image on a node.",
         """
@@ -187,8 +196,8 @@ podGroup | PodGroup | P | The pod's group.
 queue | Queue | P | The pod's time in the queue.
 cycle | Cycle | P | This attempt.
 now | timestamp | P | The time of this cycle; the same for every node.
-score | int | X | This node's raw score.
-scores | Stats | X | Raw scores over the feasible nodes.
+score | int | X | This node's raw score; a double where its rule is one.
+scores | Stats | X | Raw scores over the feasible nodes; DoubleStats where the rule is a double.
 victim | Pod | X | A candidate victim of preemption.
 victims | list(Pod) | X | All victims on the node, most important first.
 pdbViolations | int | X | Disruption budgets that the victims would violate.

@@ -94,7 +94,7 @@ def to_int(low: Lowering, a: Val, span: Span, result: Type = INT) -> Val:
 
 def rounded(low: Lowering, a: Val) -> Val:
     """Lower math.round: halves away from zero."""
-    found = ranges.about(low.range(a))
+    found = ranges.rounded(low.range(a))
     return Val(low.op("round", a.op, rep="f"), a.err, DOUBLE, found)
 
 

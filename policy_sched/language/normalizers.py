@@ -1,4 +1,8 @@
-"""Normalisers: raw scores of the feasible nodes to 0..100, exactly as kube-scheduler's."""
+"""Normalisers: raw scores of the feasible nodes to 0..100.
+
+Of ints they are exactly kube-scheduler's, which truncate. Doubles are normalised as doubles and
+rounded once, to the nearest int.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 Scores = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+RawScores = npt.NDArray[Any]
+"""int64, or float64 where the rule is a double."""
 
 MAX_SCORE: Final = 100
 #: Stands for the score of a node whose score rule failed, until normalisation makes it 0.
+#: Among doubles NaN stands for it.
 FAILED: Final = -(2**63)
 
 
@@ -43,23 +51,53 @@ def by_span_reversed(scores: Scores) -> Scores:
     return MAX_SCORE - by_span(scores)
 
 
+def rounded(scores: Doubles) -> Scores:
+    """Return doubles from 0 to 100 as the nearest ints; halves are rounded up."""
+    return np.floor(scores + 0.5).astype(np.int64)
+
+
+def _of_max(scores: Doubles) -> Doubles:
+    top = float(scores.max(initial=0.0))
+    return np.zeros_like(scores) if top == 0 else MAX_SCORE * (scores / top)
+
+
+def _of_span(scores: Doubles) -> Doubles:
+    least, most = float(scores.min(initial=np.inf)), float(scores.max(initial=-np.inf))
+    return MAX_SCORE * ((scores - least) / (most - least)) if most > least else 0.0 * scores
+
+
 NORMALIZERS: Final[dict[str, Callable[[Scores], Scores]]] = {
     "Max": by_max,
     "MaxReverse": by_max_reversed,
     "MinMax": by_span,
     "MinMaxReverse": by_span_reversed,
 }
+_OF_DOUBLES: Final[dict[str, Callable[[Doubles], Doubles]]] = {
+    "Max": _of_max,
+    "MaxReverse": lambda scores: MAX_SCORE - _of_max(scores),
+    "MinMax": _of_span,
+    "MinMaxReverse": lambda scores: MAX_SCORE - _of_span(scores),
+}
 #: Those that are only defined for scores that are not negative.
 NOT_NEGATIVE: Final = frozenset({"Max", "MaxReverse"})
 
 
-def normalized(function: Callable[[Scores], Any], scores: Scores) -> Scores:
+def failures(scores: RawScores) -> npt.NDArray[np.bool_]:
+    """Tell of which nodes the score rule failed."""
+    failed: npt.NDArray[np.bool_] = (
+        np.isnan(scores) if scores.dtype == np.float64 else scores == FAILED
+    )
+    return failed
+
+
+def normalized(name: str, scores: RawScores) -> Scores:
     """Apply a normaliser to the scores that have not failed; failed ones become 0."""
-    if len(scores) and int(scores.min()) != FAILED:
-        whole: Scores = function(scores)
-        return whole
-    failed = scores == FAILED
-    result = np.zeros_like(scores)
-    good = ~failed
-    result[good] = function(scores[good])
+    if scores.dtype != np.float64 and len(scores) and int(scores.min()) != FAILED:
+        return NORMALIZERS[name](scores)
+    good = ~failures(scores)
+    result = np.zeros(len(scores), np.int64)
+    if scores.dtype == np.float64:
+        result[good] = rounded(_OF_DOUBLES[name](scores[good]))
+    else:
+        result[good] = NORMALIZERS[name](scores[good])
     return result

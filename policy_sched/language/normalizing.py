@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from policy_sched.language.cycle import Cycle
-
-Scores = npt.NDArray[np.int64]
+from policy_sched.language.normalizers import RawScores
 
 _OF_THE_CYCLE: Final = tuple(one.name for one in fields(Cycle))
 
@@ -19,15 +18,16 @@ _OF_THE_CYCLE: Final = tuple(one.name for one in fields(Cycle))
 class Scored(Cycle):
     """A cycle with the least, the greatest, the total, the average and the number of raw scores.
 
-    ``score``: the raw scores, one for each node that is asked about.
+    ``score``: the raw scores, one for each node that is asked about. The numbers are doubles where
+    the raw scores are.
     """
 
-    min: int = 0
-    max: int = 0
-    sum: int = 0
+    min: float = 0
+    max: float = 0
+    sum: float = 0
     mean: float = 0.0
     count: int = 0
-    score: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
+    score: RawScores = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def scores(self) -> Scored:
@@ -35,13 +35,14 @@ class Scored(Cycle):
         return self
 
     @classmethod
-    def of(cls, scores: Scores, cycle: Cycle) -> Scored:
+    def of(cls, scores: RawScores, cycle: Cycle) -> Scored:
         """Return what is seen of raw scores in a cycle."""
         known = {name: getattr(cycle, name) for name in _OF_THE_CYCLE}
         if not len(scores):
             return cls(**known, score=scores)
         values = scores.tolist()
-        total, count = sum(values), len(values)
+        total = math.fsum(values) if scores.dtype == np.float64 else sum(values)
+        count = len(values)
         return cls(
             **known,
             min=min(values),

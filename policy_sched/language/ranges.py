@@ -193,6 +193,13 @@ def about(a: Interval) -> Interval:
     return Interval(lo, hi, a.nan)
 
 
+def rounded(a: Interval) -> Interval:
+    """Return the range of the whole numbers that are nearest to members of a double range."""
+    lo = a.lo if math.isinf(a.lo) else float(math.ceil(a.lo - 0.5))
+    hi = a.hi if math.isinf(a.hi) else float(math.floor(a.hi + 0.5))
+    return Interval(lo, hi, a.nan)
+
+
 def mean(a: Interval) -> Interval:
     """Return the range of a mean of members of a (0.0 where there are none)."""
     if a.nan or _infinite(a):

@@ -33,7 +33,10 @@ class Definition:
 
 @dataclass(slots=True)
 class Definitions:
-    """What a policy defines. ``declared`` lists also what is not checked yet, by its index."""
+    """What a policy defines. ``declared`` lists also what is not checked yet, by its index.
+
+    ``scores``: the types of `score` and `scores` where the raw score is a double.
+    """
 
     params: RecordType
     variables: dict[str, Definition] = field(default_factory=dict)
@@ -41,6 +44,7 @@ class Definitions:
     declared_variables: Mapping[str, int] = field(default_factory=dict)
     declared_functions: Mapping[str, int] = field(default_factory=dict)
     fresh: Iterator[int] = field(default_factory=itertools.count)
+    scores: Mapping[str, Type] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

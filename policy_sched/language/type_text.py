@@ -63,6 +63,7 @@ RECORD_NAMES: Final = (
     "Queue",
     "Cycle",
     "Stats",
+    "DoubleStats",
     "Image",
     "Taint",
     "Toleration",

@@ -24,6 +24,7 @@ from policy_sched.framework.results import (
     Codes,
     Feasible,
     PreFilterResult,
+    RawScores,
     Rows,
     Scope,
     Scores,
@@ -174,12 +175,12 @@ class _Rules:
         return SUCCESS if bound.matches(pod, cycle) and bound.matches_score(pod, cycle) else SKIP
 
     @hookimpl
-    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> RawScores:
         """Run the score rule over the rows."""
         return self._bound.score(pod, self._cycle(state, pod), rows)
 
     @hookimpl
-    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: RawScores) -> Scores:
         """Normalise the scores of all feasible rows."""
         if not self._policy.normalizes_by_row:
             return self._bound.normalize(scores)

@@ -32,7 +32,7 @@ class NodeScore:
     node: str
     total: int
     plugins: Mapping[str, int]
-    raw: Mapping[str, int] = field(default_factory=dict)
+    raw: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

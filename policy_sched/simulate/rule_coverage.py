@@ -171,7 +171,7 @@ class CoverageWatch:
         raw = [value for value, counts in zip(values, passed, strict=True) if counts]
         scored = np.array([value != ERROR for value in raw], np.bool_)
         if scored.any():
-            scores = np.array([int(value) for value in raw if value != ERROR], np.int64)
+            scores = np.array([value for value in raw if value != ERROR])
             seen = Scored.of(scores, self._cycle(pod))
             every = np.ones(len(scores), np.bool_)
             self._asker(pod, seen, rows[scored]).ask_all(policy.normalize, every)

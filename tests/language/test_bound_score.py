@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,21 +16,25 @@ from policy_sched.language.bound_score import FEW_ROWS
 from policy_sched.language.checker import check_policy
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.faults import RuleError
-from policy_sched.language.normalizers import FAILED
+from policy_sched.language.normalizers import FAILED, NORMALIZERS, normalized
 from policy_sched.language.program import BoundPolicy, CompiledPolicy, compile_policy
 from policy_sched.language.reads import Scope
-from policy_sched.language.sources import PolicySource, ScoreSource, Text
+from policy_sched.language.sources import PolicySource, ScoreSource, Text, VariableSource
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+
+from .oracle_policy import normalized as exact_shares
 
 NODES = 12
 NOW = Cycle(now=7 * 1_000_000_000)
 POD = PodInfo.of(make_pod("p", cpu="1", labels={"least": "3"}))
 
 
-def compiled(text: str, normalize: str | None = None, **score: Any) -> CompiledPolicy:
+def compiled(
+    text: str, normalize: str | None = None, normalize_by: str | None = None, **score: Any
+) -> CompiledPolicy:
     """Return a policy that is a score."""
-    rule = None if normalize is None else Text(normalize)
+    rule = normalize_by if normalize is None else Text(normalize)
     source = PolicySource("Test", score=ScoreSource(Text(text), normalize=rule, **score))
     checked, problems = check_policy(source)
     assert checked is not None, problems
@@ -134,3 +140,79 @@ class TestNormalizing:
         assert asked.normalize(raw, POD, NOW).tolist() == [3] * 11 + [90]
         some = np.array([11, 0], np.intp)
         assert asked.normalize(raw[some], POD, NOW, some).tolist() == [90, 3]
+
+
+class TestDoubles:
+    """A rule that is a double is normalised as one; the result is rounded to the nearest int."""
+
+    RULE = 'double(node.labels["rank"]) / 4.0'
+
+    @pytest.mark.parametrize("count", [2, NODES])
+    def test_raw_scores_stay_doubles(self, count: int) -> None:
+        """One by one and as an array; a node where the rule failed has none."""
+        asked = bound(self.RULE, normalize_by="MinMax")
+        scores = asked.score(POD, NOW, np.arange(count, dtype=np.intp))
+        assert scores.dtype == np.float64
+        expected = [math.nan if i % 2 else i / 4 for i in range(count)]
+        np.testing.assert_array_equal(scores, expected)
+
+    def test_without_normalize_a_double_is_truncated(self) -> None:
+        """Then the raw score is final."""
+        scores = bound("clamp(double(node.podCount) + 0.9, 0.0, 100.0)").score(POD, NOW)
+        assert (scores.dtype, set(scores.tolist())) == (np.int64, {0})
+
+    @given(
+        st.sampled_from(sorted(NORMALIZERS)),
+        st.lists(st.one_of(st.just(math.nan), st.floats(0, 2.0**63, width=32)), max_size=12),
+    )
+    def test_each_share_is_the_nearest(self, name: str, scores: list[float]) -> None:
+        """Against exact fractions; nodes without a score count for nothing and have 0."""
+        known = [Fraction(s) for s in scores if not math.isnan(s)]
+        top, least = max(known, default=Fraction(0)), min(known, default=Fraction(0))
+        found = normalized(name, np.array(scores, np.float64)).tolist()
+        for score, share in zip(scores, found, strict=True):
+            if math.isnan(score):
+                assert share == 0
+                continue
+            if name.startswith("Max"):
+                exact = 100 * Fraction(score) / top if top else Fraction(0)
+            else:
+                exact = 100 * (Fraction(score) - least) / (top - least) if top > least else 0
+            exact = 100 - exact if name.endswith("Reverse") else exact
+            assert abs(share - exact) <= Fraction(500001, 1000000)
+
+    @given(st.sampled_from(sorted(NORMALIZERS)), st.lists(st.integers(0, 10**6), max_size=12))
+    def test_ints_are_normalised_as_ever(self, name: str, scores: list[int]) -> None:
+        """Bit for bit what kube-scheduler's functions give, which truncate."""
+        expected = exact_shares(name, scores)
+        assert normalized(name, np.array(scores, np.int64)).tolist() == expected
+
+    def test_statistics_are_doubles(self) -> None:
+        """A normalize expression sees the score and the statistics as they are."""
+        text = "scores.max == 0.5 && scores.min == 0.0 && score < 0.6 ? int(score * 100.0) : 0"
+        asked = bound(self.RULE, f"clamp({text}, 0, 100)")
+        rows = np.array([0, 1, 2], np.intp)
+        raw = asked.score(POD, NOW, rows)
+        assert asked.normalize(raw, POD, NOW, rows).tolist() == [0, 0, 50]
+
+    def test_a_normalised_double_is_rounded(self) -> None:
+        """The value of a normalize expression is rounded once, not cut."""
+        asked = bound(self.RULE, "clamp(score + 99.4, 0.0, 100.0)")
+        rows = np.array([0, 2], np.intp)
+        assert asked.normalize(asked.score(POD, NOW, rows), POD, NOW, rows).tolist() == [99, 100]
+
+    def test_variables_that_read_the_score_see_doubles(self) -> None:
+        """Wherever a policy reads the raw score, it has one type."""
+        source = PolicySource(
+            "Test",
+            variables=(VariableSource("half", Text("score / 2.0")),),
+            score=ScoreSource(Text(self.RULE), normalize=Text("clamp(variables.half, 0.0, 9.0)")),
+        )
+        assert check_policy(source)[0] is not None
+
+    def test_an_int_beside_the_doubles_is_told(self) -> None:
+        """The type of the score is that of its rule."""
+        source = ScoreSource(Text(self.RULE), normalize=Text("percent(score, scores.max)"))
+        policy, problems = check_policy(PolicySource("Test", score=source))
+        assert policy is None
+        assert [one.code for one in problems] == ["PS201"]

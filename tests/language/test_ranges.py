@@ -79,8 +79,9 @@ def test_double_operations_stay_inside(
 
 @given(members(DOUBLE_VALUES))
 def test_rounding_and_truncation_stay_inside(a: tuple[Interval, float]) -> None:
-    """Whole numbers next to a member lie in the interval about it; so does its truncation."""
+    """Whole numbers next to a member lie in the interval about it; so do its nearest and int()."""
     assert ranges.about(a[0]).has(runtime_scalar.round_half_away(a[1]))
+    assert ranges.rounded(a[0]).has(runtime_scalar.round_half_away(a[1]))
     if abs(a[1]) < 2.0**63:
         assert ranges.to_int(a[0]).has(math.trunc(a[1]))
 

@@ -14,6 +14,7 @@ from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import Place
 from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.check import check_files
 from policy_sched.scheduler.explaining import explain
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.scheduler.wiring import assemble, build, read
@@ -176,3 +177,59 @@ class TestNormalizing:
                 assert one.scoring.total.tolist() == other.scoring.total.tolist()
                 row = data.draw(st.sampled_from(one.filtering.feasible_rows().tolist()))
                 scheduler.cache.assume(pod, scheduler.cache.nodes.names[row])
+
+
+PRICES = {"cheap": "0.10", "middle": "0.50", "dear": "0.90"}
+PRICED = """
+  score:
+    expression: double(node.labels["price"])
+    normalize: %s
+"""
+
+
+class TestDoubles:
+    """Scores that are doubles are normalised as doubles, and rounded once, at the end."""
+
+    @pytest.mark.parametrize(
+        ("normalize", "expected"),
+        [
+            ("MinMax", {"cheap": 0, "middle": 50, "dear": 100}),
+            ("MinMaxReverse", {"cheap": 100, "middle": 50, "dear": 0}),
+            ("{expression: '100.0 * (score - scores.min) / (scores.max - scores.min)'}", None),
+            ("{expression: 'clamp(100.0 * (score - 0.1) / 0.8, 0.0, 100.0)'}", {"middle": 50}),
+            ("{expression: 'scores.mean > 0.49 && scores.sum < 1.6 ? 7 : 8'}", {"cheap": 7}),
+        ],
+    )
+    def test_prices_below_one_differ(
+        self, tmp_path: Path, normalize: str, expected: dict[str, int] | None
+    ) -> None:
+        """Prices of 0.10, 0.50 and 0.90 all scored 100: they were cut to 0 before MinMaxReverse."""
+        path = tmp_path / "policy.yaml"
+        path.write_text(HEAD + PRICED % normalize)
+        if expected is None:  # its range is not known to be 0 to 100, which is all that is wrong
+            assert [one.code for one in check_files([str(path)]) if one.severity == "error"] == [
+                "PS321"
+            ]
+            return
+        scheduler = build(None, [str(path)])
+        for name, price in PRICES.items():
+            scheduler.cache.add_node(make_node(name, labels={"price": price}))
+        scheduler.cache.add_node(make_node("unknown"))
+        found = {one.node: one for one in explain(scheduler, PodInfo.of(make_pod("p"))).scores}
+        shares = {name: one.plugins["Rules"] for name, one in found.items()}
+        assert {name: shares[name] for name in expected} == expected
+        assert shares["unknown"] == 0
+        assert found["middle"].raw["Rules"] == 0.5
+
+    def test_max(self, tmp_path: Path) -> None:
+        """The greatest is 100, and reversed 0."""
+        for normalize, expected in (("Max", [11, 56, 100]), ("MaxReverse", [89, 44, 0])):
+            path = tmp_path / "policy.yaml"
+            text = PRICED.replace('double(node.labels["price"])', "max(0.0, params.free)")
+            text = text.replace("params.free", 'double(node.labels["price"])') % normalize
+            path.write_text(HEAD + text)
+            scheduler = build(None, [str(path)])
+            for name, price in PRICES.items():
+                scheduler.cache.add_node(make_node(name, labels={"price": price}))
+            found = {one.node: one for one in explain(scheduler, PodInfo.of(make_pod("p"))).scores}
+            assert [found[name].plugins["Rules"] for name in PRICES] == expected
