@@ -14,13 +14,13 @@ from policy_sched.cli.render import OK, require_files, write_diagnostics
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.explaining import explain as explained
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.explanation_report import as_annotations, as_json, text_lines
+from policy_sched.simulate.turn import explain_after_queue, explain_now, waiting_with
 
 
-def explain(
+def explain(  # noqa: PLR0913  # the options of the verb
     pod: Annotated[str, Parameter(name="POD")],
     /,
     *,
@@ -28,6 +28,8 @@ def explain(
     config: str | None = None,
     policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     top: PositiveInt = 5,
+    after_queue: Annotated[bool, Parameter(negative="")] = False,
+    seed: int = 0,
     output: Annotated[
         Literal["text", "json", "annotations"], Parameter(name=["--output", "-o"])
     ] = "text",
@@ -50,6 +52,11 @@ def explain(
         Policy files, or directories of them. Without --config each is enabled with weight 1.
     top
         Number of nodes whose scores are shown; annotations have those of all.
+    after_queue
+        Decide the pods that are ahead of it in the queue first, as simulate does; without it the
+        pod is explained on the cluster as it is.
+    seed
+        With --after-queue: decides between nodes with equal scores.
     output
         text, json, or annotations: those that kube-scheduler-simulator's web interface reads.
     """
@@ -57,17 +64,14 @@ def explain(
     objects, problems = read_cluster(cluster)
     plans, warnings = read(config, policies)
     write_diagnostics([*problems, *warnings], sys.stderr)
-    scheduler = assemble(plans, objects=objects)
+    scheduler = assemble(plans, seed=seed, objects=objects)
     pods = [one for one in objects if isinstance(one, Pod)]
     wanted = _find(pod, pods)
-    rest = [one for one in objects if one is not wanted]
-    pending = {id(one) for one in load_cluster(scheduler.cache, rest)}
-    info = _pending(wanted)
-    for one in pods:
-        if one is wanted or id(one) in pending:
-            scheduler.handle.groups.seen(info if one is wanted else PodInfo.of(one))
+    pending = load_cluster(scheduler.cache, [one for one in objects if one is not wanted])
+    infos = waiting_with(wanted, pods, pending)
+    act = explain_after_queue if after_queue else explain_now
     every = scheduler.cache.nodes.n
-    found = explained(scheduler, info, top=every if output == "annotations" else top)
+    found = act(scheduler, infos, PodInfo.of(wanted).uid, every if output == "annotations" else top)
     if output == "text":
         sys.stdout.writelines(f"{line}\n" for line in text_lines(found))
     else:
@@ -84,10 +88,3 @@ def _find(name: str, pods: Sequence[Pod]) -> Pod:
     elsewhere = [k for k in keys if k.partition("/")[2] == name.rpartition("/")[2]]
     hint = f"; did you mean {elsewhere[0]}?" if elsewhere else ""
     raise PolicySchedError(f'there is no pod "{key}"{hint}')
-
-
-def _pending(pod: Pod) -> PodInfo:
-    """Return the pod as it was before it had a node."""
-    info = PodInfo.of(pod)
-    info.node_name = ""
-    return info

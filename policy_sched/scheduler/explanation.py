@@ -78,6 +78,8 @@ class Explanation:
     that rejected it first, and its reasons. ``failed``: something broke, so that nobody knows where
     the pod fits; ``message`` says what. ``placements``: the domains in which its group was tried
     as a whole, and ``placement`` the one that it goes to; both are empty for other pods.
+    ``ahead``: pods ahead of it in the queue; ``after_queue``: they were decided first, and
+    ``node`` is where the pod ended, empty if it has no node.
     """
 
     pod: str
@@ -99,3 +101,6 @@ class Explanation:
     alternatives: list[Alternative] = field(default_factory=list)
     placements: list[PlacementStep] = field(default_factory=list)
     placement: str = ""
+    ahead: int = 0
+    after_queue: bool = False
+    node: str = ""

@@ -41,7 +41,13 @@ def run_cluster(
 
     Raises PolicySchedError if a decision cannot be enacted.
     """
-    infos = [PodInfo.of(pod) for pod in pending]
+    return run_queue(scheduler, [PodInfo.of(pod) for pod in pending], advance)
+
+
+def run_queue(
+    scheduler: Scheduler, infos: Sequence[PodInfo], advance: Callable[[int], None]
+) -> Run:
+    """Do as `run_cluster` does, with pods that are decoded already."""
     started = time.perf_counter()
     placements: dict[str, Placement] = {}
     for info in infos:

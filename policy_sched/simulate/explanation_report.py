@@ -17,6 +17,7 @@ PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 def text_lines(found: Explanation) -> Iterator[str]:
     """Yield the explanation for people."""
     yield from _head(found)
+    yield from _queue(found)
     if found.placements:
         yield ""
         yield from _placements(found)
@@ -46,8 +47,12 @@ def _head(found: Explanation) -> Iterator[str]:
     elif found.failed:
         yield f"{found.pod} is not placed: the attempt fails, and is tried again after a backoff"
         yield f"  {found.message}"
+    elif found.best and found.after_queue and not found.node:
+        yield f"{found.pod} is not placed, though {found.feasible} of {nodes} are feasible"
+        yield f"  {found.message}"
     elif found.best:
-        where = found.best[0] if len(found.best) == 1 else f"one of {', '.join(found.best)}"
+        one = found.best[0] if len(found.best) == 1 else f"one of {', '.join(found.best)}"
+        where = found.node or one
         yield f"{found.pod} goes to {where}: the best of {found.feasible} feasible, {nodes} in all"
         if found.placement:
             yield f"  its group goes to placement {found.placement}"
@@ -72,6 +77,17 @@ def _head(found: Explanation) -> Iterator[str]:
     else:
         yield f"{found.pod} fits on none of {nodes}"
         yield f"  {found.message}"
+
+
+def _queue(found: Explanation) -> Iterator[str]:
+    """Yield what the pods ahead have to do with it."""
+    if found.after_queue:
+        ahead = f"the {counted(found.ahead, 'pod')}" if found.ahead else "no pods"
+        yield f"  decided after {ahead} ahead of it in the queue, as simulate does"
+    elif found.ahead:
+        are = "is" if found.ahead == 1 else "are"
+        ahead = f"{counted(found.ahead, 'pod')} {are} ahead of it in the queue"
+        yield f"  {ahead}; --after-queue decides {'it' if found.ahead == 1 else 'them'} first"
 
 
 def _placements(found: Explanation) -> Iterator[str]:
@@ -195,6 +211,7 @@ _FIELDS: Final = {
     "gated_by": "gatedBy",
     "rejected_by": "rejectedBy",
     "nominated_node": "nominatedNode",
+    "after_queue": "afterQueue",
 }
 
 

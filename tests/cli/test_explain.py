@@ -29,6 +29,7 @@ shop/report fits on none of 6 nodes
   0/6 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s), \
 3 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, \
 preemption: 0/6 nodes are available: 6 Preemption is not helpful for scheduling.
+  7 pods are ahead of it in the queue; --after-queue decides them first
 
 FILTER                  REMOVES  ALONE  LEFT  REASONS
 TaintToleration               2      2     4  2 node(s) had untolerated taint(s)
@@ -195,3 +196,17 @@ def test_a_cluster_without_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == (
         "default/x fits nowhere: there are no nodes\n  no nodes available to schedule pods\n"
     )
+
+
+def test_a_pod_after_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
+    """`explain` said "goes to gpu-2" of a pod that `simulate` leaves without a node."""
+    lines = told(capsys, "research/train-large").splitlines()
+    assert lines[:2] == [
+        "research/train-large goes to gpu-2: the best of 1 feasible, 6 nodes in all",
+        "  6 pods are ahead of it in the queue; --after-queue decides them first",
+    ]
+    lines = told(capsys, "research/train-large", "--after-queue").splitlines()
+    assert lines[0] == "research/train-large fits on none of 6 nodes"
+    assert lines[2] == "  decided after the 6 pods ahead of it in the queue, as simulate does"
+    found = json.loads(told(capsys, "shop/web-1", "--after-queue", "-o", "json"))
+    assert (found["afterQueue"], found["ahead"], found["node"]) == (True, 1, "gpu-2")
