@@ -26,7 +26,7 @@ from policy_sched.framework.answers import Answers
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.extending import interested, passing, preferences
-from policy_sched.framework.filtering import FEASIBLE, Filtering
+from policy_sched.framework.filtering import FEASIBLE, OUTSIDE, Filtering
 from policy_sched.framework.kept_evaluations import KeptEvaluations
 from policy_sched.framework.nominations import Nominations, Rivals
 from policy_sched.framework.results import Scope
@@ -293,8 +293,8 @@ class Evaluator:
         extenders = interested(self._extenders, pod) if self._extenders else ()
         own = self._nominations.row_of(pod) if self._nominations else None
         if own is not None and (domain is None or own not in domain.outside):
-            rejection = self._own_rejection(evaluation, pod, own)
-            if rejection is None and evaluation.filtering.by_plugins[own] == FEASIBLE:
+            rejection, fits = self._asked_first(evaluation, pod, own)
+            if fits:
                 taken = self._nominated(evaluation.taken(own), pod, extenders)
                 if taken is not None:
                     return taken
@@ -320,17 +320,33 @@ class Evaluator:
             domain.kept[key] = kept
         return kept
 
-    def _own_rejection(
+    def _asked_first(
         self, evaluation: Evaluation, pod: PodInfo, row: int
-    ) -> tuple[int, Status] | None:
-        """Return why there is no room beside the others that the pod's own row is promised to."""
+    ) -> tuple[tuple[int, Status] | None, bool]:
+        """Ask about the pod's own nominated row; return what rejects it there, and if it fits.
+
+        As upstream has it, the filters are asked about that node even where PreFilter left it out.
+        A plugin that breaks there is not asked a second time.
+        """
         assert self._nominations is not None, "the pod is nominated"
+        filtering, state = evaluation.filtering, evaluation.state
         rivals = self._nominations.rivals_of(pod.priority)
         others = tuple(one for one in rivals.on([row]).get(row, ()) if one.uid != pod.uid)
-        if not others:
-            return None
-        trial, state = evaluation.filtering.trial(), evaluation.state
-        return rivals.rejections(trial, state, pod, {row: others}).get(row)
+        outside = filtering.by_plugins[row] == OUTSIDE
+        rejection = None
+        try:
+            if others:
+                rejection = rivals.rejections(filtering.trial(), state, pod, {row: others}).get(row)
+            if outside and rejection is None:
+                alone = np.array([row], np.intp)
+                rejection = filtering.trial().rejections(state, pod, alone).get(row)
+        except PluginError:
+            if not outside:
+                raise
+            return None, False
+        return rejection, rejection is None and (
+            bool(outside) or filtering.by_plugins[row].item() == FEASIBLE
+        )
 
     def _nominated(
         self, taken: Evaluation, pod: PodInfo, extenders: Sequence[Extender]

@@ -179,6 +179,10 @@ class Filtering:
         Rows that no PreFilter plugin named are rejected for that.
         """
         before = list(self.promised) if rows is None else rows
+        self._reject(before, {r: said for r, said in rejections.items() if not self._fixed[r]})
+
+    def _reject(self, before: Sequence[int], rejections: Mapping[int, tuple[int, Status]]) -> None:
+        """Put these rejections in the place of what was said of the rows ``before``."""
         for row in before:
             self.promised.pop(row, None)
         if rejections and self.first is self.by_plugins:
@@ -186,18 +190,21 @@ class Filtering:
         if self.first is not self.by_plugins:
             self.first[before] = self.by_plugins[before]
         for row, found in rejections.items():
-            if self._fixed[row] == FEASIBLE:
-                self.promised[row] = found
-                self.first[row] = found[0]
+            self.promised[row] = found
+            self.first[row] = found[0]
         self.explanations.forget(np.array([*before, *rejections], np.intp))
 
     def beside(self, row: int, rejection: tuple[int, Status] | None) -> Filtering:
-        """Return the answer with something else promised of one row; it cannot be patched."""
+        """Return the answer with something else said of one row, whatever PreFilter said of it.
+
+        It cannot be patched.
+        """
         twin = copy(self)
         twin.promised = dict(self.promised)
         twin.first = self.first.copy()
         twin.explanations = self.explanations.twin([row])
-        twin.promise({} if rejection is None else {row: rejection}, [row])
+        said = {} if rejection is None else {row: rejection}
+        twin._reject([row], said)  # noqa: SLF001 - one of its own kind
         return twin
 
     def without(self, rows: NDArray[np.intp]) -> Filtering:

@@ -40,7 +40,7 @@ _SCHEDULER: Final = """
 taint(string, string, string) -> Taint | | A taint of key, value and effect.
 Pod.tolerates(Taint) -> bool | | Whether one of the pod's tolerations tolerates the taint.
 Pod.matchesNodeAffinity(Node) -> bool | | Whether nodeSelector and required node affinity match.
-Pod.preferredNodeAffinity(Node) -> int | | Sum of the weights of the preferred terms that match.
+Pod.preferredNodeAffinity(Node) -> int | | Weights of matching preferred terms; a bad one aborts.
 Pod.hasRequiredNodeAffinity() -> bool | | Whether the pod has a nodeSelector or required affinity.
 Pod.hasPreferredNodeAffinity() -> bool | | Whether the pod has preferred node affinity terms.
 Pod.requiredNodeNames() -> optional(list(string)) | | Nodes that required affinity names.

@@ -66,6 +66,8 @@ class Reads:
     """Whether the time, or the attempt, is read."""
     columns_only: bool = True
     """Whether all that is read of nodes are columns of the node table."""
+    preferred: bool = False
+    """Whether the pod's preferred node affinity is weighed."""
 
     def __or__(self, other: Reads) -> Reads:
         """Return what either reads."""
@@ -75,6 +77,7 @@ class Reads:
             max(self.scope, other.scope),
             self.clock or other.clock,
             self.columns_only and other.columns_only,
+            self.preferred or other.preferred,
         )
 
 
@@ -82,7 +85,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
     """Return what the ops that ``roots`` need read."""
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
-    scope, clock, columns_only = Scope.STATIC, False, True
+    scope, clock, columns_only, preferred = Scope.STATIC, False, True, False
     todo, seen = list(roots), set()
     while todo:
         op = todo.pop()
@@ -101,6 +104,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             node.add("nodes")  # how many of them have an image
         todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
         columns_only = columns_only and op.kind not in _BESIDE_COLUMNS
+        preferred = preferred or (op.kind == "preference" and op.args[0].kind == "field_of_pod")
         found = _read_of_pod(op)
         if found:
             pod.add(found)
@@ -111,7 +115,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
         if op.kind == "ctx" or (op.kind == "of_ctx" and op.data in _MOVING):
             scope = Scope.VOLATILE
             clock = clock or op.data != "pod_group"
-    return Reads(frozenset(pod), frozenset(node), scope, clock, columns_only)
+    return Reads(frozenset(pod), frozenset(node), scope, clock, columns_only, preferred)
 
 
 def _is_part_of_node(op: Op, arg: Op) -> bool:

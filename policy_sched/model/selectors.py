@@ -7,7 +7,7 @@ component-helpers' ``nodeaffinity``. A selector is compiled once and then asked 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -16,10 +16,10 @@ import msgspec
 from policy_sched.model.affinity import (
     NodeAffinity,
     NodeSelector,
-    NodeSelectorRequirement,
     NodeSelectorTerm,
     PreferredSchedulingTerm,
 )
+from policy_sched.model.formats import label_value, qualified, quoted
 from policy_sched.model.meta import LabelSelector
 
 NAME_FIELD: Final = "metadata.name"
@@ -33,6 +33,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
+NOT_EMPTY: Final = "values set can't be empty"
 
 
 def is_qualified_name(text: str) -> bool:
@@ -41,11 +42,6 @@ def is_qualified_name(text: str) -> bool:
     if slash and (len(domain) > 253 or not _DOMAIN.fullmatch(domain)):
         return False
     return len(name) <= 63 and _NAME.fullmatch(name) is not None
-
-
-def is_label_value(text: str) -> bool:
-    """Tell whether a text can be the value of a label: empty, or a name of up to 63 characters."""
-    return not text or (len(text) <= 63 and _NAME.fullmatch(text) is not None)
 
 
 def int64(text: str) -> int | None:
@@ -90,31 +86,66 @@ def requirement(
 ) -> Requirement:
     """Return a checked requirement.
 
-    Raises ValueError, in Kubernetes' words where it has some, if key, operator or values are
-    not valid together.
+    Raises ValueError, in Kubernetes' words, if key, operator or values are not valid together.
+    """
+    values = tuple(values)
+    faults = requirement_faults(key, operator, values, operators=operators)
+    if faults:
+        raise ValueError(aggregate(faults))
+    bound = int(values[0]) if operator in ("Gt", "Lt") else 0
+    return Requirement(key, operator, values, bound)
+
+
+def requirement_faults(
+    key: str,
+    operator: str,
+    values: Sequence[str],
+    at: str = "",
+    operators: tuple[str, ...] = NODE_OPERATORS,
+) -> list[str]:
+    """Return why key, operator or values are not valid together, each fault with its place.
+
+    ``at``: the place of the requirement, such as ``[0].matchExpressions[1].``.
     """
     if operator not in operators:
         known = ", ".join(f'"{name}"' for name in sorted(operators))
-        raise ValueError(f'operator: Unsupported value: "{operator}": supported values: {known}')
-    if not is_qualified_name(key):
-        raise ValueError(f'key: Invalid value: "{key}": not a label key')
-    values, bound = tuple(values), 0
+        return [f"{at}operator: Unsupported value: {quoted(operator)}: supported values: {known}"]
+    found = [f"{at}key: Invalid value: {quoted(key)}: {why}" for why in joined(qualified(key))]
     if operator in ("In", "NotIn"):
         if not values:
-            raise ValueError("values: for 'in', 'notin' operators, values set can't be empty")
+            found.append(_wrong_values(at, values, "for 'in', 'notin' operators, " + NOT_EMPTY))
     elif operator in ("Gt", "Lt"):
+        words = "for 'Gt', 'Lt' operators, "
         if len(values) != 1:
-            raise ValueError("values: for 'Gt', 'Lt' operators, exactly one value is required")
-        number = int64(values[0])
-        if number is None:
-            raise ValueError("values: for 'Gt', 'Lt' operators, the value must be an integer")
-        bound = number
+            found.append(_wrong_values(at, values, f"{words}exactly one value is required"))
+        for i, value in enumerate(values):
+            if int64(value) is None:
+                place = f"{at}values[{i}]: Invalid value: {quoted(value)}: "
+                found.append(f"{place}{words}the value must be an integer")
     elif values:
-        raise ValueError("values: values set must be empty for exists and does not exist")
-    for value in values:
-        if not is_label_value(value):
-            raise ValueError(f'values: Invalid value: "{value}": not a label value')
-    return Requirement(key, operator, values, bound)
+        words = "values set must be empty for exists and does not exist"
+        found.append(_wrong_values(at, values, words))
+    for i, value in enumerate(values):
+        place = f"{at}values[{i}][{key}]: Invalid value: {quoted(value)}"
+        found += [f"{place}: {why}" for why in joined(label_value(value))]
+    return found
+
+
+def _wrong_values(at: str, values: Sequence[str], why: str) -> str:
+    shown = msgspec.json.encode(values).decode() if values else "null"
+    return f"{at}values: Invalid value: {shown}: {why}"
+
+
+def joined(faults: Iterable[str]) -> list[str]:
+    """Return what is wrong with one value as one sentence, or nothing."""
+    text = "; ".join(faults)
+    return [text] if text else []
+
+
+def aggregate(faults: Iterable[str]) -> str:
+    """Return several errors in one text, each once, as Go's aggregate errors print them."""
+    once = list(dict.fromkeys(faults))
+    return once[0] if len(once) == 1 else f"[{', '.join(once)}]"
 
 
 class Selector(msgspec.Struct, frozen=True):
@@ -165,10 +196,13 @@ def node_term(term: NodeSelectorTerm) -> NodePredicate | None:
     """
     if not term.match_expressions and not term.match_fields:
         return None
+    faults = term_faults(term)
+    if faults:
+        raise ValueError(aggregate(faults))
     labels = Selector(
         tuple(requirement(r.key, r.operator, r.values) for r in term.match_expressions)
     )
-    fields = [_field_requirement(r) for r in term.match_fields]
+    fields = [(r.key, r.values[0], r.operator == "In") for r in term.match_fields]
 
     def matches(node_labels: Mapping[str, str], name: str) -> bool:
         return labels.matches(node_labels) and all(
@@ -179,32 +213,35 @@ def node_term(term: NodeSelectorTerm) -> NodePredicate | None:
     return matches
 
 
-def _field_requirement(r: NodeSelectorRequirement) -> tuple[str, str, bool]:
-    """Return field, value and whether they must be equal."""
-    if r.operator not in ("In", "NotIn"):
-        raise ValueError(
-            f'operator: Unsupported value: "{r.operator}": supported values: "In", "NotIn"'
-        )
-    if len(r.values) != 1:
-        raise ValueError("values: must have one element")
-    return r.key, r.values[0], r.operator == "In"
+def term_faults(term: NodeSelectorTerm, at: str = "") -> list[str]:
+    """Return what is not valid in a node selector term, each fault with its place."""
+    found: list[str] = []
+    for i, r in enumerate(term.match_expressions):
+        found += requirement_faults(r.key, r.operator, r.values, f"{at}matchExpressions[{i}].")
+    for i, r in enumerate(term.match_fields):
+        here = f"{at}matchFields[{i}]."
+        if r.operator not in ("In", "NotIn"):
+            words = f"Unsupported value: {quoted(r.operator)}"
+            found.append(f'{here}operator: {words}: supported values: "In", "NotIn"')
+        elif len(r.values) != 1:
+            found.append(_wrong_values(here, r.values, "must have one element"))
+    return found
 
 
 class NodeMatcher:
     """A node affinity, compiled: asks for many nodes.
 
-    A required term that is not valid matches no node, as in Kubernetes, where only creating the
-    pod would have refused it. Preferred terms that are not valid are listed in ``errors``:
-    kube-scheduler fails such a pod when it scores nodes.
+    A required term that is not valid matches no node. ``error`` says which preferred terms are
+    not valid: kube-scheduler fails such a pod when it scores nodes.
     """
 
-    __slots__ = ("_preferred", "_required", "errors")
+    __slots__ = ("_preferred", "_required", "error")
 
     def __init__(self, affinity: NodeAffinity | None) -> None:
         required = affinity.required if affinity else None
         preferred = affinity.preferred if affinity else ()
         self._required = None if required is None else _required_terms(required)
-        self._preferred, self.errors = _preferred_terms(preferred)
+        self._preferred, self.error = _preferred_terms(preferred)
 
     @property
     def has_required(self) -> bool:
@@ -241,19 +278,17 @@ def _required_terms(selector: NodeSelector) -> tuple[NodePredicate, ...]:
 
 def _preferred_terms(
     preferred: tuple[PreferredSchedulingTerm, ...],
-) -> tuple[tuple[tuple[int, NodePredicate], ...], tuple[str, ...]]:
-    terms, errors = [], []
+) -> tuple[tuple[tuple[int, NodePredicate], ...], str]:
+    terms, faults = [], []
     for index, term in enumerate(preferred):
         if term.weight == 0:
             continue
-        try:
-            compiled = node_term(term.preference)
-        except ValueError as error:
-            errors.append(f"[{index}].{error}")
-            continue
+        wrong = term_faults(term.preference, f"[{index}].")
+        compiled = None if wrong else node_term(term.preference)
         if compiled is not None:
             terms.append((term.weight, compiled))
-    return tuple(terms), tuple(errors)
+        faults += wrong
+    return tuple(terms), aggregate(faults) if faults else ""
 
 
 @lru_cache(maxsize=4096)

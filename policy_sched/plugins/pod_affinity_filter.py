@@ -64,8 +64,11 @@ def neighbours(counts: PodCounts, pod: PodInfo, own: OwnTerms | None) -> Neighbo
         for carried in counts.carried.anti_affinity.meaning(pod):
             if carried.counts.by_row:
                 key = carried.term.topology_key
-                domain = domains[key] = counts.domains.of(key)
-                _add(existing, key, carried.counts.by(domain))
+                domain = counts.domains.of(key)
+                totals = carried.counts.by(domain)
+                if totals[:-1].any():  # nodes without the label are in no domain
+                    domains[key] = domain
+                    _add(existing, key, totals)
     if own is None or (own.affinity is None and not own.anti_affinity):
         if not existing:
             return None

@@ -1,8 +1,10 @@
 """A pod's own affinity terms with their namespaces worked out, ready to be counted.
 
 A namespaceSelector of the pod that is placed means the namespaces that exist now and have the
-labels; an empty one means every namespace, existing or not (kube-scheduler's
-interpodaffinity/plugin.go). Terms of running pods are matched the other way round, see
+labels. One that namespaces without any labels meet (an empty one, or one of NotIn and DoesNotExist
+alone) means every namespace, existing or not: kube-scheduler 1.36 adds the names of the selected
+namespaces to the term, does not drop the selector as it means to, and asks it about no labels
+(interpodaffinity/plugin.go). Terms of running pods are matched the other way round, see
 cluster/carried_terms.py.
 """
 
@@ -69,7 +71,7 @@ class TermBook:
         chosen = term.namespace_selector
         if chosen.nothing:
             return term.namespaces, term.selector
-        if not chosen.requirements:
+        if chosen.matches({}):
             return None, term.selector
         found = (n for n, ns in self._namespaces.items() if chosen.matches(ns.metadata.labels))
         return term.namespaces.union(found), term.selector

@@ -41,6 +41,7 @@ from policy_sched.model.events import ClusterEventWithHint, Hint, QueueingHint
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.selectors import node_matcher
 from policy_sched.plugins.default_preemption import Preemption
 from policy_sched.plugins.preempting import Preempting
 from policy_sched.plugins.rule_events import events_of
@@ -69,7 +70,7 @@ def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
         hooks["pre_filter"] = rules.pre_filter
     if policy.has_score:
         hooks["score"] = rules.score
-        if policy.has_match or policy.has_score_match:
+        if policy.has_match or policy.has_score_match or policy.score_reads.preferred:
             hooks["pre_score"] = rules.pre_score
         if policy.has_normalize:
             hooks["normalize_score"] = rules.normalize_score
@@ -169,10 +170,19 @@ class _Rules:
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
-        """Skip if a matchCondition, of the policy or of its score, is false."""
+        """Skip if a matchCondition, of the policy or of its score, is false.
+
+        A preferred term of the pod that is not valid ends the attempt where the score weighs it.
+        """
         cycle = self._cycle(state, pod)
         bound = self._bound
-        return SUCCESS if bound.matches(pod, cycle) and bound.matches_score(pod, cycle) else SKIP
+        if not (bound.matches(pod, cycle) and bound.matches_score(pod, cycle)):
+            return SKIP
+        if self._policy.score_reads.preferred and pod.node_affinity is not None:
+            error = node_matcher(pod.node_affinity).error
+            if error:
+                return Status(Code.ERROR, (error,))
+        return SUCCESS
 
     @hookimpl
     def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> RawScores:

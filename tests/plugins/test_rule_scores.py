@@ -70,6 +70,43 @@ def schedule(scheduler: Scheduler, name: str = "p", **spec: object) -> Outcome:
     return outcome
 
 
+PREFERRING = """
+  score:
+    expression: pod.preferredNodeAffinity(node)
+    normalize: Max
+"""
+NO_NUMBER = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 1,
+                "preference": {
+                    "matchExpressions": [{"key": "ram", "operator": "Gt", "values": ["4Gi"]}]
+                },
+            }
+        ]
+    }
+}
+
+
+def test_a_preferred_term_that_is_not_valid_ends_the_attempt(start: Start) -> None:
+    """A pod that prefers more than "4Gi" was placed at random; kube-scheduler says what is wrong.
+
+    Where there is no choice between nodes, neither of them looks at preferences.
+    """
+    scheduler = start(PREFERRING)
+    scheduler.cache.add_node(make_node("a"))
+    assert schedule(scheduler, "only", affinity=NO_NUMBER).node == "a"
+    scheduler.cache.add_node(make_node("b"))
+    assert schedule(scheduler, "fine").node
+    outcome = schedule(scheduler, "wrong", affinity=NO_NUMBER)
+    assert (outcome.status.code, outcome.node) == (Code.ERROR, "")
+    assert outcome.message == (
+        'running PreScore plugin "NodeAffinity": [0].matchExpressions[0].values[0]: Invalid value:'
+        " \"4Gi\": for 'Gt', 'Lt' operators, the value must be an integer"
+    )
+
+
 class TestAborting:
     """``onError: Abort`` ends the attempt as a Score plugin of kube-scheduler's does."""
 

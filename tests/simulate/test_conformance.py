@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -27,7 +28,12 @@ STEPS = {
     "volumes": 400,
     "preemption": 640,
     "mixed": 1200,
+    "everything": 1413,
+    "config-2": 960,
+    "edge": 840,
+    "nominated": 389,
     "queue": 22500,
+    "queue-2": 10000,
 }
 """Families of scenarios and sequences, and how many steps each has."""
 
@@ -40,3 +46,54 @@ def test_every_decision_is_kube_schedulers(family: str, steps: int) -> None:
         steps = len(results)
     expected = f"{steps} of {steps} steps as expected"
     assert last_line(results) == expected, "\n".join(text_lines(results))
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "differences").iterdir()), ids=lambda p: p.stem)
+def test_odd_decisions_are_kube_schedulers_too(path: Path) -> None:
+    """Cases in which a scheduler that does what upstream means decides something else."""
+    results = run_file(str(path))
+    assert results
+    assert all(result.ok for result in results), "\n".join(text_lines(results))
+
+
+PINNED: Final = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata:
+  name: Pinned
+spec:
+  preFilter:
+    nodeNames: '["n2"]'
+    message: no pinned node
+"""
+NOMINATED: Final = """\
+apiVersion: policysched.dev/v1alpha1
+kind: PolicyTest
+name: nominated elsewhere
+policies: [policy.yaml]
+objects: [{node: n1, taints: ["a=b:NoSchedule"]}, {node: n2}]
+pending:
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: fits, namespace: default}
+  spec: {tolerations: [{operator: Exists}], containers: [{name: c}]}
+  status: {nominatedNodeName: n1}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: not, namespace: default}
+  spec: {containers: [{name: c, resources: {requests: {cpu: 100}}}]}
+  status: {nominatedNodeName: n1}
+expect:
+- {pod: fits, chosen: n1}
+- pod: not
+  message: "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+  rejected: {n1: node(s) had untolerated taint(s), n2: Insufficient cpu}
+"""
+
+
+def test_a_nominated_node_that_pre_filter_leaves_out_is_asked_about(tmp_path: Path) -> None:
+    """A pod was told that PreFilter leaves its nominated node out, though every filter passes."""
+    (tmp_path / "policy.yaml").write_text(PINNED)
+    (tmp_path / "tests.yaml").write_text(NOMINATED)
+    results = run_file(str(tmp_path / "tests.yaml"))
+    assert [result.differences for result in results] == [(), ()]

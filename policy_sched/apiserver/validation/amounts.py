@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.apiserver.validation import formats
 from policy_sched.apiserver.validation.problems import Problems
 from policy_sched.apiserver.validation.selecting import inside
+from policy_sched.model import formats
 from policy_sched.model.quantity import nanos
 
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from policy_sched.apiserver.validation import formats, others, pods, workloads
+from policy_sched.apiserver.validation import others, pods, workloads
 from policy_sched.apiserver.validation.metadata import check_metadata
 from policy_sched.apiserver.validation.problems import Problems
 from policy_sched.apiserver.validation.workloads import Change, Check
 from policy_sched.client.embedded.resources import Resource
 from policy_sched.client.embedded.stored import Stored
+from policy_sched.model import formats
 from policy_sched.model.expansion import Plain
 
 _CHECKS: Final[dict[str, Check]] = {

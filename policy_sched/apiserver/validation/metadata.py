@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.apiserver.validation import formats
 from policy_sched.apiserver.validation.problems import Problems
+from policy_sched.model import formats
 from policy_sched.model.expansion import Plain
 
 MOST_ANNOTATED: Final = 256 * 1024

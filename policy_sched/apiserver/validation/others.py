@@ -6,10 +6,10 @@ import base64
 import binascii
 from typing import Final
 
-from policy_sched.apiserver.validation import formats
 from policy_sched.apiserver.validation.amounts import check_quota
 from policy_sched.apiserver.validation.problems import IMMUTABLE, Problems
 from policy_sched.apiserver.validation.selecting import check_taints, inside, items
+from policy_sched.model import formats
 from policy_sched.model.expansion import Plain
 from policy_sched.model.quantity import nanos
 

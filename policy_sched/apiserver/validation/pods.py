@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.apiserver.validation import formats
 from policy_sched.apiserver.validation.amounts import check_requirements
 from policy_sched.apiserver.validation.metadata import check_annotations, check_labels
 from policy_sched.apiserver.validation.problems import Problems
@@ -20,6 +19,7 @@ from policy_sched.apiserver.validation.selecting import (
     inside,
     items,
 )
+from policy_sched.model import formats
 from policy_sched.model.expansion import Plain
 
 RESTARTS: Final = ("Always", "OnFailure", "Never")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from policy_sched.apiserver.validation import formats
 from policy_sched.apiserver.validation.metadata import check_labels
 from policy_sched.apiserver.validation.problems import Problems
+from policy_sched.model import formats
 from policy_sched.model.expansion import Plain
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.apiserver.validation import formats
 from policy_sched.apiserver.validation.pods import check_template
 from policy_sched.apiserver.validation.problems import IMMUTABLE, Problems
 from policy_sched.apiserver.validation.selecting import check_label_selector, inside
+from policy_sched.model import formats
 from policy_sched.model.expansion import Plain
 from policy_sched.model.meta import LabelSelector
 from policy_sched.model.selectors import label_selector

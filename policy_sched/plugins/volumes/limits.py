@@ -36,7 +36,7 @@ _ASK: Final = PreFilterResult()
 
 
 class NodeVolumeLimits:
-    """Counts the volumes that are attached to a node or will be, each once, by driver.
+    """Counts the volumes that are attached to a node or will be, by driver.
 
     Counting needs claims and volumes of every pod on a node, so it is done only where it could
     matter: where all the claims and disks there, each taken for a volume of the driver, would
@@ -99,11 +99,12 @@ class NodeVolumeLimits:
         return Verdict.of(codes, _EXCEEDED)
 
     def _exceeds(self, row: int, wanted: frozenset[Attachable]) -> bool:
-        attached = set(self._attachments.on(row))
+        used: set[Attachable] = set()
         for pod in self._in_use.on(row):
-            attached |= self._resolver.running_pod(pod)
-        added = Counter(volume.driver for volume in wanted - attached)
-        there = Counter(volume.driver for volume in attached)
+            used |= self._resolver.running_pod(pod)
+        # A volume that is attached and used by no pod here counts twice, as in kube-scheduler.
+        added = Counter(volume.driver for volume in wanted - used)
+        there = Counter(volume.driver for volume in used.union(self._attachments.on(row)))
         return any(
             there[driver] + count > self._limits.of(driver)[row]
             for driver, count in added.items()

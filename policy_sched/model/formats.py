@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _RFC1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -38,6 +40,11 @@ _PART_WORDS: Final = (
 )
 _KEY_WORDS: Final = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, as messages have it."""
+    return msgspec.json.encode(text).decode()
 
 
 def _formed(words: str, form: str, *examples: str) -> str:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.apiserver.validation import formats
-from policy_sched.model.selectors import is_label_value, is_qualified_name
+from policy_sched.model import formats
+from policy_sched.model.selectors import is_qualified_name, requirement_faults
 
 PART = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an"
@@ -68,4 +68,4 @@ def test_what_is_wrong_is_said(check: Check, text: str, words: list[str]) -> Non
 def test_labels_are_what_selectors_take(text: str) -> None:
     """The same keys and values are right for both."""
     assert (not formats.qualified(text)) == is_qualified_name(text)
-    assert (not list(formats.label_value(text))) == is_label_value(text)
+    assert (not list(formats.label_value(text))) == (not requirement_faults("a", "In", (text,)))
