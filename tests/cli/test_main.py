@@ -144,9 +144,13 @@ cli.main()
 def test_a_scheduler_that_starts_is_not_ended_by_what_it_is_asked_later(
     verb: str, asked: str, code: int
 ) -> None:
-    """SIGHUP and SIGUSR2 may come at any time; other verbs end as every program does."""
+    """SIGHUP and SIGUSR2 may come at any time; other verbs end as every program does.
+
+    The suite may have been started by nohup, which leaves SIGHUP ignored: it is set to its default.
+    """
     script = (
         "import os, signal, sys; import policy_sched.cli.main as cli; "
+        f"signal.signal(signal.{asked}, signal.SIG_DFL); "
         f"cli.app = lambda _: os.kill(os.getpid(), signal.{asked}); "
         f"sys.argv[1:] = ['{verb}']; cli.main()"
     )
