@@ -19,6 +19,7 @@ LAYERS = (
     {"plugins"},
     {"preemption"},
     {"framework", "language"},
+    {"http"},
     {"queue", "cluster", "client"},
     {"model"},
     {"source"},

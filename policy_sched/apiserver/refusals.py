@@ -111,9 +111,3 @@ def not_there_yet(version: int, current: int) -> ApiError:
     message = f"Timeout: {what}: {version}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": what}]
     return ApiError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
-
-
-def broken(what: str) -> ApiError:
-    """Return what is said of a request that the server failed at."""
-    message = f"Internal error occurred: {what}"
-    return ApiError(500, "InternalError", message, {"causes": [{"message": what}]})

@@ -8,8 +8,8 @@ between. Only answers are written bit by bit: lists in pieces, watches as long a
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,10 +19,9 @@ from aiohttp import web
 from policy_sched.apiserver.access import RBAC, Access, Address
 from policy_sched.apiserver.answering import Answers, Parts, headers_of, refused
 from policy_sched.apiserver.calls import is_set
-from policy_sched.apiserver.connections import Connections, Site
 from policy_sched.apiserver.documents import TEXT
 from policy_sched.apiserver.fairness import Fairness
-from policy_sched.apiserver.refusals import NoSuchPage, broken, too_large
+from policy_sched.apiserver.refusals import LIMIT, NoSuchPage, too_large
 from policy_sched.apiserver.security.account_tokens import AccountTokens
 from policy_sched.apiserver.security.authentication import Authenticator, Tokens
 from policy_sched.apiserver.security.escalation import Granting
@@ -31,17 +30,21 @@ from policy_sched.apiserver.security.gate import Gate
 from policy_sched.apiserver.security.rbac import Rbac
 from policy_sched.apiserver.security.reviews import Reviews
 from policy_sched.apiserver.security.trust import publish
-from policy_sched.apiserver.security.users import User
+from policy_sched.apiserver.security.users import ANONYMOUS, User
 from policy_sched.apiserver.subresources import Subresources
 from policy_sched.apiserver.watching import Wakening
 from policy_sched.apiserver.writing import Writing
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
+from policy_sched.http.answers import failure
+from policy_sched.http.connections import Bounds, Connections, Site, recognized
 
+BOUNDS: Final = Bounds(
+    connections=1000, header=64 * 1024, headers=128, body=LIMIT, silent=30.0, idle=300.0
+)
 BUSY: Final = b"Too many requests, please try again later.\n"
 _LATER: Final = {**headers_of(TEXT), "Retry-After": "1"}
-_LOG: Final = logging.getLogger("policy_sched.apiserver")
 _MISTAKES: Final = (
     LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
     RecursionError, msgspec.MsgspecError,
@@ -71,29 +74,24 @@ class ApiServer:
         parts = Parts(writing, subresources, Reviews(authenticator, rbac))
         self._answers = Answers(store, self._wakening, parts)
         self._fairness = Fairness()
-        self._runner: web.ServerRunner | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Begin to listen; ``address`` has the port then. Raises ClusterError if that fails."""
         if self._access.mode == RBAC:
             install(self._store)
         publish(self._store, self._access.clients)
-        self._wakening.begin()
-        connections = Connections(self._answer)
-        self._runner = web.ServerRunner(connections, shutdown_timeout=1.0)
-        await self._runner.setup()
-        self._tasks = [
-            asyncio.create_task(connections.sweeping()),
-            asyncio.create_task(self._fairness.ticking()),
-        ]
         host, port = self._asked.host, self._asked.port
+        site = Site(Connections(self._answer, BOUNDS), (host, port), self._context)
         try:
-            await Site(self._runner, host, port, ssl_context=self._context).start()
+            await self._stack.enter_async_context(site)
         except OSError as error:
-            await self._close()
             raise ClusterError(f"cannot listen on {self._asked.text}: {error.strerror}") from None
-        self.address = Address(host, self._runner.addresses[0][1])
+        self._wakening.begin()
+        self._stack.callback(self._wakening.end)
+        ticking = asyncio.create_task(self._fairness.ticking())
+        self._stack.callback(ticking.cancel)
+        self.address = Address(host, site.port)
         return self
 
     async def __aexit__(
@@ -103,15 +101,7 @@ class ApiServer:
         trace: TracebackType | None,
     ) -> None:
         """Let all watches end, and stop listening."""
-        await self._close()
-
-    async def _close(self) -> None:
-        assert self._runner is not None
-        self._wakening.end()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._runner.cleanup()
+        await self._stack.aclose()
 
     @property
     def url(self) -> str:
@@ -122,6 +112,8 @@ class ApiServer:
         """Answer one request."""
         try:
             user = self._gate.admit(request)
+            if user is not ANONYMOUS:
+                recognized(request)
             return await self._timed(request, user)
         except NoSuchPage:
             text = b"404 page not found\n"
@@ -131,8 +123,7 @@ class ApiServer:
         except web.HTTPRequestEntityTooLarge:
             return refused(too_large())
         except _MISTAKES as error:
-            _LOG.exception("Failed to answer %s %s", request.method, request.path)
-            return refused(broken(type(error).__name__))
+            return refused(failure(request.method, error))
 
     async def _timed(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
         """Answer a request, and take note of how long that takes, unless it is a watch."""

@@ -1,7 +1,8 @@
 """Who may ask the endpoints beside the embedded cluster: what its API would let a caller do.
 
-Without anything that knows users everybody on this machine may; otherwise tokens are those of the
-file and of service accounts, and with RBAC what a caller may is what roles and bindings say.
+Without anything that knows users everybody on this machine may; otherwise callers show a
+certificate of the client authority, or a token of the file or of a service account, and with RBAC
+what a caller may is what roles and bindings say.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from policy_sched.serve.doorkeeper import (
 
 def embedded_door(given: Access, store: ObjectStore) -> Doorkeeper:
     """Return who keeps the door of a cluster in this process. Raises ClusterError."""
-    if given.tokens is None and not given.limited:
+    if not given.knows and not given.limited:
         return OpenDoor()
     tokens = Authenticator(given.known(), AccountTokens(store), anybody=False)
     return EmbeddedDoor(tokens, Rbac(store) if given.limited else None)

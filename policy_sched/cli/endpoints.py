@@ -8,7 +8,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Final
@@ -20,6 +20,7 @@ from policy_sched.apiserver.access import Access, Address
 from policy_sched.cli.durations import nanoseconds
 from policy_sched.cli.embedded_door import embedded_door
 from policy_sched.cli.upstream_flags import Overrides
+from policy_sched.client.kube.access import Anonymous as Nobody
 from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
@@ -70,7 +71,8 @@ class EndpointFlags:
     ----------
     bind_address
         Where the scheduler's own endpoints (health, metrics, policies, explanations) listen; all
-        interfaces with --kubeconfig, 127.0.0.1 otherwise.
+        interfaces with --kubeconfig, 127.0.0.1 otherwise, and where the API server of the
+        kubeconfig asks for no credentials.
     secure_port
         Their port: 10259 with --kubeconfig, off otherwise; 0 is off, too. HTTPS, with a
         certificate that is made at the start unless --tls-cert-file names one; plain HTTP on
@@ -161,12 +163,17 @@ async def endpoints(
     if not flags.wanted(remote=remote):
         yield
         return
-    host = flags.bind_address or (EVERYWHERE if remote else HERE)
     async with AsyncExitStack() as stack:
+        given = replace(given, clients=given.clients or flags.client_ca_file)
         door = await _door(flags, given, instance, stack)
+        everywhere = isinstance(door, Reviews) and door.reviews_anonymous
+        host = flags.bind_address or (EVERYWHERE if everywhere else HERE)
         near = Address(host, 0).loopback
+        if isinstance(door, Reviews):
+            door.reviews_anonymous |= near
         if isinstance(door, OpenDoor) and not near:
             text = "can be reached from other machines: that needs --token-auth-file"
+            text += " or --client-ca-file"
             raise ClusterError(f"--bind-address {host} {text}")
         offered = Offered(
             instance,
@@ -290,11 +297,11 @@ async def _door(
         answer = await asked[kind].request("POST", _PATHS[kind], body, repeatable=True)
         return _status_of(answer)
 
-    door = Reviews(
-        review,
-        time.monotonic,
-        ttls=flags.ttls,
-    )
+    door = Reviews(review, time.monotonic, ttls=flags.ttls)
+    door.reviews_anonymous = not isinstance(asked["SubjectAccessReview"].access.credentials, Nobody)
+    if not door.reviews_anonymous:
+        text = "The API server asks nobody for credentials; endpoints listen on loopback by default"
+        instance.log.say(WARNING, f"{text}, and tell other machines only their health")
     door.failed = lambda why: instance.log.say(WARNING, "Cannot review a token", error=why)
     return door
 

@@ -19,6 +19,7 @@ from policy_sched.cli.log_lines import gathered, writer
 from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.cli.serving import ApiServerFlags, Serving
 from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
+from policy_sched.http.accepting import raise_descriptors
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.collecting import collecting_briefly
@@ -163,6 +164,7 @@ async def _serve(instance: Instance | RemoteInstance, running: Running, wanted: 
 
 def _run(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) -> None:
     store = instance.reloader.store
+    raise_descriptors()
     try:
         with (
             gathered(instance.log),

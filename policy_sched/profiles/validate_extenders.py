@@ -14,6 +14,7 @@ from policy_sched.model.selectors import LABEL_OPERATORS, requirement
 from policy_sched.profiles.models import Extender, ExtenderPodSelector, ExtenderTLSConfig
 from policy_sched.profiles.problems import BAD_VALUE, Path, Problem, invalid, path_text
 from policy_sched.profiles.validate_args import label_name_faults
+from policy_sched.source.file import masked
 
 
 def check_extenders(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
@@ -56,15 +57,15 @@ def _address(extender: Extender, path: Path) -> Iterator[Problem]:
         parts = urlsplit(address)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number, a broken IPv6 address
-        yield invalid(at, address, "is not an address")
+        yield invalid(at, masked(address), "is not an address")
         return
     if not sound:
-        yield invalid(at, address, "must be an http or https address")
+        yield invalid(at, masked(address), "must be an http or https address")
         return
     if not address.isascii() or any(c.isspace() or not c.isprintable() for c in address):
-        yield invalid(at, address, "must not hold spaces, or characters beyond ASCII")
+        yield invalid(at, masked(address), "must not hold spaces, or characters beyond ASCII")
     if parts.username is not None or parts.query or parts.fragment:
-        yield invalid(at, address, "must not hold a user, a query or a fragment")
+        yield invalid(at, masked(address), "must not hold a user, a query or a fragment")
     if extender.enable_https and parts.scheme == "http":
         at = (*path, "enableHTTPS")
         text = f"{path_text(at)}: urlPrefix begins with http: calls are not encrypted"

@@ -30,6 +30,7 @@ TTL: Final = 10.0
 REMEMBERED: Final = 1024
 """Answers that are remembered; the oldest is forgotten first."""
 LONGEST_TOKEN: Final = 16 * 1024
+HIDDEN: Final = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,9 @@ class Reviews:
         self._permissions: _Kept[Permission] = _Kept(now, ttls[1])
         self.failed: Callable[[str], None] = lambda _why: None
         """Told why the API server could not say who somebody is."""
+        self.reviews_anonymous = True
+        """Whether callers without credentials are reviewed. They are refused where the API server
+        itself asks for none: it would allow them everything."""
 
     async def caller(self, authorization: str) -> Caller | None:
         """Return who sends the header; None for a token that the API server does not know."""
@@ -118,11 +122,13 @@ class Reviews:
         try:
             return await self._callers.get(digest, lambda: self._known(token))
         except ClusterError as error:
-            self.failed(str(error))
+            self.failed(str(error).replace(token, HIDDEN))
             return None
 
     async def may(self, caller: Caller, asked: Asked) -> Permission:
         """Tell whether the caller may."""
+        if caller == ANONYMOUS and not self.reviews_anonymous:
+            return Permission(allowed=False, reason="the API server asks for no credentials")
         return await self._permissions.get((caller, asked), lambda: self._allowed(caller, asked))
 
     async def _known(self, token: str) -> Caller | None:

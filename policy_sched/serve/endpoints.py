@@ -21,11 +21,13 @@ from aiohttp import web
 
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.errors import ClusterError, Diagnostic
+from policy_sched.http.connections import recognized
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.store import Reload, Result
 from policy_sched.serve import pages
 from policy_sched.serve.decision_log import INFO
 from policy_sched.serve.doorkeeper import (
+    ANONYMOUS,
     Asked,
     Caller,
     Doorkeeper,
@@ -173,6 +175,8 @@ class Endpoints:
             caller = await self._door.caller(request.headers.get("Authorization", ""))
         if caller is None:
             raise Refused(_status(401, "Unauthorized", "Unauthorized"))
+        if caller != ANONYMOUS:
+            recognized(request)
         return caller
 
     # Pages.

@@ -1,8 +1,7 @@
 """A listening socket for few and short requests, which survives clients that are slow or many.
 
-Theory of operation. A connection that has no whole request within `KEPT` seconds is closed, so is
-one that does not take its answer. There are at most `MOST` connections: the oldest makes room for
-a new one, as answers take milliseconds and whoever held a connection for long was not served.
+A connection that has no whole request within `KEPT` seconds is closed, so is one that does not take
+its answer. There are at most `MOST` connections; idle and anonymous ones make room for new ones.
 """
 
 from __future__ import annotations
@@ -19,53 +18,21 @@ from typing import Final, Self
 
 from aiohttp import web
 
-from policy_sched.client.accepting import stop_accepting
 from policy_sched.errors import ClusterError
+from policy_sched.http.connections import Bounds, Connections, Site
 
 MOST: Final = 256
 KEPT: Final = 32.0
 """Seconds for a request to come (upstream: 32 s for its headers)."""
 TAKEN: Final = 30.0
 """Seconds for a client to take an answer."""
-HANDSHAKE: Final = 10.0
 LINE: Final = 8 * 1024
 """Bytes that a header or the first line of a request may have."""
 HEADERS: Final = 64
-BACKLOG: Final = 128
+BODY: Final = 64 * 1024
+"""Bytes of a body; nothing here needs more than a number."""
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
-
-class Connections(web.Server):
-    """The connections of one socket."""
-
-    def __init__(self, answer: Answer, most: int = MOST, kept: float = KEPT) -> None:
-        super().__init__(
-            answer,
-            handler_cancellation=True,
-            access_log=None,
-            keepalive_timeout=kept,
-            lingering_time=2.0,
-            max_line_size=LINE,
-            max_field_size=LINE,
-            max_headers=HEADERS,
-        )
-        self._most = most
-        self._closed = False
-
-    def pre_shutdown(self) -> None:
-        """Close those at rest; who was accepted before, and is not here yet, is not let in."""
-        self._closed = True
-        super().pre_shutdown()
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Take a connection in, instead of the oldest if there are too many."""
-        if self._closed:
-            transport.abort()
-        elif len(self._connections) >= self._most:
-            oldest = next(iter(self._connections.values()))
-            oldest.abort()
-        super().connection_made(handler, transport)
 
 
 class Listener:
@@ -95,21 +62,14 @@ class Listener:
     async def __aenter__(self) -> Self:
         """Begin to listen. Raises ClusterError if that fails."""
         most, kept = self._limits
-        self._connections = Connections(self._answer, most, kept)
+        bounds = Bounds(most, header=LINE, headers=HEADERS, body=BODY, silent=kept, idle=kept)
         host, port = self.address
-        handshake = HANDSHAKE if self._context else None
+        self._site = Site(Connections(self._answer, bounds), self.address, self._context)
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self._connections,
-                host,
-                port,
-                ssl=self._context,
-                ssl_handshake_timeout=handshake,
-                backlog=BACKLOG,
-            )
+            await self._site.__aenter__()
         except OSError as error:
             raise ClusterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-        self.address = host, self._server.sockets[0].getsockname()[1]
+        self.address = host, self._site.port
         return self
 
     async def __aexit__(
@@ -119,10 +79,7 @@ class Listener:
         trace: TracebackType | None,
     ) -> None:
         """Stop listening, and close what is open."""
-        await stop_accepting(self._server)
-        self._server.close()
-        self._connections.pre_shutdown()
-        await self._connections.shutdown(1.0)
+        await self._site.__aexit__(kind, error, trace)
 
 
 def from_here(request: web.BaseRequest) -> bool:

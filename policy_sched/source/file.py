@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from functools import cached_property
 from typing import Final, TextIO
@@ -46,6 +47,18 @@ class SourceFile:
         return self.lines[row] if 0 <= row < len(self.lines) else ""
 
 
+_SECRET: Final = re.compile(
+    r"""(?<=://)[^/\s@"']+(?=@)"""
+    r"""|(?<=keyData)["']?\s*:\s*["']?[^\s,"'}]+|(?<=password)["']?\s*:\s*["']?[^\s,"'}]+"""
+)
+"""The user of a URL; the value of a key that is secret in a configuration."""
+
+
+def masked(line: str) -> str:
+    """Return a line as it may be shown: secrets in it become as many asterisks."""
+    return _SECRET.sub(lambda found: "*" * len(found[0]), line)
+
+
 def decoded(path: str, data: bytes) -> str | Diagnostic:
     """Return the text of a file, or where it is not UTF-8; columns count bytes there."""
     try:
@@ -80,7 +93,7 @@ def diagnostic(  # noqa: PLR0913  # the optional parts are keywords
     """Return a Diagnostic for an offset or a span of a file; the caret stays on its first line."""
     start, end = (span, span + 1) if isinstance(span, int) else span
     line, column = file.position(start)
-    source_line = file.line_text(line)
+    source_line = masked(file.line_text(line))
     room = len(source_line) - column + 1
     return Diagnostic(
         file=file.path,

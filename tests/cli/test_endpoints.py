@@ -24,6 +24,7 @@ from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.kube import access as kube
 from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.credentials import Fixed, bearer
+from policy_sched.client.kube.kubeconfig import load
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.policy_files import PolicyFiles
@@ -33,6 +34,7 @@ from policy_sched.serve.decision_log import Record
 from policy_sched.serve.instance import Instance, Sources
 from policy_sched.serve.remote import RemoteInstance
 from policy_sched.serve.running import LONGEST_SLEEP, Running
+from tests.serve.test_client_certificates import client_certificate
 
 TOKENS = 'admin-token,admin,1,"system:masters"\nviewer-token,viewer,2,"watchers"\n'
 READER: dict[str, Any] = {
@@ -197,6 +199,73 @@ def test_beyond_loopback_nothing_goes_in_the_clear(tmp_path: Path, port: int) ->
 
     asyncio.run(story())
     instance.close()
+
+
+def test_certificates_of_clients_guard_the_endpoints(tmp_path: Path, port: int) -> None:
+    """`--serve --client-ca-file --secure-port` guarded the API, and let everybody reload."""
+    authority = tmp_path / "clients.pem"
+    authority.write_bytes(client_certificate("ann", "ops"))
+    files = tmp_path / "tls.crt", tmp_path / "tls.key"
+    for file, content in zip(files, self_signed(["127.0.0.1"], time.time_ns()), strict=True):
+        file.write_bytes(content)
+    records: list[Record] = []
+    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    clients = str(authority)
+    flags = EndpointFlags(bind_address="127.0.0.1", secure_port=port, client_ca_file=clients)
+    shown = ssl.create_default_context(cafile=str(files[0]))
+    shown.load_cert_chain(authority)
+
+    async def story() -> None:
+        # With and without the API beside it, which is what tells of the authority otherwise.
+        for access in (Access(*map(str, files)), Access(*map(str, files), clients=clients)):
+            async with endpoints(flags, access, running, Overrides()), asking(records) as ask:
+                assert (await ask("/policies"))[0] == 401
+                assert (await ask("/policies", "guess"))[0] == 401
+                assert await ask("/healthz") == (200, "ok")
+                url = f"https://127.0.0.1:{port}/policies"
+                async with (
+                    aiohttp.ClientSession() as client,
+                    client.get(url, ssl=shown) as answer,
+                ):
+                    assert answer.status == 200
+
+    asyncio.run(story())
+    instance.close()
+
+
+def test_an_api_that_is_open_to_all_opens_nothing_beyond_loopback(
+    tmp_path: Path, port: int
+) -> None:
+    """`run --kubeconfig` of an API without credentials listened on 0.0.0.0, and let all in."""
+    records: list[Record] = []
+    config = tmp_path / "kubeconfig"
+
+    async def story() -> None:
+        cluster = EmbeddedCluster.open(None, time.time_ns)
+        async with ApiServer(cluster.store, Address("127.0.0.1", 0)) as server:
+            config.write_text(kubeconfig(server.address, Access(), None), "utf-8")
+            api = Api(load([config], CLOCKS), Chance(CLOCKS, Random(1)), Settings(qps=0))
+            store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
+            instance = RemoteInstance(store, api, None, records.append)
+            running = Running(instance, lambda: None, LONGEST_SLEEP)
+            flags = EndpointFlags(secure_port=port)
+            async with endpoints(flags, Access(), running, Overrides()), asking(records) as ask:
+                assert records[-1]["url"] == f"https://127.0.0.1:{port}"
+                assert (await ask("/metrics"))[0] == 200
+            everywhere = replace(flags, bind_address="0.0.0.0")
+            async with (
+                endpoints(everywhere, Access(), running, Overrides()),
+                asking(records) as ask,
+            ):
+                assert records[-1]["url"] == f"https://0.0.0.0:{port}"
+                status, text = await ask("/metrics")
+                assert (status, "asks for no credentials" in text) == (403, True)
+                assert await ask("/livez") == (200, "ok")
+        cluster.close()
+
+    asyncio.run(story())
+    assert any("asks nobody for credentials" in record["msg"] for record in records)
 
 
 def test_a_certificate_that_is_replaced_is_shown(

@@ -67,6 +67,8 @@ QUESTIONS: Final = frozenset(
 )
 """Paths to which something is posted in order to ask; a POST there writes nothing."""
 
+HIDDEN: Final = b"(hidden)"
+"""Stands for credentials that an answer repeats."""
 NO_ANSWER: Final = "<error>"
 """Stands for the status of a request without an answer (client-go's)."""
 
@@ -297,7 +299,7 @@ class Api:
         if response.status < 300:
             return response
         try:
-            raise await self._refusal(response)
+            raise await self._refusal(response, grant)
         finally:
             _let_go(response)
 
@@ -339,9 +341,12 @@ class Api:
                 self.observe(code, sending.method, self._server.authority, (now() - began) / SECOND)
         return response
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError:
-        body = await read_within(response, ERROR_BYTES)
-        error = error_of_answer(response.status, body or b"")
+    async def _refusal(self, response: aiohttp.ClientResponse, grant: Grant) -> ApiError:
+        body = await read_within(response, ERROR_BYTES) or b""
+        credential = grant.authorization.partition(" ")[2].encode()
+        if credential:  # a proxy may answer with the request that it got
+            body = body.replace(credential, HIDDEN)
+        error = error_of_answer(response.status, body)
         now = EPOCH + timedelta(microseconds=self.chance.clocks.wall() // 1000)
         asked = retry_after(response.headers.get("Retry-After"), now.astimezone(UTC))
         if asked is not None:

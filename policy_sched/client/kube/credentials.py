@@ -41,6 +41,13 @@ def bearer(token: str) -> str:
     return f"Bearer {token}"
 
 
+def token_problem(token: str) -> str:
+    """Return why a token cannot be sent, or ""; the token is not repeated."""
+    if all("!" <= character <= "~" for character in token):
+        return ""
+    return "the token has characters that no header can have"
+
+
 def basic(username: str, password: str) -> str:
     """Return the Authorization header of a name and a password."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
@@ -84,6 +91,8 @@ def _token_in(path: Path) -> str:
     token = read_secret(path).decode("ascii", "replace").strip()
     if not token:
         raise AccessError(f"{path}: the file holds no token")
+    if problem := token_problem(token):
+        raise AccessError(f"{path}: {problem}")
     return token
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.kube.access import AccessError, Certificate, Grant
-from policy_sched.client.kube.credentials import bearer
+from policy_sched.client.kube.credentials import bearer, token_problem
 from policy_sched.model.meta import nanoseconds
 
 VERSIONS: Final = (
@@ -138,6 +138,8 @@ def parse_credential(output: bytes, command: ExecCommand) -> tuple[Grant, int | 
     if status.client_certificate_data:
         pem = status.client_certificate_data.encode(), status.client_key_data.encode()
         certificate = Certificate(*pem)
+    if problem := token_problem(status.token):
+        raise AccessError(f"{who}: {problem}")
     end = status.expiration_timestamp
     authorization = bearer(status.token) if status.token else ""
     return Grant(authorization, certificate), None if end is None else nanoseconds(end)

@@ -45,6 +45,10 @@ def server_of(entry: Entry) -> Server:
     elif not server.startswith(("http://", "https://")) or not _host(server):
         hint = "write https://HOST:PORT"
         reader.report((*where, "server"), BAD_VALUE, "the server is not a URL", hint=hint)
+    if "@" in server:
+        hint = "write username and password into the user entry"
+        message = "the server's URL must not hold a user or a password"
+        reader.report((*where, "server"), BAD_VALUE, message, hint=hint)
     authorities = reader.data(*where, "certificate-authority-data")
     file = reader.file(*where, "certificate-authority")
     if authorities is None and file is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.source.documents import Marked, parse_documents
+from policy_sched.source.documents import YAML_SYNTAX, Marked, parse_documents
 from policy_sched.source.documents import Path as Place
 from policy_sched.source.file import SourceFile, diagnostic
 
@@ -28,17 +28,32 @@ DUPLICATE: Final = "PS708"
 _OPEN_LINE: Final = re.compile(
     r"\s*(?:- )?(?:apiVersion|kind|name|server|cluster|user|namespace|current-context|contexts"
     r"|clusters|users|certificate-authority|client-certificate|client-key|tokenFile|command"
-    r"|insecure-skip-tls-verify|tls-server-name|interactiveMode|provideClusterInfo|exec"
-    r"|auth-provider)\s*:[^{]*"
+    r"|insecure-skip-tls-verify|tls-server-name|interactiveMode|provideClusterInfo)"
+    r"\s*:\s*[^\s{@#&*!]*\s*|\s*(?:exec|auth-provider)\s*:\s*"
 )
-"""Lines that hold no secret: one key that is none, and nothing of flow style."""
+"""Lines that hold no secret: one key that is none, one word, no user of a URL, no flow style."""
 
 
 def shown(problem: Diagnostic) -> Diagnostic:
-    """Return a diagnostic without its source line, unless that line can hold no secret."""
+    """Return a diagnostic without its source line, unless that line can hold no secret.
+
+    What is wrong as YAML is told without the text that is wrong: it may be a token.
+    """
+    if problem.code == YAML_SYNTAX:
+        problem = replace(problem, message=_without_values(problem.message))
     if _OPEN_LINE.fullmatch(problem.source_line):
         return problem
     return replace(problem, source_line="")
+
+
+def _without_values(message: str) -> str:
+    """Return the message of a mistake in YAML without the values, tags and keys it repeats."""
+    if message.startswith("the tag "):
+        return "this tag is not allowed here"
+    kind = message.rpartition(" is not a valid ")[2]
+    if kind != message:
+        return f"the value is not a valid {kind}"
+    return re.split(r"[\"']", message, maxsplit=1)[0].strip()
 
 
 class Reader:

@@ -14,6 +14,7 @@ from policy_sched.client.kube.credentials import (
     TokenFile,
     basic,
     bearer,
+    token_problem,
 )
 from policy_sched.client.kube.exec_plugin import VERSIONS, ExecCommand, ExecPlugin
 from policy_sched.client.kube.kubeconfig_text import BAD_VALUE, MISSING, Entry, content_of
@@ -104,7 +105,10 @@ class User:
     def _authorization(self) -> str:
         reader, where = self._reader, self._where
         token = reader.text(*where, "token")
-        if token:
+        if problem := token_problem(token):
+            hint = "write the token on one line, without spaces"
+            reader.report((*where, "token"), BAD_VALUE, problem, hint=hint)
+        elif token:
             return bearer(token)
         username, password = (reader.text(*where, key) for key in ("username", "password"))
         return basic(username, password) if username or password else ""

@@ -27,7 +27,7 @@ from policy_sched.client.kube.access import (
     tls_context,
 )
 from policy_sched.client.kube.backoff import SECOND
-from policy_sched.client.kube.credentials import bearer
+from policy_sched.client.kube.credentials import bearer, token_problem
 from policy_sched.client.kube.proxies import proxy_of_environment
 from policy_sched.client.kube.transport import connector_of, proxy_argument, read_within
 
@@ -76,7 +76,7 @@ def token_expiry(token: str) -> float | None:
     Raises ValueError if it is no JSON web token.
     """
     parts = token.split(".")
-    if len(parts) != 3:
+    if len(parts) != 3 or token_problem(token):
         raise ValueError("it is no JSON web token")
     try:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))

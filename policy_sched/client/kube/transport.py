@@ -124,6 +124,9 @@ def _reason(error: OSError) -> str:
 
 
 def _text(error: BaseException) -> str:
+    """Return what an error says, without the URL, which may be a proxy's with its password."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{error.status} {error.message}".strip()
     return str(error) or type(error).__name__
 
 

@@ -12,11 +12,11 @@ from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from policy_sched.client.accepting import stop_accepting
 from policy_sched.client.kube.access import Access, Credentials, Trust
 from policy_sched.client.kube.api import Api, Chance, Settings
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.testing import FakeClock
+from tests.accepting import stop_accepting
 
 WALL = 1_800_000_000_000_000_000
 """Where the wall clock of these tests begins."""

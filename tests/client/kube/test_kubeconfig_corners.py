@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from policy_sched.client.kube.access import AccessError
 from policy_sched.client.kube.exec_plugin import ExecCommand, ExecPlugin, parse_credential
+from policy_sched.client.kube.kubeconfig import load
+from policy_sched.errors import PolicyError
 from tests.client.kube.test_kubeconfig import (
     Clock,
     config,
@@ -193,3 +196,67 @@ def test_plugins_that_do_not_end_are_ended(tmp_path: Path) -> None:
     slow = ExecPlugin(ExecCommand(str(path)), Clock().wall, timeout=0.1)
     with pytest.raises(AccessError, match=r"slow' has not ended in 0\.1 s"):
         asyncio.run(slow.grant())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "token: !x SECRET",
+        "token: !SECRET",
+        "token: !!int SECRET",
+        "token: *SECRET",
+        "token: @SECRET",
+        "token: SECRET: SECRET",
+        "token: 'SECRET",
+        "token: [SECRET",
+        "token: {a: SECRET, SECRET: b, SECRET: c}",
+        '"SECRET": 1\n    "SECRET": 2',
+        'token: "SECRET\\x01"',
+        "token: SECRET SECRET",
+        "password: [SECRET]",
+        "client-key-data: SECRET!",
+        "exec: SECRET",
+        "tokenFile: {SECRET: SECRET}",
+    ],
+)
+def test_what_is_wrong_in_a_kubeconfig_repeats_no_secret(tmp_path: Path, line: str) -> None:
+    """`token: !x SECRET` was refused with a message, and a source line, that held the secret."""
+    path = tmp_path / "config"
+    path.write_text(f"{HEAD}users:\n- name: me\n  user:\n    {line}\n")
+    with pytest.raises(PolicyError) as refused:
+        load([path], Clock().both)
+    said = json.dumps([asdict(one) for one in refused.value.diagnostics]) + str(refused.value)
+    assert "SECRET" not in said
+    assert f"{path}:" in said
+
+
+HEAD = """\
+current-context: c
+clusters: [{name: k, cluster: {server: "https://k8s:6443"}}]
+contexts: [{name: c, context: {cluster: k, user: me}}]
+"""
+
+
+def test_a_server_with_a_password_is_refused_without_it(tmp_path: Path) -> None:
+    """It would be shown with every request that fails."""
+    path = tmp_path / "config"
+    path.write_text(f"{HEAD}users: [{{name: me, user: {{}}}}]\n".replace("k8s:", "me:SECRET@k8s:"))
+    with pytest.raises(PolicyError, match="must not hold a user or a password") as refused:
+        load([path], Clock().both)
+    assert "SECRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize("token", ["SECRET\x01", "SECRET\nx", "SECRET\u20ac"])
+def test_a_token_that_no_header_can_have_is_refused_where_it_comes_from(
+    tmp_path: Path, token: str
+) -> None:
+    """From a file or a plugin; the HTTP library's error would repeat it."""
+    (tmp_path / "token").write_text(token)
+    file = loaded(tmp_path, config({"tokenFile": "token"}))
+    with pytest.raises(AccessError, match="characters that no header can have") as refused:
+        granted(file)
+    assert "SECRET" not in str(refused.value)
+    printed = json.dumps(credential(token)).encode()
+    with pytest.raises(AccessError, match="characters that no header can have") as refused:
+        parse_credential(printed, ExecCommand("x"))
+    assert "SECRET" not in str(refused.value)

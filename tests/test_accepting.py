@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from policy_sched.client.accepting import stop_accepting
+from tests.accepting import stop_accepting
 
 
 @pytest.mark.parametrize("turns", range(5))

@@ -1,0 +1,250 @@
+"""Connections: how many there may be, which of them give way, and how long one may keep us waiting.
+
+Theory of operation. A connection is *known* once its client has proved who it is, by a certificate
+or in a request, and *busy* while a request is answered. When there are too many connections, one
+makes room for the new one: an idle one of an unknown client, else a busy one of an unknown client,
+else the one of a known client that has been idle for the longest time. Busy connections of known
+clients stay. So clients that connect and do nothing, in whatever number, keep nobody out.
+
+`sweep` looks at all connections every few seconds. It cuts those that have sent no request since
+they were made, those of unknown clients that are idle, and those whose client has taken nothing of
+what was written for some looks in a row. What waits for a slow reader is bounded besides: a stream
+goes on only when the last piece has been taken into the transport's buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from policy_sched.http.accepting import HANDSHAKES, Acceptor, descriptors
+from policy_sched.http.answers import broken_request
+
+SWEEP_SECONDS: Final = 10.0
+STUCK_LOOKS: Final = 4
+"""Looks in a row at which nothing was taken of what was written, before a client is cut."""
+_SHARE: Final = 2
+"""The part of the process's file descriptors that the connections of a server may take: half."""
+_FEWEST: Final = 16
+
+Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a server puts up with.
+
+    ``connections`` at the same time, fewer where the process may not have as many files;
+    ``header`` bytes of a header or of the first line of a request, ``headers`` of them,
+    ``body`` bytes. ``silent``: seconds for the first request, headers and all, and between two
+    requests of unknown clients; ``idle``: seconds between two requests.
+    """
+
+    connections: int
+    header: int
+    headers: int
+    body: int
+    silent: float
+    idle: float
+
+
+class Connection(RequestHandler):
+    """One connection and what was seen of it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.known = False
+        self.busy = False
+        self.asked = False
+        self.since = 0.0
+        """When it was made, or when its last request began or ended."""
+        self.writer: Any = None
+        self.taken = 0
+        self.stuck = 0
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - it repeats the request, secrets included
+    ) -> web.StreamResponse:
+        """Answer what is no request, or what failed; nothing of the request is repeated."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun")
+        return broken_request(status, exc)
+
+
+def recognized(request: web.BaseRequest) -> None:
+    """Take note that the client of a request has proved who it is."""
+    connection = request.protocol
+    if isinstance(connection, Connection):
+        connection.known = True
+
+
+class Connections(web.Server):
+    """The connections of one server."""
+
+    def __init__(self, answer: Answer, bounds: Bounds) -> None:
+        super().__init__(self._noted, handler_cancellation=True)
+        self._options = {
+            "access_log": None,
+            "keepalive_timeout": bounds.idle,
+            "auto_decompress": False,  # the API server reads no compressed bodies either
+            "max_line_size": bounds.header,
+            "max_field_size": bounds.header,
+            "max_headers": bounds.headers,
+            "lingering_time": 2.0,
+        }
+        self.request_factory = self._request
+        self._answer = answer
+        self._bounds = bounds
+        self.most = min(bounds.connections, max(_FEWEST, descriptors() // _SHARE))
+        self.open: dict[Connection, asyncio.Transport] = {}
+        """By the time of the last thing that happened on it, the oldest first."""
+        self._closed = False
+
+    def __call__(self) -> Connection:
+        """Return the protocol of a new connection."""
+        return Connection(self, loop=self._loop, **self._options)
+
+    def _request(
+        self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+    ) -> web.BaseRequest:
+        most = self._bounds.body
+        return web.BaseRequest(
+            message, payload, protocol, writer, task, self._loop, client_max_size=most
+        )
+
+    def make_room(self) -> bool:
+        """Close the connection that can best be spared; return whether there is one."""
+        best: Connection | None = None
+        for connection, transport in self.open.items():
+            busy = connection.busy or transport.get_write_buffer_size() > 0
+            if connection.known and busy:
+                continue
+            if not connection.known and not busy:
+                best = connection
+                break
+            if best is None or (best.known and not connection.known):
+                best = connection
+        if best is None:
+            return False
+        self.open.pop(best).abort()
+        return True
+
+    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
+        """Take a connection in whose handshake is done, if there is room or can be made."""
+        super().connection_made(handler, transport)
+        if self._closed or (len(self.open) >= self.most and not self.make_room()):
+            transport.abort()
+            return
+        handler.since = self._loop.time()
+        handler.known = bool(transport.get_extra_info("peercert"))
+        self.open[handler] = transport
+
+    def pre_shutdown(self) -> None:
+        """Close those at rest; who was accepted before, and is not here yet, is not let in."""
+        self._closed = True
+        super().pre_shutdown()
+
+    def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
+        """Forget a connection."""
+        super().connection_lost(handler, exc)
+        self.open.pop(handler, None)
+        handler.writer = None  # it knows its connection
+
+    async def _noted(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request while its connection counts as busy."""
+        connection: Any = request.protocol
+        connection.writer, connection.stuck, connection.asked = request.writer, 0, True
+        self._happened(connection, busy=True)
+        try:
+            if request.headers.get("Expect", "").lower() == "100-continue":
+                writer: Any = request.writer
+                await writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                writer.output_size = 0
+            return await self._answer(request)
+        finally:
+            self._happened(connection, busy=False)
+
+    def _happened(self, connection: Connection, *, busy: bool) -> None:
+        connection.busy, connection.since = busy, self._loop.time()
+        transport = self.open.pop(connection, None)
+        if transport is not None:
+            self.open[connection] = transport
+
+    def sweep(self, now: float) -> int:
+        """Cut the connections that keep the server waiting; return how many. ``now``: seconds."""
+        slow = [one for one, transport in self.open.items() if self._slow(one, transport, now)]
+        for connection in slow:
+            self.open.pop(connection).abort()
+        return len(slow)
+
+    def _slow(self, one: Connection, transport: asyncio.Transport, now: float) -> bool:
+        waiting = transport.get_write_buffer_size()
+        unknown = not (one.known or one.busy or waiting)
+        if (not one.asked or unknown) and now - one.since >= self._bounds.silent:
+            return True
+        if one.writer is None:
+            return False
+        taken: int = one.writer.output_size - waiting
+        one.stuck = one.stuck + 1 if waiting and taken == one.taken else 0
+        one.taken = taken
+        return one.stuck >= STUCK_LOOKS
+
+    async def sweeping(self) -> None:
+        """Look at the connections again and again."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self.sweep(self._loop.time())
+
+
+class Site:
+    """Answers at an address while the context lasts. Port 0 is any free one."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        address: tuple[str, int],
+        context: ssl.SSLContext | None,
+        grace: float = 1.0,
+    ) -> None:
+        handshakes = max(1, min(HANDSHAKES, connections.most // 2))
+        self._connections = connections
+        self._address = address
+        self._grace = grace
+        self._acceptor = Acceptor(connections, context, connections.make_room, handshakes)
+        self._sweeping: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return self._acceptor.port
+
+    async def __aenter__(self) -> Self:
+        """Begin to listen. Raises OSError."""
+        await self._acceptor.listen(*self._address)
+        self._sweeping = asyncio.create_task(self._connections.sweeping())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop listening, and close what is open."""
+        assert self._sweeping is not None
+        await self._acceptor.close()
+        self._sweeping.cancel()
+        self._connections.pre_shutdown()
+        await self._connections.shutdown(self._grace)
+        await asyncio.gather(self._sweeping, return_exceptions=True)
