@@ -14,7 +14,14 @@ from cyclopts.validators import Number
 
 from policy_sched.cli.formats import as_junit, as_sarif, as_tap, failures
 from policy_sched.cli.paths import PathsOrStdin
-from policy_sched.cli.render import FAILED, LINTED, OK, require_files, write_diagnostics
+from policy_sched.cli.render import (
+    FAILED,
+    LINTED,
+    OK,
+    require_files,
+    write_diagnostics,
+    write_hints,
+)
 from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.profiles.check import Checkup, check_all
 
@@ -96,6 +103,7 @@ def _checked(paths: tuple[str, ...], snapshot: tuple[str, ...]) -> Checkup:
     from policy_sched.profiles.snapshot import snapshot_of  # noqa: PLC0415  see above
 
     manifests = load(snapshot, sys.stdin)
+    write_hints(manifests.hints)
     if not manifests.diagnostics:
         return check_all(paths, snapshot_of(manifests.objects).lint, sys.stdin)
     checkup = check_all(paths, stdin=sys.stdin)

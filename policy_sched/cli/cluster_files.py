@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from policy_sched.cli.render import OK, exit_code
+from policy_sched.cli.render import OK, exit_code, write_hints
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.model.manifests import load
 from policy_sched.model.meta import ApiObject
@@ -24,6 +24,7 @@ def read_cluster(
     """
     traces = load_traces(path for path in paths if is_trace(path))
     manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
+    write_hints(manifests.hints)
     problems = [*manifests.diagnostics, *traces.diagnostics]
     if exit_code(problems) != OK:
         raise PolicyError(problems)

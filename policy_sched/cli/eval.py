@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.render import OK, exit_code, require_files, write_diagnostics
+from policy_sched.cli.render import OK, exit_code, require_files, write_diagnostics, write_hints
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.language.environment import ANY, SECTIONS
@@ -90,6 +90,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
 
 def _objects(paths: Sequence[str]) -> list[ApiObject]:
     manifests = load(list(paths), sys.stdin)
+    write_hints(manifests.hints)
     if exit_code(manifests.diagnostics) != OK:
         raise PolicyError(manifests.diagnostics)
     write_diagnostics(manifests.diagnostics, sys.stderr)

@@ -17,7 +17,7 @@ from policy_sched.cli.render import FAILED, OK, STDIN, require_files, write_diag
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.profiles.document import files_below
 from policy_sched.profiles.formatting import format_file
-from policy_sched.source import decoded, read_text
+from policy_sched.source import decode_text, read_text
 
 _YAML = (".yaml", ".yml")
 
@@ -78,7 +78,7 @@ def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str | Diagnostic]]:
             raise PolicySchedError(f"{path}: JSON has no form to choose; fmt reads YAML files")
         for file in files_below(root):
             if file.suffix in _YAML or file == root:
-                yield str(file), decoded(str(file), file.read_bytes())
+                yield str(file), decode_text(str(file), file.read_bytes())
 
 
 def _difference(name: str, before: str, after: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Final, Literal, TextIO
@@ -45,6 +46,12 @@ def write_diagnostics(
     else:
         paint = colours_wanted(stream)
         stream.writelines(f"{_text(d, paint)}\n" for d in ordered)
+
+
+def write_hints(hints: Iterable[str]) -> None:
+    """Write what would make a command faster, on standard error."""
+    for hint in hints:
+        print(f"policy-sched: {hint}", file=sys.stderr)
 
 
 def github(diagnostic: Diagnostic) -> str:

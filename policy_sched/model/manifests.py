@@ -1,19 +1,17 @@
 """Manifests: files and directories of API objects, and everything that is wrong with them.
 
-Theory of operation: JSON records go straight into structs; only a record that msgspec refuses,
-or whose quantities are not valid, is read again as YAML (of which JSON is a part), which knows
-where everything stands. YAML documents are always read that way. Every problem of every file is
-a Diagnostic; the objects that are in order are returned all the same.
+Theory of operation. Every object is JSON first: a record of a JSON text, or what `plain_documents`
+makes of YAML. JSON goes straight into structs; only an object that msgspec refuses, or whose
+quantities are not valid, is read a second time, alone, as YAML with positions (of which JSON is a
+part). Every problem of every file is a Diagnostic; the objects that are in order are returned all
+the same.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Final, TextIO
 
@@ -22,6 +20,7 @@ import msgspec
 from policy_sched.errors import Diagnostic
 from policy_sched.model.defaulting import Priorities, fill_in
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, decoder
+from policy_sched.model.manifest_places import Looked, Place
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.objects import (
     UNKNOWN_KIND,
@@ -38,29 +37,44 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.priority import PriorityClass
 from policy_sched.model.shapes import Path, Report
 from policy_sched.model.workloads import Workload
-from policy_sched.source import Marked, SourceFile, diagnostic, parse_documents
+from policy_sched.source import (
+    LIBYAML,
+    UNREADABLE,
+    PlainDocument,
+    Record,
+    SourceFile,
+    decode_text,
+    plain_documents,
+    read_bytes,
+    read_stream,
+)
 
 __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
 
-UNREADABLE: Final = "PS701"
 DUPLICATE: Final = "PS708"
 
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
 """Endings of the files that a directory is searched for; each also with .gz."""
 
 STDIN: Final = "-"
+SPLIT: Final = "split it, for instance into a file for each kind"
+"""What to do about a file that is too large."""
+SLOW_YAML: Final = 8 << 20
+"""Characters of YAML from which on JSON is recommended: 8 MiB, which take some 1.5 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
     """What was read: objects in the order of the files, problems, and how many were passed over.
 
-    ``skipped`` counts objects of Kubernetes' own kinds that scheduling does not read.
+    ``skipped`` counts objects of Kubernetes' own kinds that scheduling does not read. ``hints``
+    say how the files could be read faster.
     """
 
     objects: list[ApiObject]
     diagnostics: list[Diagnostic]
     skipped: int = 0
+    hints: tuple[str, ...] = ()
 
 
 def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = True) -> Manifests:
@@ -77,7 +91,8 @@ def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = 
                 loading.read(name, data)
     if defaults:
         loading.complete_pods()
-    return Manifests(loading.objects, sorted(loading.diagnostics), loading.skipped)
+    diagnostics = sorted(loading.diagnostics)
+    return Manifests(loading.objects, diagnostics, loading.skipped, tuple(loading.hints))
 
 
 def _files(path: str, loading: _Loading) -> Iterator[str]:
@@ -100,13 +115,15 @@ def _read(name: str, stdin: TextIO | None, loading: _Loading) -> bytes | None:
     """Return a file's bytes, unpacked; None after reporting why it cannot be read."""
     try:
         if name == STDIN:
-            return (stdin.read() if stdin is not None else "").encode()
-        data = FilePath(name).read_bytes()
-        return gzip.decompress(data) if name.endswith(".gz") else data
+            text = "" if stdin is None else read_stream(stdin, name)
+            return text.encode(errors="surrogateescape")
+        return read_bytes(name, advice=SPLIT)
+    except UnicodeDecodeError:
+        reason = "what comes in is not UTF-8"
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        loading.fail(name, f"the file cannot be read: {reason}")
-        return None
+    loading.fail(name, f"the file cannot be read: {reason}")
+    return None
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -125,23 +142,31 @@ class _List(_Head, gc=False):
 _head: Final = msgspec.json.Decoder(_Head)
 _list: Final = msgspec.json.Decoder(_List)
 
+_NESTED: Final = "a list inside a list is not read"
 _NO_HEAD: Final = _Head()
 _SKIPPED: Final = ApiObject()
 """Stands for an object of a kind that is passed over."""
 _CLASS_NAME: Final[Path] = ("spec", "priorityClassName")
 
 
-def _records(data: bytes) -> list[tuple[_Head, bytes | msgspec.Raw]]:
-    """Return the objects of a JSON text, each with the kind that a list implies for it.
+def _records(data: bytes) -> tuple[_Head | None, tuple[bytes | msgspec.Raw, ...]]:
+    """Return the objects of a JSON text; if it is a list, with the kind that it implies.
 
     Raises msgspec.DecodeError if the text is not JSON, or its list is none.
     """
     head = _head.decode(data)
-    if not head.kind.endswith("List") or (head.apiVersion, head.kind) in KINDS:
-        return [(_NO_HEAD, data)]
+    if not _of_list(head.apiVersion, head.kind):
+        return None, (data,)
+    return _implied(head), _list.decode(data).items
+
+
+def _of_list(version: str, kind: str) -> bool:
+    return kind.endswith("List") and (version, kind) not in KINDS
+
+
+def _implied(head: _Head) -> _Head:
     kind = head.kind.removesuffix("List")
-    implied = _Head(head.apiVersion, kind) if kind else _NO_HEAD
-    return [(implied, item) for item in _list.decode(data).items]
+    return _Head(head.apiVersion, kind) if kind else _NO_HEAD
 
 
 def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject | None:
@@ -153,13 +178,12 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
         if struct is None:
             return _SKIPPED if kind in SKIPPED_KINDS else None
         decoded: ApiObject = decoder(struct).decode(record)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     if not decoded.metadata.name or not quantities_valid(decoded) or duration_problem(decoded):
         return None
     decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
-    # A priority class may be missing, which is reported with its place.
-    return None if _priority_class(decoded)[1] else decoded
+    return decoded
 
 
 def _priority_class(decoded: ApiObject) -> tuple[Path, str]:
@@ -181,9 +205,10 @@ class _Loading:
     def __init__(self) -> None:
         self.objects: list[ApiObject] = []
         self.diagnostics: list[Diagnostic] = []
+        self.hints: list[str] = []
         self.skipped = 0
-        self._seen: dict[tuple[str, str, str], str] = {}
-        self._unclassed: list[tuple[str, Diagnostic]] = []
+        self._seen: dict[tuple[str, str, str], Place] = {}
+        self._unclassed: list[tuple[str, Path, Place]] = []
 
     def fail(self, name: str, message: str) -> None:
         """Report a file as a whole."""
@@ -191,167 +216,201 @@ class _Loading:
 
     def read(self, name: str, data: bytes) -> None:
         """Read every object of one file."""
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            column = error.start - data.rfind(b"\n", 0, error.start)
-            message = f"the byte 0x{data[error.start]:02x} is not UTF-8"
-            self.diagnostics.append(Diagnostic(name, line, column, UNREADABLE, message))
+        text = decode_text(name, data)
+        if isinstance(text, Diagnostic):
+            self.diagnostics.append(text)
             return
-        kind = name.removesuffix(".gz")
+        file, kind = SourceFile(name, text), name.removesuffix(".gz")
         if kind.endswith(".jsonl"):
-            self._json_lines(name, data)
+            self._json_lines(file)
         elif kind.endswith(".json") or (name == STDIN and text.lstrip().startswith("{")):
-            self._json(name, data, text)
+            self._json(file)
         else:
-            self._yaml(SourceFile(name, text))
+            self._yaml(file)
 
-    def _json_lines(self, name: str, data: bytes) -> None:
+    def _json_lines(self, file: SourceFile) -> None:
         """Read one object a line."""
-        for number, line in enumerate(data.split(b"\n"), 1):
+        start = 0
+        for line in file.text.split("\n"):
             if line.strip():
-                decoded = _fast(line)
-                if decoded is None or not self._take((decoded,), f"{name}:{number}"):
-                    self._slow(SourceFile(name, line.decode().rstrip("\r"), number))
+                end = start + len(line.removesuffix("\r"))
+                self._one(line.encode(errors="replace"), Place(file, Record(start, 0, end), True))
+            start += len(line) + 1
 
-    def _json(self, name: str, data: bytes, text: str) -> None:
-        """Read one object, or one a line if there are several."""
+    def _json(self, file: SourceFile) -> None:
+        """Read one object, the objects of a list, or one a line if there are several."""
+        data = file.text.encode(errors="replace")
+        whole = Place(file, Record(0, 0, len(file.text)), True)
         try:
-            records = _records(data)
-        except msgspec.DecodeError:
+            implied, records = _records(data)
+        except (msgspec.DecodeError, RecursionError):
             lines = [line for line in data.split(b"\n") if line.strip()]
             if len(lines) > 1 and _is_json(lines[0]):
-                self._json_lines(name, data)
-                return
-            records = None
-        found = [_fast(record, head) for head, record in records or ()]
-        known = [decoded for decoded in found if decoded is not None]
-        if records is None or len(known) < len(found) or not self._take(known, f"{name}:1"):
-            self._slow(SourceFile(name, text))
-
-    def _take(self, decoded: Sequence[ApiObject], place: str) -> bool:
-        """Keep objects if none of them was there before; else keep none and return False."""
-        objects = [o for o in decoded if o is not _SKIPPED]
-        keys = {object_key(o): place for o in objects}
-        if len(keys) < len(objects) or not self._seen.keys().isdisjoint(keys):
-            return False
-        self._seen |= keys
-        self.objects.extend(objects)
-        self.skipped += len(decoded) - len(objects)
-        return True
-
-    def _slow(self, file: SourceFile) -> None:
-        """Read JSON with positions."""
-        try:
-            value = json.loads(file.text)
-        except json.JSONDecodeError as error:
-            message = f"the text is not JSON: {error.msg}"
-            self.diagnostics.append(diagnostic(file, error.pos, UNREADABLE, message))
+                self._json_lines(file)
+            else:
+                self._document(whole)
             return
-        documents, problems = parse_documents(_without_surrogates(file), None)
-        if len(documents) == 1 and not problems:
-            self._document(value, file, documents[0])
-        elif any("duplicate key" in problem.message for problem in problems):
-            self.diagnostics.extend(problems)
-        else:
-            self._document(value, file, None)  # JSON that YAML does not know: no exact places
+        if implied is None:
+            self._one(data, whole)
+            return
+        start = 0
+        for record in records:
+            text = bytes(record).decode()
+            start = file.text.index(text, start)
+            place = Place(file, Record(start, 0, start + len(text)), True)
+            start += len(text)
+            self._one(record, place, implied, nested=True)
 
     def _yaml(self, file: SourceFile) -> None:
-        documents, problems = parse_documents(file, None)
-        self.diagnostics.extend(problems)
-        bad = {problem.line for problem in problems}
+        if len(file.text) > SLOW_YAML:
+            self.hints.append(slow_yaml(file))
+        documents, problems = plain_documents(file)
         for document in documents:
-            first, last = (file.position(offset)[0] for offset in document.span(()))
-            if not any(first <= line <= last for line in bad):
-                self._document(document.value, file, document)
+            if self._plain_document(file, document):
+                return
+        self.diagnostics.extend(problems)
 
-    def _document(self, value: object, file: SourceFile, marked: Marked | None) -> None:
-        """Take one document: an object, or a list of them."""
-        items = list_items(value)
+    def _plain_document(self, file: SourceFile, document: PlainDocument) -> bool:
+        """Take one document; return whether what follows in the file cannot be read."""
+        head, items = document.head, document.items
+        whole = Place(file, document.whole)
+        if items is None or not isinstance(head, dict) or not _is_list(head):
+            data = document.json()
+            return self._document(whole) if data is None else self._one(data, whole)
+        wrong = [Place(file, item).look().problems for item in items if item.json is None]
+        if any(wrong):  # nothing of a document is taken whose text is wrong
+            self.diagnostics.extend(problem for problems in wrong for problem in problems)
+            return False
+        implied = _implied(_Head(head.get("apiVersion") or "", head["kind"]))
+        for item in items:
+            self._one(item.json, Place(file, item), implied, nested=True)
+        return False
+
+    def _one(
+        self,
+        record: bytes | msgspec.Raw | None,
+        place: Place,
+        implied: _Head = _NO_HEAD,
+        *,
+        nested: bool = False,
+    ) -> bool:
+        """Take one object, with a second look if it needs one; see `_document`.
+
+        ``nested``: it is the item of a list, and implied is the kind that the list implies.
+        """
+        decoded = None if record is None else _fast(record, implied)
+        if decoded is _SKIPPED:
+            self.skipped += 1
+        elif decoded is not None and object_key(decoded) not in self._seen:
+            self._take(decoded, place)
+        elif nested:
+            self._item(place.look(), place, implied)
+        else:
+            return self._document(place)
+        return False
+
+    def _take(self, decoded: ApiObject, place: Place) -> None:
+        self._seen[object_key(decoded)] = place
+        self.objects.append(decoded)
+        path, name = _priority_class(decoded)
+        if name:
+            self._unclassed.append((name, path, place))
+
+    def _document(self, place: Place) -> bool:
+        """Take a document after a second look: an object, or a list of them.
+
+        Returns whether what follows in the file cannot be read.
+        """
+        found = place.look()
+        self.diagnostics.extend(found.problems)
+        if found.problems:
+            return found.ended
+        items = list_items(found.value)
         if items is None:
-            self._object(value, _Place(self, file, marked, ()))
-            return
+            self._object(found, place, ())
+            return False
         for index, item in items:
-            place = _Place(self, file, marked, ("items", index))
+            at: Path = ("items", index)
             if list_items(item) is not None:
-                place.report((), UNKNOWN_KIND, "a list inside a list is not read", "")
+                self._report(found, at, UNKNOWN_KIND, _NESTED)
             else:
-                self._object(item, place)
+                self._object(replace(found, value=item), place, at)
+        return False
 
-    def _object(self, value: object, place: _Place) -> None:
-        kind = kind_of(value, place.report)
+    def _item(self, found: Looked, place: Place, implied: _Head) -> None:
+        """Take an item of a list after a second look."""
+        self.diagnostics.extend(found.problems)
+        if found.problems:
+            return
+        if list_items(found.value) is not None:
+            self._report(found, (), UNKNOWN_KIND, _NESTED)
+            return
+        if isinstance(found.value, dict) and implied.kind:
+            given = {"apiVersion": implied.apiVersion, "kind": implied.kind, **found.value}
+            found = replace(found, value=given)
+        self._object(found, place, ())
+
+    def _report(self, found: Looked, path: Path, code: str, message: str, hint: str = "") -> None:
+        self.diagnostics.append(found.diagnostic(path, code, message, hint))
+
+    def _object(self, found: Looked, place: Place, prefix: Path) -> None:
+        """Take one object; ``prefix`` is where it stands in what was looked at."""
+
+        def report(path: Path, code: str, message: str, hint: str) -> None:
+            self._report(found, (*prefix, *path), code, message, hint)
+
+        kind = kind_of(found.value, report)
         if kind is None:
             return
         if kind in SKIPPED_KINDS:
             self.skipped += 1
             return
-        decoded = decode_as(value, KINDS[kind], place.report)
+        decoded = decode_as(found.value, KINDS[kind], report)
         if decoded is None:
             return
+        if found.marked is not None:
+            start, end = found.marked.span(prefix)
+            place = Place(found.file, Record(start, 0, end), place.is_json)
         key = object_key(decoded)
         if key in self._seen:
             name = "/".join(part for part in key[1:] if part)
             message = f"{kind_name(decoded)} {name} is there twice"
-            hint = f"the first one is at {self._seen[key]}"
-            place.report(("metadata", "name"), DUPLICATE, message, hint)
+            report(
+                ("metadata", "name"), DUPLICATE, message, f"the first one is at {self._seen[key]}"
+            )
             return
-        self._seen[key] = place.line()
-        self.objects.append(decoded)
-        path, name = _priority_class(decoded)
-        if name:
-            message = f"there is no PriorityClass {name!r}"
-            self._unclassed.append((name, place.diagnostic(path, "PS705", message, "")))
+        self._take(decoded, place)
 
     def complete_pods(self) -> None:
         """Do to the pods what the API server does when they are created."""
         priorities = Priorities(o for o in self.objects if isinstance(o, PriorityClass))
         known = priorities.names
-        self.diagnostics += [problem for name, problem in self._unclassed if name not in known]
+        for name, path, place in self._unclassed:
+            if name not in known:
+                message = f"there is no PriorityClass {name!r}"
+                self._report(place.look(), path, "PS705", message)
         for pod in self.objects:
             if isinstance(pod, Pod):
                 fill_in(pod)
                 priorities.admit(pod)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an object stands: turns paths inside it into diagnostics."""
-
-    loading: _Loading
-    file: SourceFile
-    marked: Marked | None
-    prefix: Path
-
-    def diagnostic(self, path: Path, code: str, message: str, hint: str) -> Diagnostic:
-        """Return the diagnostic for a path inside the object."""
-        span = (0, 1) if self.marked is None else self.marked.span((*self.prefix, *path))
-        where = ".".join(str(step) for step in path)
-        context = f"at {where}" if self.marked is None and where else ""
-        return diagnostic(self.file, span, code, message, hint=hint, context=context)
-
-    def report(self, path: Path, code: str, message: str, hint: str) -> None:
-        """Report one problem."""
-        self.loading.diagnostics.append(self.diagnostic(path, code, message, hint))
-
-    def line(self) -> str:
-        """Return file and line of the object."""
-        start = 0 if self.marked is None else self.marked.span(self.prefix)[0]
-        return f"{self.file.path}:{self.file.position(start)[0]}"
+def slow_yaml(file: SourceFile) -> str:
+    """Return the advice on a large file of YAML."""
+    words = f"{file.path}: {len(file.text) >> 20} MiB of YAML; JSON is read four times as fast"
+    why = "" if LIBYAML else ", and this PyYAML lacks libyaml, which takes YAML ten times as long"
+    return f"{words} (kubectl get -o json){why}"
 
 
-_ESCAPE: Final = re.compile(r"\\(?:u[dD][89a-fA-F][0-9a-fA-F]{2}|.)")
-
-
-def _without_surrogates(file: SourceFile) -> SourceFile:
-    """Return a file as long, without the halves of characters which JSON may escape, YAML not."""
-    text = _ESCAPE.sub(lambda found: "x" * 6 if len(found[0]) == 6 else found[0], file.text)
-    return SourceFile(file.path, text, file.first_line)
+def _is_list(head: Mapping[str, object]) -> bool:
+    version, kind = head.get("apiVersion"), head.get("kind")
+    known = isinstance(kind, str) and (version is None or isinstance(version, str))
+    return known and _of_list(str(version or ""), str(kind))
 
 
 def _is_json(data: bytes) -> bool:
     try:
         msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True

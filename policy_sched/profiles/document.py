@@ -8,6 +8,7 @@ checks of meaning go on over the rest.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
@@ -19,7 +20,16 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.model_types import Document
 from policy_sched.profiles.problems import BAD_VALUE, Path, Problem, did_you_mean, path_text
 from policy_sched.profiles.shape import mended, shape_problems
-from policy_sched.source import UNREADABLE, Marked, SourceFile, decoded, diagnostic, parse_documents
+from policy_sched.source import (
+    MAX_POLICY_BYTES,
+    UNREADABLE,
+    Marked,
+    SourceFile,
+    decode_text,
+    diagnostic,
+    parse_documents,
+    read_bytes,
+)
 
 D = TypeVar("D", bound=Document)
 
@@ -81,9 +91,9 @@ def _span(marked: Marked, problem: Problem) -> tuple[int, int]:
 def read_source(path: FilePath) -> SourceFile | Diagnostic:
     """Return a file's text, or why it cannot be read."""
     try:
-        text = decoded(str(path), path.read_bytes())
-    except OSError as error:
-        why = error.strerror or str(error)
+        text = decode_text(str(path), read_bytes(path, MAX_POLICY_BYTES, "split it"))
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
         return Diagnostic(str(path), 1, 1, UNREADABLE, f"cannot read the file: {why}")
     if isinstance(text, Diagnostic):
         return text

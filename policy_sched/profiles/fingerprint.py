@@ -7,11 +7,13 @@ editor may touch them without changing anything.
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from policy_sched.profiles.document import files_below
+from policy_sched.source.reading import MAX_BYTES
 
 Fingerprint: TypeAlias = Mapping[str, str]
 """SHA-256 (hex) of contents by file; an empty string for a file that cannot be read."""
@@ -48,6 +50,11 @@ def changed_files(before: Fingerprint, after: Fingerprint) -> tuple[str, ...]:
 
 def _hash(file: Path) -> str:
     try:
+        seen = file.stat()
+        if not stat.S_ISREG(seen.st_mode):
+            return UNREADABLE
+        if seen.st_size > MAX_BYTES:  # nothing reads it; another size is a change
+            return f"{seen.st_size} bytes"
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError:
         return UNREADABLE

@@ -9,21 +9,23 @@ stays as the last good files made it.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.resources import resource
 from policy_sched.client.embedded.store import Key
 from policy_sched.errors import ClusterError, Diagnostic, Severity
-from policy_sched.model.manifests import SUFFIXES, UNREADABLE, load
+from policy_sched.model.manifest_places import Place
+from policy_sched.model.manifests import SPLIT, SUFFIXES, load
 from policy_sched.model.objects import list_items
 from policy_sched.profiles.fingerprint import fingerprint
-from policy_sched.source import SourceFile, parse_documents
+from policy_sched.source import UNREADABLE, SourceFile, plain_documents, read_bytes
 
 FROM_FILE: Final = "policysched.dev/from-file"
 """Annotation: the file that an object came from, and goes with."""
@@ -168,8 +170,7 @@ def _rank(kind: str) -> int:
 
 def _objects(file: str) -> Iterator[Given]:
     """Yield the objects of a file that is known to be in order."""
-    data = Path(file).read_bytes()
-    text = (gzip.decompress(data) if file.endswith(".gz") else data).decode()
+    text = read_bytes(file, advice=SPLIT).decode("utf-8-sig")
     name = file.removesuffix(".gz")
     for line, value in _documents(file, name, text):
         items = list_items(value)
@@ -182,8 +183,11 @@ def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
     """Yield the documents of a text with the lines that they begin in."""
     if name.endswith((".yaml", ".yml")):
         source = SourceFile(file, text)
-        for document in parse_documents(source, None)[0]:
-            yield source.position(document.span(())[0])[0], document.value
+        for document in plain_documents(source)[0]:
+            data = document.json()
+            begin = source.position(document.whole.start)[0]
+            whole = Place(source, document.whole)
+            yield begin, whole.look().value if data is None else msgspec.json.decode(data)
         return
     if name.endswith(".json"):
         try:

@@ -19,11 +19,11 @@ from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.simulate.comparison import as_far_as
 from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
 from policy_sched.simulate.reader import Path, Plain
-from policy_sched.simulate.scenario import load_scenarios
+from policy_sched.simulate.scenario import MAX_YAML, load_scenarios
 from policy_sched.simulate.scenario_report import StepResult
 from policy_sched.simulate.scenario_runner import ScenarioRun, observe_scenario
 from policy_sched.simulate.short_forms import full_name
-from policy_sched.source import Marked, SourceFile, decoded, parse_documents
+from policy_sched.source import Marked, SourceFile, decode_text, parse_documents, read_bytes
 
 ROUNDS: Final = 20
 """Far more than a file's longest chain of steps that change each other."""
@@ -41,7 +41,7 @@ def update_file(path: str, run: ScenarioRun) -> bool:
     if not path.endswith((".yaml", ".yml")):
         raise PolicySchedError(f"{path}: only YAML files can be updated; this one holds records")
     file = FilePath(path)
-    content = decoded(path, file.read_bytes())
+    content = decode_text(path, read_bytes(path, MAX_YAML))
     if isinstance(content, Diagnostic):
         raise PolicyError([content])
     first = file.read_text(encoding="utf-8")

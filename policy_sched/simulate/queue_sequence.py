@@ -11,10 +11,9 @@ for nothing.
 
 from __future__ import annotations
 
-import gzip
 import time
+import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -36,6 +35,7 @@ from policy_sched.queue.hints import HintTable
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.simulate.comparison import Difference
 from policy_sched.simulate.scenario_report import StepResult
+from policy_sched.source import read_bytes
 
 MILLISECOND: Final = 1_000_000
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
@@ -123,12 +123,10 @@ def load_sequences(path: str) -> list[Sequence] | None:
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
     if not path.endswith(SUFFIXES):
         return
-    content = Path(path).read_bytes()
-    if path.endswith(".gz"):
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, gzip.BadGzipFile):
-            return  # whoever reads scenarios says what is wrong with it
+    try:
+        content = read_bytes(path)
+    except (OSError, EOFError, zlib.error):
+        return  # `load_scenarios` says what is wrong with it
     if path.removesuffix(".gz").endswith(".json"):
         yield 1, content
     else:

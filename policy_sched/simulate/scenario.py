@@ -33,11 +33,23 @@ from policy_sched.simulate.reader import (
     Reader,
 )
 from policy_sched.simulate.short_forms import expand
-from policy_sched.source import UNREADABLE, Marked, SourceFile, decoded, diagnostic, parse_documents
+from policy_sched.source import (
+    UNREADABLE,
+    Marked,
+    SourceFile,
+    decode_text,
+    diagnostic,
+    parse_documents,
+    read_bytes,
+)
+from policy_sched.source.reading import MAX_BYTES
 
 KIND: Final = "PolicyTest"
 KEYS: Final = ("$schema", *keys_of(PolicyTest))
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
+MAX_YAML: Final = 8 << 20
+"""Bytes of a YAML file of scenarios, which is read with all its places: 8 MiB."""
+TOO_LARGE: Final = "split it, or write one scenario a line, as JSON in a .jsonl file"
 BAD_API_VERSION: Final = "PS706"
 
 
@@ -69,16 +81,15 @@ def load_scenarios(path: str) -> list[Scenario]:
     if not name.endswith(SUFFIXES):
         hint = f"known endings: {', '.join(SUFFIXES)}, each with or without .gz"
         raise PolicyError([Diagnostic(path, 1, 1, WRONG_VALUE, "not a scenario file", hint)])
+    machine = name.endswith((".json", ".jsonl"))
     try:
-        content = FilePath(path).read_bytes()
-        data = gzip.decompress(content) if path.endswith(".gz") else content
+        data = read_bytes(path, MAX_BYTES if machine else MAX_YAML, TOO_LARGE)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         message = f"the file cannot be unpacked: {error}"
         raise PolicyError([Diagnostic(path, 1, 1, UNREADABLE, message)]) from None
-    text = decoded(path, data)
+    text = decode_text(path, data)
     if isinstance(text, Diagnostic):
         raise PolicyError([text])
-    machine = name.endswith((".json", ".jsonl"))
     found = _json_scenarios(path, text) if machine else _yaml_scenarios(path, text)
     scenarios: list[Scenario] = []
     problems: list[Diagnostic] = []

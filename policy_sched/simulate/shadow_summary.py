@@ -31,6 +31,8 @@ from policy_sched.simulate.cluster_run import MAIN_RESOURCES
 from policy_sched.simulate.placement_diff import Move, PlacementDiff, Side, Spread
 
 PODS: Final = "pods"
+MAX_LINE: Final = 1 << 20
+"""Bytes of the longest line of a log that is read; records have some hundreds."""
 Fill = dict[str, Counter[str]]
 """Amounts by node and resource."""
 _DECODER: Final = msgspec.json.Decoder(ShadowRecord)
@@ -164,7 +166,11 @@ def summarize(paths: Sequence[str]) -> ShadowSummary:
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that are not empty, with their numbers."""
     with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
+        lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_LINE:
+                message = f"line {number} is longer than {MAX_LINE} bytes: this is no shadow's log"
+                raise PolicySchedError(f"{path}: {message}")
             if line.strip():
                 yield number, line
 

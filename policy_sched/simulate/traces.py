@@ -7,11 +7,9 @@ Reading goes on behind a mistake: every bad cell is reported, each with its plac
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from policy_sched.errors import Diagnostic
@@ -22,6 +20,7 @@ from policy_sched.simulate.trace_rows import (
     openb_pod,
     philly_job,
 )
+from policy_sched.source import decode_text, read_bytes
 
 SUFFIXES: Final = (".csv", ".csv.gz")
 UNREADABLE: Final = "PS701"
@@ -67,14 +66,19 @@ def load_traces(paths: Iterable[str]) -> Traces:
 
 def _text(path: str, problems: list[Diagnostic]) -> str | None:
     try:
-        data = Path(path).read_bytes()
-        if path.endswith(".gz"):
-            data = gzip.decompress(data)
-        return data.decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        message = f"the file cannot be read: {error}"
+        text = decode_text(path, read_bytes(path))
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        message = f"the file cannot be read: {reason}"
         problems.append(Diagnostic(path, 1, 1, UNREADABLE, message))
         return None
+    if isinstance(text, str) and "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        text = Diagnostic(path, line, 1, UNREADABLE, "the character U+0000 is not allowed here")
+    if isinstance(text, Diagnostic):
+        problems.append(text)
+        return None
+    return text
 
 
 def _read(

@@ -8,7 +8,7 @@ from the nodes with YAML's safe tags, and the nodes stay, so that a path such as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -25,7 +25,13 @@ MAX_EXPANSION: Final = 10
 """How many times larger than its file a document may become through aliases."""
 
 MAX_DEPTH: Final = 100
-"""How deep values may stand in one another; each level takes of the stack that composing has."""
+"""How deep values may be nested, aliases included; composing takes stack for each level."""
+
+MAX_NUMBER: Final = 100
+"""Characters that a number may have; int() takes quadratic time, and str() fails beyond 4,300."""
+
+SHOWN: Final = 60
+"""Characters that a message shows of a key or a tag."""
 
 Path = tuple[str | int, ...]
 """Where a value is: keys of mappings, indexes of sequences."""
@@ -42,12 +48,13 @@ class Marked:
         self.file = file
         self.value = value
         self._root = root
+        self._keys: dict[int, dict[str, tuple[Node, Node]]] = {}
 
     def node(self, path: Path) -> Node | None:
         """Return the YAML node of the value at ``path``, or None if there is none."""
         node = self._root
         for step in path:
-            found = _child(node, step)
+            found = self._child(node, step)
             if found is None:
                 return None
             node = found[1]
@@ -65,7 +72,7 @@ class Marked:
     def key_span(self, path: Path) -> Span:
         """Return the span of the key that leads to ``path``; of the value if no key does."""
         parent = self.node(path[:-1])
-        found = _child(parent, path[-1]) if parent is not None and path else None
+        found = self._child(parent, path[-1]) if parent is not None and path else None
         if found is None or found[0] is None:
             return self.span(path)
         return self._span(found[0])
@@ -93,20 +100,30 @@ class Marked:
             raise KeyError(path)
         return node
 
+    def _child(self, node: Node, step: str | int) -> tuple[Node | None, Node] | None:
+        """Return key and value node of one step; None if there is no such key or index."""
+        if isinstance(node, MappingNode):
+            keys = self._keys.get(id(node))
+            if keys is None:
+                pairs = (pair for pair in node.value if isinstance(pair[0], ScalarNode))
+                keys = self._keys[id(node)] = {key_text(pair[0]): pair for pair in pairs}
+            return keys.get(step) if isinstance(step, str) else None
+        if isinstance(node, SequenceNode) and isinstance(step, int) and -1 < step < len(node.value):
+            return None, node.value[step]
+        return None
+
     def _span(self, node: Node) -> Span:
         start = content_start(self.file.text, node)
         return start, max(start, content_end(self.file.text, node))
 
 
-def _child(node: Node, step: str | int) -> tuple[Node | None, Node] | None:
-    """Return key and value node of one step; None if there is no such key or index."""
-    if isinstance(node, MappingNode):
-        for key, value in reversed(node.value):  # the last of equal keys counts
-            if isinstance(key, ScalarNode) and _key_text(key) == step:
-                return key, value
-    elif isinstance(node, SequenceNode) and isinstance(step, int) and -1 < step < len(node.value):
-        return None, node.value[step]
-    return None
+class Parsed(NamedTuple):
+    """What was read: documents that are not empty, what is wrong, and whether reading went on."""
+
+    documents: list[Marked]
+    problems: list[Diagnostic]
+    ended: bool = False
+    """Reading ended before the end of the text: what follows a syntax error cannot be read."""
 
 
 def parse_documents(
@@ -121,24 +138,65 @@ def parse_documents(
     if max_bytes is not None and len(file.text.encode(errors="replace")) > max_bytes:
         message = f"the file is larger than {max_bytes} bytes"
         return [], [diagnostic(file, 0, YAML_SYNTAX, message)]
+    refused = unprintable(file)
+    if refused is not None:
+        return [], [refused]
+    found = parse_text(file, file.text)
+    return found.documents, found.problems
+
+
+def unprintable(file: SourceFile) -> Diagnostic | None:
+    """Return the diagnostic of the first character that YAML does not allow; None without one."""
     bad = yaml.reader.Reader.NON_PRINTABLE.search(file.text)
-    if bad is not None:
-        message = f"the character U+{ord(bad[0]):04X} is not allowed in YAML"
-        return [], [diagnostic(file, bad.start(), YAML_SYNTAX, message)]
+    if bad is None:
+        return None
+    message = f"the character U+{ord(bad[0]):04X} is not allowed in YAML"
+    hint = "the file looks like UTF-16: save it as UTF-8" if _like_utf16(file.text) else ""
+    return diagnostic(file, bad.start(), YAML_SYNTAX, message, hint=hint)
+
+
+def _like_utf16(text: str) -> bool:
+    head = text[:64]
+    return 3 * head.count("\0") > len(head) and head.strip("\0") != ""
+
+
+def parse_text(file: SourceFile, text: str) -> Parsed:
+    """Return the documents of ``text``, which has every character where the file has it."""
+    deep = _too_deep(text)
+    if deep is not None:
+        return Parsed([], [too_deep(file, deep)], ended=True)
     documents: list[Marked] = []
     problems: list[Diagnostic] = []
-    deep = _too_deep(file.text)
-    if deep is not None:
-        message = f"values stand in one another more than {MAX_DEPTH} deep"
-        return [], [diagnostic(file, deep, YAML_SYNTAX, message)]
-    for root in _roots(file, problems):
+    ended = True
+    for root in _roots(file, text, problems):
+        if root is None:
+            ended = False
+            break
         try:
             value = _Builder(file, problems).document(root)
         except _RefusedError:
             continue
         if value is not None:
             documents.append(Marked(file, root, value))
-    return documents, problems
+    return Parsed(documents, problems, ended)
+
+
+def too_deep(file: SourceFile, offset: int) -> Diagnostic:
+    """Return the diagnostic of a value that stands too deep."""
+    message = f"values are nested more than {MAX_DEPTH} deep"
+    return diagnostic(file, offset, YAML_SYNTAX, message)
+
+
+def syntax_error(file: SourceFile, error: yaml.MarkedYAMLError) -> Diagnostic:
+    """Return the diagnostic of an error of the YAML parser, whose marks count in the file."""
+    mark, where = error.problem_mark or error.context_mark, error.context_mark
+    offset = min(mark.index if mark else 0, len(file.text))
+    context = ""
+    if error.context and where is not None and where.index != offset:
+        line, column = file.position(where.index)
+        context = f"{error.context} that begins at {line}:{column}"
+    problem = error.problem or error.context or "the text is not YAML"
+    return diagnostic(file, offset, YAML_SYNTAX, problem, context=context)
 
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -164,21 +222,15 @@ def _too_deep(text: str) -> int | None:
     return None
 
 
-def _roots(file: SourceFile, problems: list[Diagnostic]) -> Iterator[Node]:
-    """Yield the root nodes; a syntax error becomes a diagnostic and ends the file."""
-    loader = _Loader(file.text)
+def _roots(file: SourceFile, text: str, problems: list[Diagnostic]) -> Iterator[Node | None]:
+    """Yield the root nodes, None at the end; a syntax error becomes a diagnostic and ends it."""
+    loader = _Loader(text)
     try:
         while loader.check_node():
             yield loader.get_node()
+        yield None
     except yaml.MarkedYAMLError as error:
-        mark, where = error.problem_mark or error.context_mark, error.context_mark
-        offset = min(mark.index if mark else 0, len(file.text))
-        context = ""
-        if error.context and where is not None and where.index != offset:
-            line, column = file.position(where.index)
-            context = f"{error.context} that begins at {line}:{column}"
-        problem = error.problem or error.context or "the text is not YAML"
-        problems.append(diagnostic(file, offset, YAML_SYNTAX, problem, context=context))
+        problems.append(syntax_error(file, error))
     finally:
         loader.dispose()
 
@@ -194,50 +246,66 @@ _TEXT_TAGS: Final = frozenset({"str", "timestamp", "value"})
 _construct: Final = yaml.constructor.SafeConstructor()
 
 
-def _scalar_value(node: ScalarNode) -> str | int | float | bool | None:
+def scalar_value(node: ScalarNode) -> str | int | float | bool | None:
     """Return what a scalar with a safe tag means. Raises ValueError if its text does not fit."""
     kind, text = node.tag.removeprefix(_TAG), str(node.value)
     if kind in _TEXT_TAGS:
         return text
     if kind == "null":
         return None
-    if kind == "bool":
-        return bool(_construct.construct_yaml_bool(node))
     if kind in ("int", "float") and ":" in text:
         return text  # YAML 1.1 reads 12:30 as a number of base 60; Kubernetes does not
-    if kind == "int":
-        return int(_construct.construct_yaml_int(node))
-    if kind == "float":
-        return float(_construct.construct_yaml_float(node))
-    raise ValueError(kind)
+    if kind in ("int", "float") and len(text) > MAX_NUMBER:
+        raise ValueError(f"a number of {len(text)} characters is too long, put it in quotes")
+    try:
+        if kind == "bool":
+            return bool(_construct.construct_yaml_bool(node))
+        if kind == "int":
+            return int(_construct.construct_yaml_int(node))
+        if kind == "float":
+            return float(_construct.construct_yaml_float(node))
+    except (ValueError, LookupError):
+        pass  # LookupError: PyYAML looks for characters that the tag promises
+    raise ValueError(f"the value is not a valid {kind}")
 
 
-def _key_text(node: ScalarNode) -> str:
+def key_text(node: ScalarNode) -> str:
     """Return a key as JSON has it: true and false for truth values, else the text."""
     if node.tag == f"{_TAG}bool":
         return "true" if _construct.construct_yaml_bool(node) else "false"
     return str(node.value)
 
 
+class _Built(NamedTuple):
+    """A value, its size in characters with all aliases written out, and how deep it is."""
+
+    value: Any
+    size: int
+    depth: int = 1
+
+
 class _Builder:
-    """Makes plain data of one document; each node is built once, however often it is aliased."""
+    """Makes plain data of one document; each node is built once, however often it is aliased.
+
+    Sizes are counted, and refused, before anything is written out: what aliases and merge keys
+    repeat is shared.
+    """
 
     def __init__(self, file: SourceFile, problems: list[Diagnostic]) -> None:
         self._file = file
         self._problems = problems
-        self._built: dict[int, tuple[Any, int]] = {}
+        self._built: dict[int, _Built] = {}
         self._open: set[int] = set()
+        self._most = MAX_EXPANSION * max(file.size, 1024)
+        self._merged = 0
+        self._root: Node | None = None
 
     def document(self, root: Node) -> Any:
         """Return the plain data of a document. Raises _RefusedError."""
-        value, size = self._build(root)
-        if size > MAX_EXPANSION * max(len(self._file.text), 1024):
-            message = f"aliases make the document more than {MAX_EXPANSION} times larger"
-            self._refuse(root, message)
-        return value
+        self._root = root
+        return self._build(root).value
 
-    def _build(self, node: Node) -> tuple[Any, int]:
-        """Return value and size, in characters with all aliases written out."""
+    def _build(self, node: Node) -> _Built:
         key = id(node)
         if key in self._built:
             return self._built[key]
@@ -252,37 +320,52 @@ class _Builder:
             assert isinstance(node, ScalarNode)
             built = self._scalar(node)
         self._open.discard(key)
+        if built.depth > MAX_DEPTH + 1:
+            self._refuse(node, f"aliases nest values more than {MAX_DEPTH} deep")
         self._built[key] = built
         return built
 
-    def _scalar(self, node: ScalarNode) -> tuple[Any, int]:
+    def _counted(self, size: int) -> int:
+        """Return a size or a number of merged keys; refuse the document if it is too large."""
+        if size > self._most:
+            assert self._root is not None
+            message = f"aliases make the document more than {MAX_EXPANSION} times larger"
+            self._refuse(self._root, message)
+        return size
+
+    def _scalar(self, node: ScalarNode) -> _Built:
         self._check_tag(node, ("str", "timestamp", "value", "null", "bool", "int", "float"))
         try:
-            return _scalar_value(node), 1 + len(node.value)
-        except (ValueError, KeyError):
-            self._refuse(node, f"{node.value!r} is not a valid {node.tag.removeprefix(_TAG)}")
+            return _Built(scalar_value(node), 1 + len(node.value))
+        except ValueError as error:
+            self._refuse(node, str(error))
 
-    def _sequence(self, node: SequenceNode) -> tuple[Any, int]:
+    def _sequence(self, node: SequenceNode) -> _Built:
         self._check_tag(node, ("seq",))
-        built = [self._build(item) for item in node.value]
-        return [value for value, _ in built], 1 + sum(size for _, size in built)
+        result, total, depth = [], 1, 0
+        for item in node.value:
+            built = self._build(item)
+            result.append(built.value)
+            total = self._counted(total + built.size)
+            depth = max(depth, built.depth)
+        return _Built(result, total, depth + 1)
 
-    def _mapping(self, node: MappingNode) -> tuple[Any, int]:
+    def _mapping(self, node: MappingNode) -> _Built:
         self._check_tag(node, ("map",))
         own = [pair for pair in node.value if pair[0].tag != f"{_TAG}merge"]
         self._check_keys(own)
-        merged = [
-            pair
-            for key, value in node.value
-            if key.tag == f"{_TAG}merge"
-            for pair in self._merge_pairs(value)
-        ]
-        node.value = merged + own  # so that paths lead to merged values too
-        result, total = {}, 1
+        merged: dict[str, tuple[Node, Node]] = {}
         for key, value in node.value:
-            result[_key_text(key)], size = self._build(value)
-            total += size + len(key.value)
-        return result, total
+            if key.tag == f"{_TAG}merge":
+                self._merge(value, merged)
+        node.value = [*merged.values(), *own]  # so that paths lead to merged values too
+        result, total, depth = {}, 1, 0
+        for key, value in node.value:
+            built = self._build(value)
+            result[key_text(key)] = built.value
+            total = self._counted(total + built.size + len(key.value))
+            depth = max(depth, built.depth)
+        return _Built(result, total, depth + 1)
 
     def _check_keys(self, pairs: list[tuple[Node, Node]]) -> None:
         seen: dict[str, Node] = {}
@@ -290,27 +373,27 @@ class _Builder:
             if not isinstance(key, ScalarNode):
                 self._refuse(key, "a key must be text")
             self._scalar(key)
-            text = _key_text(key)
+            text = key_text(key)
             if text in seen:
                 line, _ = self._file.position(seen[text].start_mark.index)
-                self._report(key, f"duplicate key {text!r}", f"the first one is in line {line}")
+                message = f"duplicate key {shortened(text)}"
+                self._report(key, message, f"the first one is in line {line}")
             seen[text] = key
 
-    def _merge_pairs(self, node: Node) -> list[tuple[Node, Node]]:
-        """Return the pairs that ``<<`` brings in, the most important last."""
+    def _merge(self, node: Node, merged: dict[str, tuple[Node, Node]]) -> None:
+        """Add the pairs that ``<<`` brings in; of several mappings the first counts."""
         nodes = node.value if isinstance(node, SequenceNode) else [node]
-        pairs: list[tuple[Node, Node]] = []
         for source in reversed(nodes):
             if not isinstance(source, MappingNode):
                 self._refuse(source, "only mappings can be merged with <<")
             self._build(source)
-            pairs.extend(source.value)
-        return pairs
+            self._merged = self._counted(self._merged + len(source.value))
+            merged.update((key_text(key), (key, value)) for key, value in source.value)
 
     def _check_tag(self, node: Node, allowed: tuple[str, ...]) -> None:
         if not node.tag.startswith(_TAG) or node.tag.removeprefix(_TAG) not in allowed:
             tag = node.tag.replace(_TAG, "!!")
-            self._refuse(node, f"the tag {tag} is not allowed here")
+            self._refuse(node, f"the tag {shortened(tag, quote=False)} is not allowed here")
 
     def _report(self, node: Node, message: str, context: str = "") -> None:
         span = (int(node.start_mark.index), content_end(self._file.text, node))
@@ -319,3 +402,9 @@ class _Builder:
     def _refuse(self, node: Node, message: str) -> NoReturn:
         self._report(node, message)
         raise _RefusedError
+
+
+def shortened(text: str, *, quote: bool = True) -> str:
+    """Return a text as a message shows it: in quotes, and at most 60 characters of it."""
+    cut = text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return repr(cut) if quote else cut

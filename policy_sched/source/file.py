@@ -8,9 +8,12 @@ from functools import cached_property
 from typing import Final, TextIO
 
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.source.reading import read_stream
 
 UNREADABLE: Final = "PS701"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+MAX_STDIN: Final = 1 << 20
+"""Characters that are read of standard input, for one policy file: as many as a file may have."""
 Span = tuple[int, int]
 """Offsets of the first character and of the one after the last."""
 
@@ -18,18 +21,27 @@ Span = tuple[int, int]
 class SourceFile:
     """A file's name, as it is shown, and its text; ``first_line`` is the number of its first line.
 
-    A first line other than 1 is for text that was cut out of a longer file. A byte order mark is
-    dropped: no column counts it.
+    A first line other than 1 is for text that was cut out of a longer file. Byte order marks are
+    dropped: no column counts them.
     """
 
     def __init__(self, path: str, text: str, first_line: int = 1) -> None:
         self.path = path
-        self.text = text.removeprefix("\ufeff")
+        self.text = text.lstrip("\ufeff")
         self.first_line = first_line
+
+    @property
+    def size(self) -> int:
+        """The length of the whole file in characters."""
+        return len(self.text)
+
+    def section(self, start: int, end: int) -> SourceFile:
+        """Return a part of the file; its places, and the lines that it shows, are the file's."""
+        return _Section(self, start, end)
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     @cached_property
     def lines(self) -> list[str]:
@@ -59,7 +71,27 @@ def masked(line: str) -> str:
     return _SECRET.sub(lambda found: "*" * len(found[0]), line)
 
 
-def decoded(path: str, data: bytes) -> str | Diagnostic:
+class _Section(SourceFile):
+    """A part of a file, whose offsets count from its own start."""
+
+    def __init__(self, whole: SourceFile, start: int, end: int) -> None:
+        self.path = whole.path
+        self.text = whole.text[start:end]
+        self.first_line = whole.first_line
+        self._whole, self._start = whole, start
+
+    @property
+    def size(self) -> int:
+        return self._whole.size
+
+    def position(self, offset: int) -> tuple[int, int]:
+        return self._whole.position(self._start + offset)
+
+    def line_text(self, line: int) -> str:
+        return self._whole.line_text(line)
+
+
+def decode_text(path: str, data: bytes) -> str | Diagnostic:
     """Return the text of a file, or where it is not UTF-8; columns count bytes there."""
     try:
         return data.decode("utf-8-sig")
@@ -75,7 +107,9 @@ def decoded(path: str, data: bytes) -> str | Diagnostic:
 def read_text(stream: TextIO, path: str) -> str | Diagnostic:
     """Return the text of an open stream, which is called ``path``."""
     try:
-        return stream.read()
+        return read_stream(stream, path, MAX_STDIN)
+    except OSError as error:
+        return Diagnostic(path, 1, 1, UNREADABLE, f"cannot read the file: {error.strerror}")
     except UnicodeDecodeError:
         return Diagnostic(path, 1, 1, UNREADABLE, "what comes in is not UTF-8")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS
-from policy_sched.model.manifests import Manifests, decode_object, load
+from policy_sched.model.manifests import SLOW_YAML, Manifests, decode_object, load
 from policy_sched.model.pod import Pod
 from policy_sched.model.storage import CsiNode
 
@@ -342,3 +342,47 @@ def test_a_duration_annotation_is_checked(tmp_path: Path, suffix: str) -> None:
     for problem in found.diagnostics:
         assert problem.message.startswith("'two days' is not a duration")
         assert problem.source_line[problem.column - 1 :].startswith('"two days"')
+
+
+class TestSnapshots:
+    """YAML that is read as fast as it can be: only a wrong object is looked at twice."""
+
+    def test_a_wrong_object_among_many_has_its_place(self, tmp_path: Path) -> None:
+        """A snapshot of 44 MB took 171 s since all of it was kept with its places."""
+        items = "".join(
+            f"- apiVersion: v1\n  kind: Pod\n  metadata: {{name: p{i}}}\n" for i in range(9)
+        )
+        wrong = (
+            "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: é\n  spec:\n    priority: x\n"
+        )
+        text = f"apiVersion: v1\nitems:\n{items}{wrong}{items[:52]}kind: List\n"
+        (tmp_path / "a.yaml").write_text(text)
+        found = load([str(tmp_path / "a.yaml")])
+        assert len(found.objects) == 9
+        assert messages(found) == [
+            "35:15 PS703 priority must be a whole number, not the text 'x'",
+            "38:20 PS708 Pod default/p0 is there twice",
+        ]
+
+    @pytest.mark.parametrize("kind", ["yaml", "json"])
+    def test_an_item_that_is_no_object(self, kind: str, tmp_path: Path) -> None:
+        """Null, text and a list among the items have their places, the others are read."""
+        pod = json.loads(pod_line("a"))
+        items = [None, pod, "x", {"apiVersion": "v1", "kind": "List", "items": []}]
+        data = {"apiVersion": "v1", "kind": "List", "items": items}
+        (tmp_path / f"a.{kind}").write_text(json.dumps(data))
+        found = load([str(tmp_path / f"a.{kind}")])
+        assert [o.metadata.name for o in found.objects] == ["a"]
+        assert messages(found) == [
+            "1:48 PS703 an object must be a mapping with apiVersion and kind",
+            "1:118 PS703 an object must be a mapping with apiVersion and kind",
+            "1:123 PS706 a list inside a list is not read",
+        ]
+
+    def test_large_yaml_comes_with_a_hint(self, tmp_path: Path) -> None:
+        """Who reads megabytes of YAML learns that JSON would be faster."""
+        (tmp_path / "a.yaml").write_text(f"# {' ' * SLOW_YAML}\n{POD % 'a'}")
+        (hint,) = load([str(tmp_path / "a.yaml")]).hints
+        assert hint.endswith(
+            "a.yaml: 8 MiB of YAML; JSON is read four times as fast (kubectl get -o json)"
+        )

@@ -158,7 +158,7 @@ class TestMistakes:
             ("a: \x01b\n", (1, 4), "the character U+0001 is not allowed in YAML"),
             ("a: !!python/object:os.system x\n", (1, 4), "the tag !!python/object:os.system"),
             ("a: !mine x\n", (1, 4), "the tag !mine is not allowed here"),
-            ("a: !!int x\n", (1, 4), "'x' is not a valid int"),
+            ("a: !!int x\n", (1, 4), "the value is not a valid int"),
             ("a: !!binary eA==\n", (1, 4), "the tag !!binary is not allowed"),
             ("a: 1\nb: 2\na: 3\n", (3, 1), "duplicate key 'a'"),
             ("a: {x: 1, x: 2}\n", (1, 11), "duplicate key 'x'"),

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.source.documents import YAML_SYNTAX, Marked, parse_documents
+from policy_sched.source.documents import MAX_POLICY_BYTES, YAML_SYNTAX, Marked, parse_documents
 from policy_sched.source.documents import Path as Place
 from policy_sched.source.file import SourceFile, diagnostic
+from policy_sched.source.reading import read_bytes
 
 UNKNOWN_KEY: Final = "PS702"
 WRONG_TYPE: Final = "PS703"
@@ -190,7 +191,7 @@ def read(path: Path) -> tuple[Reader | None, list[Diagnostic]]:
     """
     name = str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, MAX_POLICY_BYTES).decode("utf-8")
     except UnicodeDecodeError:
         return None, [Diagnostic(name, 1, 1, BAD_VALUE, "the kubeconfig is not UTF-8")]
     source = SourceFile(name, text)
@@ -215,7 +216,7 @@ class Entry:
 def content_of(reader: Reader, where: tuple[str | int, ...], file: Path) -> bytes | None:
     """Return what is in a file that a kubeconfig names; None after reporting that there is none."""
     try:
-        return file.read_bytes()
+        return read_bytes(file, MAX_POLICY_BYTES)
     except OSError as error:
         reader.report(where, BAD_VALUE, f"{file} cannot be read: {error.strerror}")
         return None
