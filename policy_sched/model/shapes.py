@@ -1,8 +1,8 @@
 """Shapes of API objects: finds everything in plain data that does not fit a struct, by path.
 
 msgspec decodes fast but stops at the first misfit and names no map key. This walk is for the
-objects that it refused: it reports all misfits, and returns the data as Go reads JSON, where a
-null is the same as nothing.
+objects that it refused: it reports all misfits, and returns the data as Go reads JSON: a null
+field is absent, and a null item of a list or map is the zero value of its type.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ BAD_VALUE: Final = "PS707"
 T = TypeVar("T")
 
 
+_LEFT_OUT: Final = object()
+"""Stands for what a lenient walk leaves out."""
+
 _SHAPES: Final[dict[object, types.Type]] = {}
 """The shapes that were looked at."""
 
@@ -40,6 +43,19 @@ def fit(value: object, kind: type[T], report: Report) -> T | None:
     walk = _Walk(report)
     cleaned = walk.visit(value, _SHAPES[kind], ())
     return None if walk.failed else msgspec.convert(cleaned, kind)
+
+
+def fit_partly(value: object, kind: type[T]) -> T:
+    """Return what of ``value`` can be read as ``kind``, without the fields that do not fit."""
+    if kind not in _SHAPES:
+        _SHAPES[kind] = types.type_info(kind)
+    walk = _Walk(_unreported, lenient=True)
+    cleaned = walk.visit(value, _SHAPES[kind], ())
+    return msgspec.convert({} if walk.failed else cleaned, kind)
+
+
+def _unreported(_path: Path, _code: str, _message: str, _hint: str) -> None:
+    """Report nothing: what does not fit is left out."""
 
 
 def _described(value: object) -> str:
@@ -61,10 +77,11 @@ def _described(value: object) -> str:
 
 
 class _Walk:
-    """One walk over one object."""
+    """One walk over one object; ``lenient``: fields and items that do not fit are left out."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, *, lenient: bool = False) -> None:
         self._report = report
+        self._lenient = lenient
         self.failed = False
 
     def visit(self, value: object, shape: types.Type, path: Path) -> Any:
@@ -88,6 +105,8 @@ class _Walk:
                 )
             case types.DateTimeType():
                 return self._time(value, path)
+            case types.AnyType():
+                return value
         raise TypeError(f"no struct of the model has a {type(shape).__name__}")
 
     def _struct(self, value: object, shape: types.StructType, path: Path) -> Any:
@@ -95,24 +114,37 @@ class _Walk:
             return self._wrong(value, "a mapping", path)
         known = {field.encode_name: field for field in shape.fields}
         return {
-            name: self.visit(inner, known[name].type, (*path, name))
+            name: found
             for name, inner in value.items()
-            if name in known and inner is not None
+            if name in known
+            and inner is not None
+            and (found := self._inner(inner, known[name].type, (*path, name))) is not _LEFT_OUT
         }
 
     def _mapping(self, value: object, shape: types.DictType, path: Path) -> Any:
         if not isinstance(value, dict):
             return self._wrong(value, "a mapping", path)
-        empty: object = 0 if _is_amount(shape.value_type) else ""
         return {
-            name: self.visit(empty if inner is None else inner, shape.value_type, (*path, name))
+            name: found
             for name, inner in value.items()
+            if (found := self._inner(inner, shape.value_type, (*path, name))) is not _LEFT_OUT
         }
 
     def _sequence(self, value: object, shape: types.VarTupleType, path: Path) -> Any:
         if not isinstance(value, list):
             return self._wrong(value, "a list", path)
-        return [self.visit(v, shape.item_type, (*path, i)) for i, v in enumerate(value)]
+        found = [self._inner(v, shape.item_type, (*path, i)) for i, v in enumerate(value)]
+        return [one for one in found if one is not _LEFT_OUT] if self._lenient else found
+
+    def _inner(self, value: object, shape: types.Type, path: Path) -> Any:
+        """Visit a field or an item; a lenient walk leaves it out if it does not fit."""
+        if value is None:
+            value = _zero(shape)
+        if not self._lenient:
+            return self.visit(value, shape, path)
+        found = self.visit(value, shape, path)
+        failed, self.failed = self.failed, False
+        return _LEFT_OUT if failed else found
 
     def _union(self, value: object, shape: types.UnionType, path: Path) -> Any:
         if _is_amount(shape):
@@ -172,6 +204,22 @@ class _Walk:
     def _problem(self, path: Path, code: str, message: str, hint: str = "") -> None:
         self.failed = True
         self._report(path, code, message, hint)
+
+
+def _zero(shape: types.Type) -> object:
+    """Return what a null item of a list or a map stands for: the zero value of its Go type."""
+    match shape:
+        case types.StructType() | types.DictType():
+            return {}
+        case types.VarTupleType():
+            return []
+        case types.IntType():
+            return 0
+        case types.BoolType():
+            return False
+        case types.DateTimeType():
+            return "0001-01-01T00:00:00Z"
+    return 0 if _is_amount(shape) else ""
 
 
 def _is_amount(shape: types.Type) -> bool:

@@ -13,7 +13,8 @@ SHUTDOWN: Final = "shutdown"
 SYNCED: Final = "informer-sync"
 HANDLED: Final = "sched-handler-sync"
 POLICIES: Final = "policies"
-"""The names of checks; all but the last are upstream's."""
+READABLE: Final = "readable-objects"
+"""The names of checks; all but the last two are upstream's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,11 @@ class PolicyMetrics(Families):
             "policy_sched_events_lost_total",
             "Events that could not be written in time.",
         )
+        self.unreadable = self.gauge(
+            "policy_sched_unreadable_objects",
+            "Objects of the cluster that cannot be read, by kind.",
+            "kind",
+        )
         self.build = self.gauge(
             "policy_sched_build_info",
             "A constant '1', labeled by the versions of policy_sched and of Python.",

@@ -55,7 +55,7 @@ from policy_sched.scheduler.event_handlers import (
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
-from policy_sched.serve.health import HANDLED, LEADER_ELECTION, SYNCED, Check
+from policy_sched.serve.health import HANDLED, LEADER_ELECTION, READABLE, SYNCED, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.narration import STEPS
 from policy_sched.serve.scheduling import Scheduling
@@ -74,6 +74,8 @@ ELECTION: Final = "LeaderElection"
 """Reason of the events that say who leads (client-go's)."""
 TOLERATED: Final = 20.0
 """Seconds by which a leader's lease may have run out before its process counts as sick."""
+NAMED: Final = 5
+"""Objects that cannot be read which a health check names, of each kind."""
 LAST_WORDS: Final = 1.0
 """Seconds in which the last events are to be written, after the lease was given back."""
 
@@ -232,7 +234,11 @@ class RemoteInstance(Scheduling):
         return (Check(LEADER_ELECTION, self.candidacy.overdue),)
 
     def _sync_checks(self) -> tuple[Check, ...]:
-        return Check(SYNCED, self._unsynced), Check(HANDLED, self._unhandled)
+        return (
+            Check(SYNCED, self._unsynced),
+            Check(HANDLED, self._unhandled),
+            Check(READABLE, self._unreadable),
+        )
 
     def _unsynced(self) -> str:
         kinds = [r.selection.kind[1] for r in self.informers.reflectors if not r.synced.is_set()]
@@ -241,9 +247,19 @@ class RemoteInstance(Scheduling):
     def _look(self) -> None:
         """Set what is only looked up for a page of metrics."""
         self.metrics.policies.events_lost.values[()] = self.client.events.lost
+        unread = self.informers.unread()
+        unreadable = {(kind,): float(len(names)) for kind, names in unread.items()}
+        self.metrics.policies.unreadable.replace(unreadable)
         if self.candidacy is not None:
             families = self.metrics.upstream
             families.leader_election_master_status.values[(self.candidacy.name,)] = self.leads
+
+    def _unreadable(self) -> str:
+        """Return which objects cannot be read, at most a few of each kind."""
+        return "; ".join(
+            f"{kind} {', '.join(names[:NAMED])}" + (" ..." if len(names) > NAMED else "")
+            for kind, names in self.informers.unread().items()
+        )
 
     def _unhandled(self) -> str:
         return "" if self._ready else "handlers are not fully synchronized"

@@ -25,6 +25,7 @@ NEVER = {
         " no cache any more"
     ),
     "policy_sched_events_lost_total": "moves where events cannot be written: test_event_writer",
+    "policy_sched_unreadable_objects": "moves where an object cannot be read: test_unreadable",
 }
 """Families that no scenario here moves, and why."""
 

@@ -12,6 +12,7 @@ import msgspec
 
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.errors import ClusterError
+from policy_sched.model.shapes import fit_partly
 
 GONE: Final = 410
 CONFLICT: Final = 409
@@ -80,7 +81,7 @@ def error_of_status(status: Status) -> ApiError:
 def error_of_answer(code: int, body: bytes) -> ApiError:
     """Return the refusal that an answer is; its body is a Status, unless a proxy wrote it."""
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = fit_partly(msgspec.json.decode(body), Status)
     except msgspec.DecodeError:
         status = Status()
     if status.kind == "Status" and (status.message or status.reason):

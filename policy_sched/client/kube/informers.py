@@ -149,6 +149,15 @@ class Informers:
             if reflector.selection.kind == kind:
                 yield from reflector.mirror
 
+    def unread(self) -> dict[str, list[str]]:
+        """Return the names of the objects that cannot be read, by kind."""
+        found: dict[str, list[str]] = {}
+        for reflector in self.reflectors:
+            names = ["/".join(filter(None, place)) for place in reflector.unread]
+            if names:
+                found.setdefault(reflector.selection.kind[1], []).extend(sorted(names))
+        return found
+
     async def _wake_when_synced(self) -> None:
         for reflector in self.reflectors:
             await reflector.synced.wait()

@@ -27,7 +27,7 @@ class Listing(Generic[T]):
 
     version: str = ""
     items: list[T] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
+    unread: list[Unread[T]] = field(default_factory=list)
 
 
 def itself(thing: T) -> T:
@@ -67,7 +67,7 @@ async def _pages(
         page = decoding.page(await api.get(selection.path, query))
         listing.items += map(known, page.items)
         listing.unread += page.unread
-        listing.version = page.metadata.resource_version
-        token = page.metadata.continue_
+        listing.version = page.version
+        token = page.next
         if not token:
             return listing

@@ -118,17 +118,11 @@ class Mirror(Generic[T]):
         version = thing.metadata.resource_version
         return old if version and version == old.metadata.resource_version else thing
 
-    def replace(self, things: Iterable[T], unread: Iterable[Place] = ()) -> list[Change[T]]:
-        """Take all that there is; return what that changes, deletions first.
+    def replace(self, things: Iterable[T]) -> list[Change[T]]:
+        """Take all that there is; return what that changes, deletions first."""
+        return [change for some in self.replacing(things) for change in some]
 
-        ``unread``: places of objects that are there and could not be read. What is believed of
-        them stays.
-        """
-        return [change for some in self.replacing(things, unread) for change in some]
-
-    def replacing(
-        self, things: Iterable[T], unread: Iterable[Place] = ()
-    ) -> Iterator[list[Change[T]]]:
+    def replacing(self, things: Iterable[T]) -> Iterator[list[Change[T]]]:
         """Do what `replace` does piece by piece; nobody else may tell the mirror anything before.
 
         Each piece takes a few milliseconds at most, so that others have their turn in between.
@@ -137,8 +131,7 @@ class Mirror(Generic[T]):
         for some in _pieces(things):
             present.update((place(thing), thing) for thing in some)
             yield []
-        kept = set(unread)
-        missing = [key for key in self._objects if key not in present and key not in kept]
+        missing = [key for key in self._objects if key not in present]
         for keys in _pieces(missing):
             yield [change for key in keys for change in self.gone(key)]
         for some in _pieces(present.values()):

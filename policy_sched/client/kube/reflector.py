@@ -16,6 +16,9 @@ each bookmark brings a newer one. When a stream ends
 A server that was restored, or that keeps nothing, begins its versions anew, and says nothing to who
 asks for those that lie ahead. So one that was away is asked how far it is before a watch goes on.
 
+An object that cannot be read is told as trouble and kept in ``unread`` with the reason until it can
+be read or is deleted; what is believed of it meanwhile says `decoding`.
+
 What is asked for again is compared with the mirror, so that those who are told of changes see
 neither a gap nor anything twice (`mirror`). Between tries that brought nothing there are pauses,
 but for the first list after a version that was too old: nobody is in the way then.
@@ -24,7 +27,7 @@ but for the first list after a version that was too old: nobody is in the way th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -39,13 +42,14 @@ from policy_sched.client.kube.answers import (
 )
 from policy_sched.client.kube.api import Api
 from policy_sched.client.kube.backoff import SECOND, Backoff, Pauses
-from policy_sched.client.kube.decoding import Decoding, WatchEvent
+from policy_sched.client.kube.decoding import Decoding, Unread, WatchEvent
 from policy_sched.client.kube.listing import PAGE, list_all
-from policy_sched.client.kube.mirror import Change, Mirror, Place
+from policy_sched.client.kube.mirror import Change, Mirror, Place, place
 from policy_sched.client.kube.paths import Selection
 from policy_sched.client.kube.recovery import away
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import ApiObject
+from policy_sched.model.pod import Pod
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -96,7 +100,8 @@ class Reflector(Generic[T]):
     """Follows one selection. ``run`` it as a task; it ends when it is cancelled.
 
     ``following``: whether what happens in the cluster reaches us at once, as far as we know;
-    ``on_following`` is called when that begins.
+    ``on_following`` is called when that begins. ``unread``: why objects that are there cannot be
+    read, by place.
     """
 
     def __init__(  # the last two are keywords with defaults
@@ -111,6 +116,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self.selection = selection
         self.mirror: Mirror[T] = Mirror()
+        self.unread: dict[Place, str] = {}
         self.synced = asyncio.Event()
         self.following = False
         self.on_following: Callable[[], None] = _nothing
@@ -203,11 +209,9 @@ class Reflector(Generic[T]):
             )
         except ApiError as error:
             if error.code == NOT_FOUND:
-                await self._replace((), ())  # a kind that is not served has no objects, so far
+                await self._replace((), {})  # a kind that is not served has no objects, so far
             raise
-        for unread in listing.unread:
-            self._trouble(self.selection, unread.why)
-        await self._replace(listing.items, [unread.place for unread in listing.unread])
+        await self._replace(listing.items, {one.place: one for one in listing.unread})
         self._reached(listing.version)
         return await self._watch(None)
 
@@ -215,14 +219,16 @@ class Reflector(Generic[T]):
         """Ask for everything again if the server is not as far as we are."""
         path, query = self.selection.path, self.selection.query(limit="1")
         page = self._decoding.page(await self._api.request("GET", path, query=query))
-        theirs, ours = page.metadata.resource_version, self._version
+        theirs, ours = page.version, self._version
         if theirs.isdecimal() and ours.isdecimal() and int(theirs) < int(ours):
             self._trouble(self.selection, f"its versions begin anew: {theirs} after {ours}")
             self._version = ""
 
-    async def _replace(self, items: Sequence[T], unread: Sequence[Place]) -> None:
+    async def _replace(self, items: Sequence[T], unread: Mapping[Place, Unread[T]]) -> None:
         """Compare all that there is with the mirror; others have their turn in between."""
-        for changes in self.mirror.replacing(items, unread):
+        self.unread = {where: self._tell(one) for where, one in unread.items()}
+        believed = [found for one in unread.values() if (found := self._believed(one)) is not None]
+        for changes in self.mirror.replacing([*items, *believed]):
             if changes:
                 self._changed(changes)
             await asyncio.sleep(0)
@@ -235,11 +241,31 @@ class Reflector(Generic[T]):
         self._progress = True
         self._bad_version = None
 
-    async def _watch(self, initial: dict[Place, T | None] | None) -> None:
-        """Follow a stream; ``initial`` gathers the objects of a streaming list, None for none.
+    def _tell(self, unread: Unread[T]) -> str:
+        """Tell of an object that cannot be read; return why."""
+        name = "/".join(part for part in unread.place if part)
+        so = "it is left out until it can be read"
+        if unread.partial is not None:
+            known = self._believed(unread) is not unread.partial
+            so = "its last state stays" if known else "what can be read of it counts"
+        self._trouble(self.selection, f"{name}: {unread.why}; {so}")
+        return unread.why
 
-        A value of None in ``initial`` is an object that is there and could not be read.
+    def _believed(self, unread: Unread[T]) -> T | None:
+        """Return what counts of an object that cannot be read, None if it is left out.
+
+        The last state that was read, unless the pod has got its node since then.
         """
+        partial, old = unread.partial, self.mirror.get(*unread.place)
+        if partial is None or old is None or old.metadata.uid != partial.metadata.uid:
+            return partial
+        if isinstance(old, Pod) and isinstance(partial, Pod):
+            same = old.spec.node_name == partial.spec.node_name
+            return old if same else partial
+        return old
+
+    async def _watch(self, initial: dict[Place, T | Unread[T]] | None) -> None:
+        """Follow a stream; ``initial`` gathers the objects of a streaming list, None for none."""
         shortest = self._settings.shortest
         seconds = shortest * (1 + self._api.chance.random.random())
         query = self.selection.query(
@@ -258,15 +284,15 @@ class Reflector(Generic[T]):
                 initial = await self._take(lines, initial)
                 self._follows(initial)
 
-    def _follows(self, initial: dict[Place, T | None] | None) -> None:
+    def _follows(self, initial: dict[Place, T | Unread[T]] | None) -> None:
         """A stream is open; with ``initial`` it still tells what there is."""
         if initial is None and not self.following:
             self.following = True
             self.on_following()
 
     async def _take(
-        self, lines: list[bytes], initial: dict[Place, T | None] | None
-    ) -> dict[Place, T | None] | None:
+        self, lines: list[bytes], initial: dict[Place, T | Unread[T]] | None
+    ) -> dict[Place, T | Unread[T]] | None:
         """Take the lines that have come; return what has been gathered of a streaming list.
 
         Those who are told hear of the lines before one that is wrong, too.
@@ -283,8 +309,8 @@ class Reflector(Generic[T]):
                 if event.type != "BOOKMARK":
                     self._gather(event, initial)
                 elif event.initial_end:
-                    read = [thing for thing in initial.values() if thing is not None]
-                    unread = [where for where, thing in initial.items() if thing is None]
+                    read = [one for one in initial.values() if not isinstance(one, Unread)]
+                    unread = {k: one for k, one in initial.items() if isinstance(one, Unread)}
                     initial = None
                     await self._replace(read, unread)
                     self._reached(event.version)
@@ -293,28 +319,33 @@ class Reflector(Generic[T]):
                 self._changed(changes)
         return initial
 
-    def _gather(self, event: WatchEvent[T], initial: dict[Place, T | None]) -> None:
+    def _gather(self, event: WatchEvent[T], initial: dict[Place, T | Unread[T]]) -> None:
         """Take one event of a streaming list: what has changed meanwhile comes in it as well."""
+        thing: T | Unread[T]
         if event.unread is not None:
-            self._trouble(self.selection, event.unread.why)
-            where, thing = event.unread.place, None
+            thing, where = event.unread, event.unread.place
         else:
             assert event.object is not None
-            meta, thing = event.object.metadata, event.object
-            where = meta.namespace, meta.name
+            where, thing = place(event.object), self.mirror.known(event.object)
         if event.type == "DELETED":
             initial.pop(where, None)
         else:
-            initial[where] = thing if thing is None else self.mirror.known(thing)
+            initial[where] = thing
 
     def _apply(self, event: WatchEvent[T]) -> list[Change[T]]:
         changes: list[Change[T]] = []
         deleted = event.type == "DELETED"
         if event.unread is not None:
-            self._trouble(self.selection, event.unread.why)
+            where = event.unread.place
+            believed = None if deleted else self._believed(event.unread)
             if deleted:
-                changes = self.mirror.gone(event.unread.place)
+                self.unread.pop(where, None)
+            else:
+                self.unread[where] = self._tell(event.unread)
+            known = self.mirror
+            changes = known.gone(where) if believed is None else known.present(believed)
         elif event.object is not None:
+            self.unread.pop(place(event.object), None)
             known = self.mirror
             changes = known.absent(event.object) if deleted else known.present(event.object)
         self._reached(event.version)

@@ -78,14 +78,6 @@ def test_a_list_that_says_nothing_new_changes_nothing() -> None:
     assert mirror.get("d", "a") is first
 
 
-def test_what_could_not_be_read_is_not_taken_for_gone() -> None:
-    """An object that a list holds in a form that cannot be read stays as it was believed."""
-    mirror: Mirror[ApiObject] = Mirror()
-    mirror.replace([thing("a", "u", 1), thing("b", "v", 1)])
-    changes = mirror.replace([], unread=[("d", "a")])
-    assert [(c.type, c.object.metadata.name) for c in changes] == [(ChangeType.DELETED, "b")]
-
-
 def test_a_long_list_is_compared_in_pieces() -> None:
     """No piece is longer than a thousand objects, and together they are what changed."""
     mirror: Mirror[ApiObject] = Mirror()

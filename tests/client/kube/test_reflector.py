@@ -242,7 +242,7 @@ def test_lines_that_cannot_be_read_are_asked_for_again_then_listed() -> None:
 
 
 def test_an_object_of_the_wrong_shape_does_not_hide_the_others() -> None:
-    """What cannot be decoded is reported; what was known of it stays until it is deleted."""
+    """A pod without a node that cannot be read is told, and left out until it can be read."""
     bad = pod("b", 3)
     bad["spec"] = {"nodeName": 17}
 
@@ -261,7 +261,8 @@ def test_an_object_of_the_wrong_shape_does_not_hide_the_others() -> None:
 
     follower, _ = followed(script, 3)
     assert follower.words == ["ADDED a@1", "ADDED c@6", "DELETED c@6"]
-    assert len(follower.troubles) == 3
+    assert len(follower.troubles) == 2
+    assert list(follower.reflector.unread) == [("default", "b")]
     assert follower.reflector.version == "8"
 
 
@@ -353,3 +354,27 @@ def test_an_old_version_after_an_outage_does_not_wait_as_long_as_the_outage_has_
     assert all(0.1 * 2**n <= slept <= 0.2 * 2**n for n, slept in enumerate(growing))
     assert len(growing) == 4
     assert 0.1 <= last <= 0.2
+
+
+def test_a_bound_pod_that_cannot_be_read_takes_its_room() -> None:
+    """What was known of it stays; of one that was never read, what can be read counts."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        await wire.begin()
+        for name in ("waits", "known"):
+            await wire.line("ADDED", pod(name, 1, nodeName="n" if name == "known" else ""))
+        await wire.line("BOOKMARK", bookmark(2, end=True))
+        for version, name in enumerate(("known", "waits", "new"), 3):
+            odd = pod(name, version, nodeName="n", tolerations="all")
+            await wire.line("MODIFIED", odd)
+        await wire.line("DELETED", {**pod("new", 6), "status": 5})
+        await quiet()
+
+    follower, _ = followed(script, 5)
+    assert follower.words == [
+        "ADDED waits@1", "ADDED known@1", "MODIFIED waits@4", "ADDED new@5", "DELETED new@5",
+    ]  # fmt: skip
+    waits = follower.told[2].new
+    assert waits is not None
+    assert waits.spec.node_name == "n"
+    assert list(follower.reflector.unread) == [("default", "known"), ("default", "waits")]
