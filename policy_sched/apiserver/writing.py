@@ -31,6 +31,7 @@ from policy_sched.apiserver.validation import checks
 from policy_sched.client.embedded.admission import default
 from policy_sched.client.embedded.api_error import bad_request
 from policy_sched.client.embedded.deletion import DeleteOptions
+from policy_sched.client.embedded.nulls import write_nulls
 from policy_sched.client.embedded.patches import JSON as JSON_PATCH
 from policy_sched.client.embedded.patches import PATCHES
 from policy_sched.client.embedded.refusals import conflict, forbidden, invalid
@@ -110,6 +111,7 @@ class Writing:
         old = self._store.find(key.kind, key.namespace, key.name)
         self._granting.check(sent.user, target, data, old)
         default(target.served.resource, data)
+        write_nulls(key.kind, data)
         if old is not None and _current(old, data):
             checks.check_change(old, data, target.subresource)
         with self.perhaps(dry=sent.options.dry_run):

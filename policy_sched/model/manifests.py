@@ -19,19 +19,19 @@ import msgspec
 
 from policy_sched.errors import Diagnostic
 from policy_sched.model.defaulting import Priorities, fill_in
-from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, decoder
+from policy_sched.model.kinds import KINDS, SKIPPED_KINDS
 from policy_sched.model.manifest_places import Looked, Place
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.objects import (
     UNKNOWN_KIND,
     decode_as,
+    decode_json,
     decode_object,
     duration_problem,
     kind_name,
     kind_of,
     list_items,
     object_key,
-    quantities_valid,
 )
 from policy_sched.model.pod import Pod
 from policy_sched.model.priority import PriorityClass
@@ -177,10 +177,10 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
         struct = KINDS.get(kind)
         if struct is None:
             return _SKIPPED if kind in SKIPPED_KINDS else None
-        decoded: ApiObject = decoder(struct).decode(record)
+        decoded = decode_json(record, struct)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if not decoded.metadata.name or not quantities_valid(decoded) or duration_problem(decoded):
+    if decoded is None or not decoded.metadata.name or duration_problem(decoded):
         return None
     decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
     return decoded

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.model.duration import DURATION_ANNOTATION, nanoseconds_of
-from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS
+from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS, decoder
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod, PodSpec
@@ -66,6 +66,24 @@ def decode_as(value: object, kind: type[ApiObject], report: Report) -> ApiObject
         report(("metadata", "name"), MISSING, f"{kind_name(decoded)} has no metadata.name", hint)
         return None
     return decoded
+
+
+def decode_json(raw: bytes | msgspec.Raw, kind: type[ApiObject]) -> ApiObject | None:
+    """Return JSON decoded as one kind; None if it does not fit, which `decode_as` explains.
+
+    Raises msgspec.DecodeError if it is not JSON.
+    """
+    try:
+        decoded: ApiObject | None = decoder(kind).decode(raw)
+    except msgspec.ValidationError:
+        decoded = None  # nulls, perhaps, which are absent
+    if decoded is not None and quantities_valid(decoded):
+        return decoded
+    return fit(msgspec.json.decode(raw), kind, _unreported)
+
+
+def _unreported(_path: Path, _code: str, _message: str, _hint: str) -> None:
+    """Report nothing."""
 
 
 def duration_problem(decoded: ApiObject) -> tuple[Path, str, str, str] | None:

@@ -29,6 +29,7 @@ from policy_sched.model.events import (
     QueueingHint,
     action_label,
 )
+from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
 from policy_sched.model.pod_info import DEFAULT_NAMESPACE, PodInfo
@@ -151,9 +152,10 @@ def _events(
         belongs.add(path[0])
     if own:
         event = ClusterEvent(EventResource.UNSCHEDULABLE_POD, own)
-        yield ClusterEventWithHint(event, _is_the_pods_own)
+        fields = tuple(sorted(field for field in belongs if field in _OWN_CHANGES))
+        yield ClusterEventWithHint(event, _changes_the_pod(fields))
     if "namespaceObject" in belongs:
-        yield ClusterEventWithHint(_NAMESPACE)
+        yield ClusterEventWithHint(_NAMESPACE, _is_its_namespace)
     if "podGroup" in belongs:
         yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
 
@@ -199,9 +201,30 @@ def _asks_again(helps: Helps, may_evict: MayEvict) -> Hint:
     return hint
 
 
-def _is_the_pods_own(pod: PodInfo, _old: object, new: object) -> QueueingHint:
-    own = isinstance(new, PodInfo) and new.uid == pod.uid
-    return QueueingHint.QUEUE if own else QueueingHint.SKIP
+def _changes_the_pod(fields: tuple[str, ...]) -> Hint:
+    """Return the hint that queues a pod if one of its fields changed that the rules read."""
+
+    def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        if not isinstance(new, PodInfo) or new.uid != pod.uid:
+            return QueueingHint.SKIP
+        same = isinstance(old, PodInfo) and all(
+            getattr(old, field) == getattr(new, field) for field in fields
+        )
+        return QueueingHint.SKIP if same else QueueingHint.QUEUE
+
+    return hint
+
+
+def _is_its_namespace(pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """Queue if the pod's namespace came, or got other labels or annotations."""
+    if not isinstance(new, Namespace) or new.metadata.name != pod.namespace:
+        return QueueingHint.SKIP
+    same = (
+        isinstance(old, Namespace)
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+    )
+    return QueueingHint.SKIP if same else QueueingHint.QUEUE
 
 
 def _is_of_its_group(pod: PodInfo, old: object, new: object) -> QueueingHint:
@@ -209,7 +232,8 @@ def _is_of_its_group(pod: PodInfo, old: object, new: object) -> QueueingHint:
 
     What is only said of a group, in its status, is no news.
     """
-    if isinstance(old, PodGroup) and isinstance(new, PodGroup) and old.spec == new.spec:
+    kinds = PodGroup | CoschedulingGroup
+    if isinstance(old, kinds) and isinstance(new, kinds) and old.spec == new.spec:
         return QueueingHint.SKIP
     key = (pod.namespace, pod.pod_group)
     for one in (old, new):

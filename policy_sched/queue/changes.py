@@ -1,9 +1,11 @@
 """What changed between two forms of a pod or a node, as the events that plugins register for.
 
 As in kube-scheduler (framework/events.go) an update that is nothing in particular is the event
-``Update``. Fields that a rule may read and that have no event of their own (annotations, some but
-not all scheduling gates, node selector and affinity) are such an update as well, even beside
-others: no plugin is woken in vain, and no pod is left waiting for something that has happened.
+``Update``. An update of a pod's status alone is no event: the scheduler itself writes that status
+whenever it rejects a pod. Fields that a rule may read and that have no event of their own
+(annotations, some but not all scheduling gates, node selector and affinity) are an ``Update`` as
+well, even beside others: no plugin is woken in vain, and no pod is left waiting for something that
+has happened.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ _NODE = EventResource.NODE
 
 
 def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
-    """Return the events of a pod's update; there is at least one."""
+    """Return the events of a pod's update; none if only its status changed."""
     resource = EventResource.ASSIGNED_POD if new.node_name else EventResource.UNSCHEDULABLE_POD
     found = []
     if old.labels != new.labels:
@@ -34,9 +36,19 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
         or old.node_selector != new.node_selector
         or old.node_affinity != new.node_affinity
     )
-    if other or not found:
+    if other or (not found and not _only_status(old, new)):
         found.append(ActionType.UPDATE_OTHER)
     return tuple(ClusterEvent(resource, action) for action in found)
+
+
+def _only_status(old: PodInfo, new: PodInfo) -> bool:
+    """Tell whether nothing but the status differs of what is read of a pod."""
+    before, after = old.pod, new.pod
+    return (
+        before.spec == after.spec
+        and before.metadata.owner_references == after.metadata.owner_references
+        and before.metadata.deletion_timestamp == after.metadata.deletion_timestamp
+    )
 
 
 def node_changes(old: Node, new: Node) -> tuple[ClusterEvent, ...]:

@@ -55,6 +55,7 @@ from policy_sched.scheduler.event_handlers import (
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
+from policy_sched.serve.families import Labels
 from policy_sched.serve.health import HANDLED, LEADER_ELECTION, READABLE, SYNCED, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.narration import STEPS
@@ -248,8 +249,8 @@ class RemoteInstance(Scheduling):
         """Set what is only looked up for a page of metrics."""
         self.metrics.policies.events_lost.values[()] = self.client.events.lost
         unread = self.informers.unread()
-        unreadable = {(kind,): float(len(names)) for kind, names in unread.items()}
-        self.metrics.policies.unreadable.replace(unreadable)
+        counts: dict[Labels, float] = {(kind,): len(names) for kind, names in unread.items()}
+        self.metrics.policies.unreadable.replace(counts)
         if self.candidacy is not None:
             families = self.metrics.upstream
             families.leader_election_master_status.values[(self.candidacy.name,)] = self.leads

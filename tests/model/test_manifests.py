@@ -386,3 +386,22 @@ class TestSnapshots:
         assert hint.endswith(
             "a.yaml: 8 MiB of YAML; JSON is read four times as fast (kubectl get -o json)"
         )
+
+
+def test_null_is_absent_in_every_form_of_a_manifest(tmp_path: Path) -> None:
+    """A node whose images have no names, as `kubectl get nodes` prints it in JSON and in YAML."""
+    for number, (ending, text) in enumerate(
+        {
+            "json": '{"apiVersion": "v1", "kind": "List", "items": [%s]}',
+            "jsonl": "%s",
+            "yaml": "%s",
+        }.items()
+    ):
+        node = (
+            '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n%d", "labels": null},'
+            ' "spec": {"taints": null}, "status": {"images": [{"names": null}], "capacity": null}}'
+        )
+        (tmp_path / f"nodes.{ending}").write_text(text % (node % number))
+    found = load([str(tmp_path)])
+    assert found.diagnostics == []
+    assert [thing.metadata.name for thing in found.objects] == ["n0", "n1", "n2"]

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from policy_sched.model.events import ActionType
 from policy_sched.model.node import Node
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.records import Condition
 from policy_sched.queue.changes import node_changes, pod_changes
-from policy_sched.testing import make_node
+from policy_sched.testing import make_node, make_pod
 from tests.queue.pods import info
 
 LABEL = {"labels": {"a": "b"}}
@@ -30,7 +32,7 @@ ANY = {"operator": "Exists"}
         ({}, {"tolerations": [ANY]}, ["UnschedulablePodUpdatePodToleration"]),
         ({}, {"annotations": {"a": "b"}}, ["UnschedulablePodUpdate"]),
         ({}, {"node_selector": {"a": "b"}}, ["UnschedulablePodUpdate"]),
-        ({}, {}, ["UnschedulablePodUpdate"]),
+        ({}, {}, []),
         (
             GATE,
             LABEL | {"annotations": {"a": "b"}},
@@ -46,7 +48,7 @@ ANY = {"operator": "Exists"}
 def test_an_update_of_a_pod_is_told_by_what_changed(
     old: dict[str, Any], new: dict[str, Any], labels: list[str]
 ) -> None:
-    """There is always at least one event; the names are kube-scheduler's."""
+    """The names are kube-scheduler's; where nothing changed that is read there is no event."""
     found = [event.label for event in pod_changes(info(**old), info(**new))]
     assert found == labels
 
@@ -77,3 +79,14 @@ def test_a_heartbeat_is_no_event() -> None:
     node: Node = make_node()
     later = replace(node, metadata=replace(node.metadata, resource_version="2"))
     assert node_changes(node, later) == ()
+
+
+@pytest.mark.parametrize("node_name", ["", "n"])
+def test_an_update_of_the_status_alone_is_no_event(node_name: str) -> None:
+    """Each pod that rules rejected was tried twice: the patch of its condition queued it again."""
+    pod = make_pod(node_name=node_name)
+    condition = Condition(type="PodScheduled", status="False", reason="Unschedulable")
+    status = replace(pod.status, conditions=(condition,), nominated_node_name="n", phase="Pending")
+    metadata = replace(pod.metadata, resource_version="2", generation=2)
+    later = replace(pod, status=status, metadata=metadata)
+    assert pod_changes(PodInfo.of(pod), PodInfo.of(later)) == ()

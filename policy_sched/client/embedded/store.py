@@ -36,6 +36,7 @@ from policy_sched.client.embedded.history import (
     History,
     Watch,
 )
+from policy_sched.client.embedded.nulls import write_nulls
 from policy_sched.client.embedded.patches import MERGE, PATCHES
 from policy_sched.client.embedded.refusals import (
     MODIFIED,
@@ -206,6 +207,7 @@ class ObjectStore:
         if found.has_generation:
             meta["generation"] = 1
         self._admit(found, data)
+        write_nulls(found.key, data)
         new = seal(found, data, self.version + 1, checked=found.key == POD)
         return self._commit([Change(ADDED, 0, new)])
 
@@ -214,8 +216,8 @@ class ObjectStore:
 
         An object without resourceVersion replaces whatever is there.
         """
-        data = copied(given)
-        found = resource((data.get("apiVersion") or "", data.get("kind") or ""))
+        found = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
+        data = typed(found.key, copied(given))
         meta = data["metadata"]
         namespace = (meta.get("namespace") or "default") if found.namespaced else ""
         return self._replace(self.get(found.key, namespace, meta["name"]), data, subresource)
@@ -225,7 +227,8 @@ class ObjectStore:
     ) -> Stored:
         """Patch an object, or only its status; see `patches.PATCHES` for the types."""
         stored = self.get(key.kind, key.namespace, key.name)
-        return self._replace(stored, PATCHES[content_type](stored.data, patch), subresource)
+        data = typed(key.kind, copied(PATCHES[content_type](stored.data, patch)))
+        return self._replace(stored, data, subresource)
 
     def revise(self, stored: Stored, data: Plain) -> Stored:
         """Replace an object by `data`, made of ``stored.data``, without checks.
@@ -340,6 +343,7 @@ class ObjectStore:
         self, stored: Stored, data: Plain, version: int, *, checked: bool = False
     ) -> list[Change]:
         data["metadata"]["resourceVersion"] = str(stored.version)
+        write_nulls(stored.resource.key, data)
         raw = encoded(data)
         # The same content in another order is as long.
         if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):

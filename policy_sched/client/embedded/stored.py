@@ -11,7 +11,7 @@ from policy_sched.client.embedded.schema.types import cannot_be_handled
 from policy_sched.model.expansion import Plain
 from policy_sched.model.kinds import decoder
 from policy_sched.model.meta import ApiObject
-from policy_sched.model.objects import decode_as, quantities_valid
+from policy_sched.model.objects import decode_as, decode_json
 
 encoded = msgspec.json.Encoder().encode
 """The JSON of plain data."""
@@ -75,11 +75,8 @@ def seal(resource: Resource, data: Plain, version: int, *, checked: bool = False
 
 def read(resource: Resource, raw: bytes) -> ApiObject:
     """Return the struct of an object's JSON. Raises ApiError if it does not fit its kind."""
-    try:
-        typed: ApiObject | None = decoder(resource.struct).decode(raw)
-    except msgspec.ValidationError:
-        typed = None  # nulls, perhaps, which Go reads as nothing
-    if typed is not None and quantities_valid(typed):
+    typed = decode_json(raw, resource.struct)
+    if typed is not None:
         return typed
     problems: list[str] = []
 

@@ -44,11 +44,11 @@ def test_all_pages_of_a_list_are_of_one_version(server: str) -> None:
         first = PODS.page(await ground.api.get(selection.path, selection.query(limit="2")))
         await ground.pod("p9")
         await ground.delete("p3")
-        more = selection.query(limit="2", **{"continue": first.metadata.continue_})
+        more = selection.query(limit="2", **{"continue": first.next})
         second = PODS.page(await ground.api.get(selection.path, more))
         found = [pod.metadata.name for pod in (*first.items, *second.items)]
         assert found == [pod.name for pod in pods]
-        assert second.metadata.resource_version == first.metadata.resource_version
+        assert second.version == first.version
 
     played(server, play)
 
@@ -102,7 +102,7 @@ def test_a_list_whose_pages_are_too_old_is_begun_again(server: str) -> None:
         selection = Selection(POD, ground.namespace)
         page = PODS.page(await ground.api.get(selection.path, selection.query(limit="2")))
         ground.forget()
-        token = _long_past(page.metadata.continue_)
+        token = _long_past(page.next)
         if not await _too_old(ground, selection, token):
             pytest.skip("the server has not forgotten its first version yet")
         ground.api.lists.clear()

@@ -219,7 +219,7 @@ def test_a_quiet_watch_says_nothing_but_bookmarks(one_server: str) -> None:
     async def play(ground: Ground) -> None:
         selection = Selection(POD, ground.namespace)
         page = Decoding(POD, Pod).page(await ground.api.get(selection.path, selection.query()))
-        begun = page.metadata.resource_version
+        begun = page.version
         # A kube-apiserver sends a bookmark two seconds before the end of a watch.
         seconds = "4" if one_server == NAMED else "1"
         query = selection.query(
