@@ -9,7 +9,8 @@ from policy_sched.cli.render import OK, exit_code, write_hints
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.model.manifests import load
 from policy_sched.model.meta import ApiObject
-from policy_sched.simulate.expansion import expand
+from policy_sched.model.shapes import BAD_VALUE
+from policy_sched.simulate.expansion import TooManyPodsError, expand
 from policy_sched.simulate.generated_nodes import generated_nodes
 from policy_sched.simulate.traces import is_trace, load_traces
 
@@ -29,4 +30,12 @@ def read_cluster(
     if exit_code(problems) != OK:
         raise PolicyError(problems)
     found = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
-    return expand(found), problems
+    return expanded(found, paths), problems
+
+
+def expanded(objects: Sequence[ApiObject], paths: Sequence[str]) -> list[ApiObject]:
+    """Return objects with what their workloads make. Raises PolicyError if that is too much."""
+    try:
+        return expand(objects)
+    except TooManyPodsError as error:
+        raise PolicyError([Diagnostic(paths[0], 1, 1, BAD_VALUE, str(error))]) from None

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from policy_sched.cli.cluster_files import expanded
 from policy_sched.cli.render import OK, exit_code, require_files, write_diagnostics, write_hints
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
@@ -24,7 +25,6 @@ from policy_sched.profiles.load_policies import load_policies
 from policy_sched.profiles.policy_source import policy_source
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.evaluation import document, evaluated, text_lines
-from policy_sched.simulate.expansion import expand
 
 #: What a rule's cost is told for where the cluster has fewer nodes.
 USUAL_NODES: Final = 5_000
@@ -94,7 +94,7 @@ def _objects(paths: Sequence[str]) -> list[ApiObject]:
     if exit_code(manifests.diagnostics) != OK:
         raise PolicyError(manifests.diagnostics)
     write_diagnostics(manifests.diagnostics, sys.stderr)
-    return expand(manifests.objects)
+    return expanded(manifests.objects, paths)
 
 
 def _pod(path: str) -> PodInfo:

@@ -19,6 +19,8 @@ Plain = dict[str, Any]
 ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names: no vowels, nothing that is read as something else."""
 
+MOST_PODS: Final = 150_000
+"""Pods that workloads are expanded to: as many as Kubernetes supports in a cluster."""
 NAME_LIMIT: Final = 63
 SUFFIX_LENGTH: Final = 5
 HASH_LENGTH: Final = 10
@@ -178,16 +180,19 @@ def stateful_pod(stateful_set: Mapping[str, Any], ordinal: int) -> Plain:
     pod["spec"]["hostname"] = name
     if spec.get("serviceName"):
         pod["spec"]["subdomain"] = spec["serviceName"]
-    claims = {claim["metadata"]["name"]: claim for claim in stateful_claims(stateful_set, ordinal)}
-    wanted = [t["metadata"]["name"] for t in spec.get("volumeClaimTemplates") or ()]
+    wanted = dict.fromkeys(_name(claim) for claim in spec.get("volumeClaimTemplates") or ())
     if wanted:
-        others = [v for v in pod["spec"].get("volumes") or () if v["name"] not in wanted]
-        volumes = zip(wanted, claims, strict=True)
+        others = [v for v in pod["spec"].get("volumes") or () if v.get("name") not in wanted]
         pod["spec"]["volumes"] = others + [
-            {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
-            for volume, claim in volumes
+            {"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}}
+            for volume in wanted
         ]
     return pod
+
+
+def _name(template: Mapping[str, Any]) -> str:
+    """Return the name of a template of claims."""
+    return str((template.get("metadata") or {}).get("name") or "")
 
 
 def stateful_claims(stateful_set: Mapping[str, Any], ordinal: int) -> list[Plain]:
@@ -195,14 +200,14 @@ def stateful_claims(stateful_set: Mapping[str, Any], ordinal: int) -> list[Plain
     owner, spec = Owner.of(stateful_set), stateful_set["spec"]
     claims = []
     for template in spec.get("volumeClaimTemplates") or ():
-        meta = template["metadata"]
+        meta = template.get("metadata") or {}
         labels = (spec.get("selector") or {}).get("matchLabels") or {}
         claims.append(
             {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
                 "metadata": {
-                    "name": f"{meta['name']}-{owner.name}-{ordinal}",
+                    "name": f"{_name(template)}-{stateful_name(owner.name, ordinal)}",
                     "namespace": owner.namespace,
                     "labels": {**(meta.get("labels") or {}), **labels},
                     "annotations": dict(meta.get("annotations") or {}),

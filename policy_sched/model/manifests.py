@@ -32,6 +32,7 @@ from policy_sched.model.objects import (
     kind_of,
     list_items,
     object_key,
+    size_problem,
 )
 from policy_sched.model.pod import Pod
 from policy_sched.model.priority import PriorityClass
@@ -180,7 +181,9 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
         decoded = decode_json(record, struct)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if decoded is None or not decoded.metadata.name or duration_problem(decoded):
+    if decoded is None or not decoded.metadata.name:
+        return None
+    if duration_problem(decoded) or size_problem(decoded):
         return None
     decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
     return decoded

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.model.duration import DURATION_ANNOTATION, nanoseconds_of
+from policy_sched.model.expansion import MOST_PODS
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS, decoder
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
@@ -27,6 +28,7 @@ from policy_sched.model.workloads import (
 )
 
 UNKNOWN_KIND: Final = "PS706"
+MOST_INT32: Final = 2**31 - 1
 
 _OWN_KINDS: Final = {
     "KubeSchedulerConfiguration": "a scheduler configuration is given with --config",
@@ -57,7 +59,7 @@ def decode_as(value: object, kind: type[ApiObject], report: Report) -> ApiObject
     if decoded is not None and not quantities_valid(decoded):
         decoded = fit(value, kind, report)
     if decoded is not None:
-        problem = duration_problem(decoded)
+        problem = duration_problem(decoded) or size_problem(decoded)
         if problem is not None:
             report(*problem)
             return None
@@ -102,6 +104,21 @@ def duration_problem(decoded: ApiObject) -> tuple[Path, str, str, str] | None:
     except ValueError as error:
         return path, BAD_VALUE, str(error), ""
     return None
+
+
+def size_problem(decoded: ApiObject) -> tuple[Path, str, str, str] | None:
+    """Return the report on a workload that wants more pods than a cluster has."""
+    path: Path = ("spec", "replicas")
+    count = 0
+    if isinstance(decoded, Job):
+        path = ("spec", "parallelism")
+        count = min(decoded.spec.parallelism or 1, decoded.spec.completions or MOST_INT32)
+    elif isinstance(decoded, Deployment | ReplicaSet | ReplicationController | StatefulSet):
+        count = decoded.spec.replicas
+    if count <= MOST_PODS:
+        return None
+    message = f"{count} pods are more than the {MOST_PODS} that a cluster may have"
+    return path, BAD_VALUE, message, ""
 
 
 def kind_of(value: object, report: Report) -> tuple[str, str] | None:

@@ -17,6 +17,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.queue.agenda import Work
+from policy_sched.serve.cluster_metrics import ClusterMetrics
 from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
 from policy_sched.serve.feed import ENDED, Feed
@@ -48,6 +49,7 @@ class Instance(Scheduling):
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
         self.cluster.store.tell = self._bench.in_loop
+        self.metrics.registry.register(ClusterMetrics(self.cluster.store))
         self.feed = Feed(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ import msgspec
 from policy_sched.model import expansion
 from policy_sched.model.daemons import should_run
 from policy_sched.model.defaulting import Priorities, fill_in
+from policy_sched.model.expansion import MOST_PODS
 from policy_sched.model.meta import ApiObject, OwnerReference
 from policy_sched.model.node import Node
 from policy_sched.model.objects import object_key
@@ -51,16 +53,28 @@ UIDS: Final = uuid.UUID("0f2b6c3a-5d0e-5f67-9f55-3f1f5a3b6d11")
 def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
     """Return the objects, each workload followed by what its controller makes.
 
-    A workload without a template, or one that is being deleted, makes nothing.
+    A workload without a template, or one that is being deleted, makes nothing. Raises
+    TooManyPodsError.
     """
     given = list(objects)
+    most = len(given) + MOST_PODS
     known = _Expansion(given)
     expanded: list[ApiObject] = []
     for one in given:
         expanded.append(one)
         if isinstance(one, Workload):
-            expanded += known.made(one)
+            expanded += islice(known.made(one), MOST_PODS + 1)
+            if len(expanded) > most:
+                name = "/".join(object_key(one)[1:])
+                raise TooManyPodsError(
+                    f"{type(one).__name__} {name}: the workloads make more than the {MOST_PODS}"
+                    " pods that a cluster may have"
+                )
     return expanded
+
+
+class TooManyPodsError(ValueError):
+    """Workloads that make more pods than a cluster may have."""
 
 
 class _Expansion:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final
 
+from policy_sched.model import job_indexes
 from policy_sched.model.expansion import JOB_INDEX
 from policy_sched.model.pod import Pod
 from policy_sched.model.workloads import Job
@@ -35,20 +36,13 @@ def missing_of_job(job: Job, pods: Sequence[Pod]) -> Iterator[int | None]:
         wanted = min(at_a_time, completions - succeeded)
     missing = max(0, wanted - len(running))
     if spec.completion_mode != "Indexed" or spec.completions is None:
-        yield from [None] * missing
+        yield from repeat(None, missing)
         return
-    taken = {_index(pod) for pod in (*running, *done)} | set(_ranges(status.completed_indexes))
-    yield from islice((i for i in range(spec.completions) if i not in taken), missing)
+    taken = {_index(pod) for pod in (*running, *done)}
+    runs = job_indexes.runs_of(status.completed_indexes, spec.completions)
+    yield from islice(job_indexes.open_indexes(runs, taken, spec.completions), missing)
 
 
 def _index(pod: Pod) -> int:
     text = pod.metadata.labels.get(JOB_INDEX) or pod.metadata.annotations.get(JOB_INDEX, "")
     return int(text) if text.isdecimal() else -1
-
-
-def _ranges(text: str) -> Iterator[int]:
-    """Yield the numbers of "0-2,5"."""
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            yield from range(int(first), int(last or first) + 1)

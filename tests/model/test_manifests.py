@@ -405,3 +405,26 @@ def test_null_is_absent_in_every_form_of_a_manifest(tmp_path: Path) -> None:
     found = load([str(tmp_path)])
     assert found.diagnostics == []
     assert [thing.metadata.name for thing in found.objects] == ["n0", "n1", "n2"]
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_workloads_of_more_pods_than_a_cluster_may_have_are_refused(
+    tmp_path: Path, suffix: str
+) -> None:
+    """``replicas: 2147483647`` kept `simulate` busy until the memory was used up."""
+    file = tmp_path / f"w.{suffix}"
+    for kind, version, spec, path in (
+        ("Deployment", "apps/v1", {"replicas": 2**31 - 1}, "replicas"),
+        ("StatefulSet", "apps/v1", {"replicas": 150_001}, "replicas"),
+        ("Job", "batch/v1", {"parallelism": 2**31 - 1, "completions": 2**31 - 1}, "parallelism"),
+    ):
+        data = {"apiVersion": version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+        file.write_text(json.dumps(data))
+        (found,) = load([str(file)]).diagnostics
+        assert (found.code, found.line) == ("PS707", 1)
+        assert (
+            f"{spec[path]} pods are more than the 150000 that a cluster may have" in found.message
+        )
+    spec = {"parallelism": 5, "completions": 2**31 - 1}
+    file.write_text(json.dumps({**data, "spec": spec}))
+    assert not load([str(file)]).diagnostics

@@ -19,7 +19,7 @@ from policy_sched.model.workloads import Deployment, ReplicaSet
 from policy_sched.scheduler.wiring import build
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
-from policy_sched.simulate.expansion import expand
+from policy_sched.simulate.expansion import TooManyPodsError, expand
 from policy_sched.testing import make_node
 
 HERE = Path(__file__).parent / "manifests"
@@ -199,3 +199,14 @@ def test_online_boutique_spreads_over_zones() -> None:
     for name in behind_service:
         assert max(counts[name].values()) - min(counts[name].values()) <= 2, (name, counts[name])
     assert all(isinstance(node, Node) for node in nodes)
+
+
+def test_workloads_together_make_no_more_pods_than_a_cluster_may_have() -> None:
+    """A thousand deployments of as many pods as one may want."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}
+    many = [
+        decoded("apps/v1", "ReplicaSet", f"w{number}", replicas=100_000, template=template)
+        for number in range(3)
+    ]
+    with pytest.raises(TooManyPodsError, match="ReplicaSet default/w1: the workloads make more"):
+        expand(many)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from policy_sched.client.embedded.api_error import ApiError, Expired
 from policy_sched.client.embedded.applying import annotated, patch_of
-from policy_sched.client.embedded.controllers.agenda import Part
+from policy_sched.client.embedded.controllers.agenda import Part, Retries
 from policy_sched.client.embedded.controllers.roster import controllers
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.durable import SqliteStorage
@@ -50,6 +50,8 @@ class EmbeddedCluster:
         self._numbers = count()
         self._effects: dict[int, Callable[[], None]] = {}
         self._timers: Timers[int] = Timers()
+        self._retries: Retries[str] = Retries("cluster", store)
+        self._paused: dict[str, int] = {}
         for name in _FIRST_NAMESPACES:
             self._need_namespace(name)
         self._begin()
@@ -77,10 +79,10 @@ class EmbeddedCluster:
         self.controllers = controllers(self.store)
         self.events = EventLog(self.store)
         self.parts: tuple[Part, ...] = (self.kubelets, *self.controllers, self.events)
-        self._listeners: dict[Kind, list[Callable[[Change], None]]] = {}
+        self._listeners: dict[Kind, list[Part]] = {}
         for part in self.parts:
             for kind in part.kinds:
-                self._listeners.setdefault(kind, []).append(part.seen)
+                self._listeners.setdefault(kind, []).append(part)
         self._watch: Watch = self.store.watch()
 
     def close(self) -> None:
@@ -110,8 +112,8 @@ class EmbeddedCluster:
                 self._begin()
                 continue
             for change in changes:
-                for seen in self._listeners.get(change.new.resource.key, ()):
-                    seen(change)
+                for part in self._listeners.get(change.new.resource.key, ()):
+                    self._tell(part, change)
             if not self._watch.behind:
                 return True
             if over():
@@ -124,7 +126,28 @@ class EmbeddedCluster:
             acted = True
         self._take_in(never)
         for part in self.parts:
-            acted = part.act() or acted
+            acted = self._act(part) or acted
+        return acted
+
+    def _tell(self, part: Part, change: Change) -> None:
+        try:
+            part.seen(change)
+        except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
+            one = change.new
+            self._retries.failed(f"{type(part).__name__}: {one.resource.kind} {one.place}", error)
+
+    def _act(self, part: Part) -> bool:
+        """Let a part act. One that fails as a whole pauses, and the others go on."""
+        name = type(part).__name__
+        if self._paused.get(name, 0) > self.store.now():
+            return False
+        try:
+            acted = part.act()
+        except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
+            self._paused[name] = self._retries.failed(name, error)
+            return False
+        if self._paused.pop(name, None) is not None:
+            self._retries.succeeded(name)
         return acted
 
     def next_wakeup(self) -> int | None:
@@ -134,8 +157,12 @@ class EmbeddedCluster:
         """
         if self._watch.behind:
             return self.store.now()
-        times = [part.next_wakeup() for part in self.parts]
-        return min((t for t in (self._timers.next(), *times) if t is not None), default=None)
+        times = [self._timers.next()]
+        for part in self.parts:
+            due = part.next_wakeup()
+            paused = self._paused.get(type(part).__name__)
+            times.append(due if due is None or paused is None else max(due, paused))
+        return min((time for time in times if time is not None), default=None)
 
     def later(self, due: int, effect: Callable[[], None]) -> None:
         """Run an effect in the first step at or after a time (ns since 1970)."""

@@ -33,12 +33,15 @@ _SECRETS: Final = "CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, va
 """Made in files of before, too: who does not know it leaves it alone."""
 SECRET_BYTES: Final = 32
 _WRITE: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)"
+_READ: Final = (
+    "SELECT api_version, kind, namespace, name, version, json FROM objects ORDER BY version"
+)
 _REMOVE: Final = (
     "DELETE FROM objects WHERE api_version = ? AND kind = ? AND namespace = ? AND name = ?"
 )
 
-Row = tuple[str, str, int, bytes]
-"""API version, kind, version and JSON of an object."""
+Row = tuple[str, str, str, str, int, bytes]
+"""API version, kind, namespace, name, version and JSON of an object."""
 
 
 class Storage(Protocol):
@@ -129,8 +132,7 @@ class SqliteStorage:
 
     def rows(self) -> Iterator[Row]:
         """Yield the objects that are kept, in the order in which they were last changed."""
-        query = "SELECT api_version, kind, version, json FROM objects ORDER BY version"
-        yield from self._connection.execute(query)
+        yield from self._connection.execute(_READ)
 
     def keep(self, changes: Sequence[Change]) -> None:
         """Keep changes in one transaction. Raises ClusterError if that fails."""

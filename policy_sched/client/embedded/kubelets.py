@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Final
 
 from policy_sched.client.embedded import pod_status
+from policy_sched.client.embedded.controllers.agenda import Retries
 from policy_sched.client.embedded.deletion import ENDED, DeleteOptions
 from policy_sched.client.embedded.history import DELETED, Change
 from policy_sched.client.embedded.kubelet_admission import Usage, rejection
@@ -95,6 +96,7 @@ class Kubelets:
         self._guests: dict[str, _Guest] = {}
         self._next: dict[str, _Then] = {}
         self._timers: Timers[str] = Timers()
+        self._retries: Retries[Key] = Retries("kubelet", store)
 
     def seen(self, change: Change) -> None:
         """Take a change in; changes of other objects than pods and nodes do not matter."""
@@ -116,8 +118,16 @@ class Kubelets:
             stored = self._store.find(POD, guest.key.namespace, guest.key.name)
             acted = True
             if stored is not None and stored.uid == uid:
-                then(self, guest, stored)
+                self._do(guest, then, stored)
         return acted
+
+    def _do(self, guest: _Guest, then: _Then, stored: Stored) -> None:
+        try:
+            then(self, guest, stored)
+        except Exception as error:  # noqa: BLE001 - one pod, of whatever content, is contained
+            self._then(guest, then, self._retries.failed(guest.key, error))
+        else:
+            self._retries.succeeded(guest.key)
 
     # What happened.
 

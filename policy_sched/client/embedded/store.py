@@ -11,10 +11,14 @@ and nothing is called back in the middle of a request: who wants to know of chan
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.client.embedded import pod_changes
 from policy_sched.client.embedded.admission import (
@@ -23,10 +27,10 @@ from policy_sched.client.embedded.admission import (
     check_name,
     complete,
 )
-from policy_sched.client.embedded.api_error import bad_request
+from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.cascade import cascade, deletion_changes, orphaned
 from policy_sched.client.embedded.deletion import DeleteOptions, check_preconditions, released
-from policy_sched.client.embedded.durable import Forgetful, Storage
+from policy_sched.client.embedded.durable import Forgetful, Row, Storage
 from policy_sched.client.embedded.history import (
     ADDED,
     DELETED,
@@ -42,6 +46,7 @@ from policy_sched.client.embedded.refusals import (
     MODIFIED,
     already_exists,
     conflict,
+    forbidden,
     not_found,
     wrong_uid,
 )
@@ -58,10 +63,11 @@ from policy_sched.client.embedded.stored import Stored, copied, encoded, managed
 from policy_sched.client.embedded.times import timestamp
 from policy_sched.client.embedded.uids import uid_of
 from policy_sched.model.defaulting import Priorities
-from policy_sched.model.expansion import Plain, suffix
+from policy_sched.model.expansion import MOST_PODS, Plain, suffix
 from policy_sched.model.kinds import Kind
 from policy_sched.model.priority import PriorityClass
 
+_LOG: Final = logging.getLogger("policy_sched.store")
 HISTORY: Final = 20_000
 """Changes that are remembered for watches, unless another number is asked for."""
 STATUS: Final = "status"
@@ -90,7 +96,9 @@ class Key:
 class ObjectStore:
     """The API objects of a cluster. ``now`` returns nanoseconds since 1970.
 
-    What it refuses is an `ApiError`. ``version`` is the version of the last change.
+    What it refuses is an `ApiError`. ``version`` is the version of the last change,
+    ``sync_errors`` counts the failures of each controller, ``set_aside`` says why objects of the
+    storage were not taken in; they stay there until others of their names are created.
     """
 
     def __init__(
@@ -99,16 +107,16 @@ class ObjectStore:
         self.now = now
         self.on_commit: list[Callable[[], None]] = []
         self.tell: Callable[[Callable[[], None]], None] = _call
+        self.sync_errors: Counter[str] = Counter()
         self._rehearsing = False
         self._storage: Storage = storage if storage is not None else Forgetful()
         self._objects: dict[Kind, dict[Place, Stored]] = {}
         self._owned: dict[str, dict[Key, None]] = {}
         self._priorities: Priorities | None = None
         self._changed_at: dict[Kind, int] = {}
-        for api_version, kind, version, raw in self._storage.rows():
-            found = resource((api_version, kind))
-            self._put(Stored(found, version, bytes(raw), read(found, bytes(raw))))
-            self._changed_at[found.key] = version
+        self.set_aside: dict[Key, str] = {}
+        for row in self._storage.rows():
+            self._restore(row)
         self.history = History(self._storage.version(), history)
 
     @property
@@ -127,6 +135,23 @@ class ObjectStore:
     def close(self) -> None:
         """Let go of the storage."""
         self._storage.close()
+
+    def _restore(self, row: Row) -> None:
+        """Take an object of the storage in; one that cannot be read is left where it is."""
+        api_version, kind, namespace, name, version, raw = row
+        try:
+            found = resource((api_version, kind))
+            data = msgspec.json.decode(bytes(raw))
+            typed(found.key, data)
+            stored = Stored(found, version, bytes(raw), read(found, bytes(raw)))
+        except (ApiError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            key = Key((api_version, kind), namespace, name)
+            self.set_aside[key] = str(error)
+            text = "%s %s/%s cannot be read and is set aside; create it anew: %s"
+            _LOG.error(text, kind, namespace, name, error)
+            return
+        self._put(stored)
+        self._changed_at[found.key] = version
 
     # Reading.
 
@@ -291,6 +316,9 @@ class ObjectStore:
 
     def _admit(self, found: Resource, data: Plain) -> None:
         if found.key == POD:
+            if len(self._objects.get(POD, ())) >= MOST_PODS:
+                name = data["metadata"]["name"]
+                raise forbidden(found, name, f"the cluster has {MOST_PODS} pods, its limit")
             if self._priorities is None:
                 self._priorities = Priorities(self._classes())
             admit_pod(found, data, self._priorities, self.now())
@@ -387,6 +415,8 @@ class ObjectStore:
 
     def _put(self, one: Stored) -> None:
         kind = one.resource.key
+        if self.set_aside:
+            self.set_aside.pop(Key(kind, *one.place), None)
         self._objects.setdefault(kind, {})[one.place] = one
         for owner in one.typed.metadata.owner_references:
             self._owned.setdefault(owner.uid, {})[Key(kind, *one.place)] = None

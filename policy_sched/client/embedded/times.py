@@ -10,6 +10,9 @@ from policy_sched.model.meta import EPOCH, nanoseconds
 
 SECOND: Final = 1_000_000_000
 """Nanoseconds in a second."""
+_LAST: Final = 253_402_300_799
+_FIRST: Final = -62_135_596_800
+"""The seconds of the years 9999 and 1, beyond which no time can be written."""
 
 
 def timestamp(ns: int) -> str:
@@ -19,6 +22,7 @@ def timestamp(ns: int) -> str:
 
 @lru_cache(maxsize=256)
 def _second(seconds: int) -> str:
+    seconds = max(_FIRST, min(seconds, _LAST))
     return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from policy_sched.client.embedded.controllers.agenda import Agenda
 from policy_sched.client.embedded.controllers.writing import create
 from policy_sched.client.embedded.history import DELETED, Change
 from policy_sched.client.embedded.resources import ACCOUNT, NAMESPACE
-from policy_sched.client.embedded.store import ObjectStore
+from policy_sched.client.embedded.store import Key, ObjectStore
 
 DEFAULT: Final = "default"
 
@@ -22,28 +23,26 @@ class Accounts:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._namespaces: dict[str, None] = {}
+        self._agenda = Agenda("serviceaccount", store)
 
     def seen(self, change: Change) -> None:
         """Take note of a namespace that came, or whose account went."""
         new = change.new
         if new.resource.key == NAMESPACE:
-            self._namespaces[new.name] = None
+            self._agenda.add(Key(NAMESPACE, "", new.name))
         elif change.type == DELETED and new.name == DEFAULT:
-            self._namespaces[new.namespace] = None
+            self._agenda.add(Key(NAMESPACE, "", new.namespace))
 
     def act(self) -> bool:
         """Make the accounts that are missing."""
-        names = list(self._namespaces)
-        self._namespaces.clear()
-        made = [self._make(name) for name in names]
-        return any(made)
+        return self._agenda.each(self._make)
 
     def next_wakeup(self) -> int | None:
-        """Return None: nothing is ever due."""
-        return None
+        """Return when a namespace is to be looked at again."""
+        return self._agenda.next()
 
-    def _make(self, namespace: str) -> bool:
+    def _make(self, key: Key) -> bool:
+        namespace = key.name
         found = self._store.find(NAMESPACE, "", namespace)
         if found is None or found.deleting:
             return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import Any, Final
 
+from policy_sched.client.embedded.controllers.agenda import Agenda
 from policy_sched.client.embedded.history import DELETED, Change
 from policy_sched.client.embedded.resources import SERVICE
 from policy_sched.client.embedded.store import Key, ObjectStore
@@ -31,34 +32,35 @@ class Addresses:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._taken: dict[str, set[str | int]] = {}
-        self._due: dict[Key, Plain] = {}
+        self._agenda = Agenda("service-ip", store)
+        self._before: dict[Key, Plain] = {}
 
     def seen(self, change: Change) -> None:
         """Take note of what a service has, and of one that has nothing yet."""
         new = change.new
         key = Key(SERVICE, *new.place)
         self._taken.pop(new.uid, None)
-        self._due.pop(key, None)
+        self._before.pop(key, None)
         if change.type == DELETED:
             return
         spec = _spec(new)
         self._taken[new.uid] = {*_taken(spec), str(spec.get("clusterIP") or "")}
         if spec.get("type") != "ExternalName" and (not spec.get("clusterIP") or _lacks(spec)):
-            self._due[key] = {} if change.old is None else _spec(change.old)
+            self._before[key] = {} if change.old is None else _spec(change.old)
+            self._agenda.add(key)
 
     def act(self) -> bool:
         """Give addresses to those that have none."""
-        due, self._due = self._due, {}
-        given = [self._give(key, before) for key, before in due.items()]
-        return any(given)
+        return self._agenda.each(self._give)
 
     def next_wakeup(self) -> int | None:
-        """Return None: nothing is ever due."""
-        return None
+        """Return when a service is to be looked at again."""
+        return self._agenda.next()
 
-    def _give(self, key: Key, before: Plain) -> bool:
+    def _give(self, key: Key) -> bool:
         stored = self._store.find(key.kind, key.namespace, key.name)
-        if stored is None:
+        before = self._before.get(key)
+        if stored is None or before is None:
             return False
         data, spec = stored.data, _spec(stored)
         data["spec"] = spec
@@ -76,6 +78,7 @@ class Addresses:
                     port["nodePort"] = number
         self._taken[stored.uid] = {str(spec["clusterIP"]), *_taken(spec)}
         self._store.revise(stored, data)
+        self._before.pop(key, None)
         return True
 
 

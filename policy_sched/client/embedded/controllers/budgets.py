@@ -78,7 +78,7 @@ class Budgets:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._agenda = Agenda()
+        self._agenda = Agenda("disruption", store)
         self._budgets: dict[str, dict[Key, _Budget]] = {}
 
     def seen(self, change: Change) -> None:
@@ -119,13 +119,12 @@ class Budgets:
 
     def act(self) -> bool:
         """Write the status of the budgets that something happened to."""
-        acted = False
-        for key in self._agenda.take(self._store.now()):
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            budget = self._budgets.get(key.namespace, {}).get(key)
-            if stored is not None and budget is not None:
-                acted = self._look(stored, budget) or acted
-        return acted
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        budget = self._budgets.get(key.namespace, {}).get(key)
+        return stored is not None and budget is not None and self._look(stored, budget)
 
     def _look(self, stored: Stored, budget: _Budget) -> bool:
         healthy = budget.healthy

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched.client.embedded.controllers.agenda import Agenda
 from policy_sched.client.embedded.history import Change
-from policy_sched.client.embedded.store import ObjectStore
-from policy_sched.client.embedded.stored import Stored
+from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.model.kinds import Kind
 from policy_sched.model.meta import ApiValue, LabelSelector
 from policy_sched.model.selectors import Selector, label_selector
@@ -27,6 +27,7 @@ class ClusterRoles:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._changed = False
+        self._agenda = Agenda("clusterrole-aggregation", store)
 
     def seen(self, change: Change) -> None:  # noqa: ARG002 - the signature of a part
         """Take note of a role that changed: any other may be made of it."""
@@ -34,24 +35,25 @@ class ClusterRoles:
 
     def act(self) -> bool:
         """Write the rules that have changed."""
-        if not self._changed:
-            return False
-        self._changed = False
-        roles = sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name)
-        acted = False
-        for one in roles:
-            if b'"aggregationRule":' in one.raw and "aggregationRule" in one.data:
-                acted = self._aggregate(one, roles) or acted
-        return acted
+        if self._changed:
+            self._changed = False
+            for one in sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name):
+                if b'"aggregationRule":' in one.raw and "aggregationRule" in one.data:
+                    self._agenda.add(Key(CLUSTER_ROLE, "", one.name))
+        return self._agenda.each(self._aggregate)
 
     def next_wakeup(self) -> int | None:
-        """Return None: nothing is ever due."""
-        return None
+        """Return when a role is to be looked at again."""
+        return self._agenda.next()
 
-    def _aggregate(self, role: Stored, roles: list[Stored]) -> bool:
+    def _aggregate(self, key: Key) -> bool:
         """Write a role's rules; tell whether they have changed."""
+        roles = sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name)
+        role = self._store.find(CLUSTER_ROLE, "", key.name)
+        if role is None:
+            return False
         data = role.data
-        selectors = _selectors(data["aggregationRule"])
+        selectors = _selectors(data.get("aggregationRule"))
         rules: list[Any] = []
         for one in roles:
             if one is not role and any(selector.matches(one.labels) for selector in selectors):

@@ -24,6 +24,7 @@ from policy_sched.client.embedded.controllers.owned_pods import (
 )
 from policy_sched.client.embedded.controllers.revisions import Revisions
 from policy_sched.client.embedded.controllers.writing import (
+    BURST,
     REPLACE_ENDED,
     RETRY,
     create,
@@ -52,7 +53,7 @@ class DaemonSets:
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned
-        self._agenda = Agenda()
+        self._agenda = Agenda("daemonset", store)
         self._readiness: dict[Key, None] = {}
         self._desired: dict[str, Plain] = {}
         self._revisions = Revisions(store, REVISION_HASH)
@@ -97,16 +98,25 @@ class DaemonSets:
 
     def act(self) -> bool:
         """Look at the sets that something happened to."""
-        keys = self._agenda.take(self._store.now())
+        readiness, self._readiness = self._readiness, {}
         acted = False
-        for key in [*keys, *(key for key in self._readiness if key not in keys)]:
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is not None and not stored.deleting:
-                if key in keys:
-                    acted = self._look(key, stored) or acted
-                acted = self._report(stored) or acted
-        self._readiness.clear()
+        for key in self._agenda.take():
+            readiness.pop(key, None)
+            acted = self._agenda.one(key, self._sync) or acted
+        for key in readiness:
+            acted = self._agenda.one(key, self._count) or acted
         return acted
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None or stored.deleting:
+            return False
+        acted = self._look(key, stored)
+        return self._report(stored) or acted
+
+    def _count(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self._report(stored)
 
     def _look(self, key: Key, stored: Stored) -> bool:
         data = stored.data
@@ -130,7 +140,9 @@ class DaemonSets:
             surplus = ended + (found[1:] if stays else found)
             for pod in surplus:
                 acted = self._remove(pod) or acted
-            if runs and not found:
+            if runs and not found and made == BURST:
+                self._agenda.add(key)  # the other nodes in the next round
+            elif runs and not found:
                 seed = str(self._store.version)
                 if create(self._store, expansion.daemon_pod(data, node.name, seed)) is None:
                     self._agenda.at(key, self._store.now() + RETRY)

@@ -30,6 +30,8 @@ from policy_sched.model.workloads import ReplicaSet
 REVISION: Final = "deployment.kubernetes.io/revision"
 """Annotation of deployments and their replica sets: which template it is, by number."""
 _QUARTER: Final = "25%"
+_DIGITS: Final = 10
+"""Digits of a percentage that is read."""
 _REVISIONS: Final = 10
 """Old replica sets that are kept, unless the deployment says otherwise."""
 
@@ -53,7 +55,7 @@ class Deployments:
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned
-        self._agenda = Agenda()
+        self._agenda = Agenda("deployment", store)
 
     def seen(self, change: Change) -> None:
         """Take note of a deployment that changed, or of one of its replica sets."""
@@ -71,12 +73,11 @@ class Deployments:
 
     def act(self) -> bool:
         """Look at the deployments that something happened to."""
-        acted = False
-        for key in self._agenda.take(self._store.now()):
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is not None and not stored.deleting:
-                acted = self._look(key, stored) or acted
-        return acted
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self._look(key, stored)
 
     def _look(self, key: Key, stored: Stored) -> bool:
         data = stored.data
@@ -222,7 +223,7 @@ def share(value: Any, whole: int, *, up: bool) -> int:
     if isinstance(value, int):
         return value
     number = str(value).removesuffix("%")
-    if not number.isdecimal():
+    if not number.isdecimal() or len(number) > _DIGITS:
         return 0
     part = int(number) * whole
     return -(-part // 100) if up else part // 100

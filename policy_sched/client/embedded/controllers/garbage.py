@@ -21,7 +21,7 @@ class Garbage:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._agenda = Agenda()
+        self._agenda = Agenda("garbage-collector", store)
         self._waiting: dict[str, Key] = {}
 
     def seen(self, change: Change) -> None:
@@ -40,17 +40,18 @@ class Garbage:
 
     def act(self) -> bool:
         """Go on with what waits."""
-        acted = False
-        for key in self._agenda.take(self._store.now()):
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is not None and stored.uid in self._waiting and self._go_on(stored):
-                self._agenda.add(key)  # what others own, too, has gone without an end
-                acted = True
-        return acted
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None or stored.uid not in self._waiting or not self._go_on(stored):
+            return False
+        self._agenda.add(key)  # what others own, too, has gone without an end
+        return True
 
     def next_wakeup(self) -> int | None:
-        """Return None: nothing is ever due."""
-        return None
+        """Return when an object is to be looked at again."""
+        return self._agenda.next()
 
     def _go_on(self, owner: Stored) -> bool:
         dependents = self._store.owned_by(owner.uid)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby, islice
+from collections.abc import Mapping
 from typing import Any, Final
 
 from policy_sched.client.embedded.times import SECOND
@@ -61,37 +60,12 @@ def index_of(pod: Pod) -> int:
     return int(text) if text.isdecimal() else -1
 
 
-def open_indexes(spec: Mapping[str, Any], taken: Iterable[int], count: int) -> list[int]:
-    """Return the first indexes for which there is no pod."""
-    known = set(taken)
-    return list(islice((i for i in range(int(spec["completions"])) if i not in known), count))
-
-
-def indexes_of(text: str) -> Iterator[int]:
-    """Yield the numbers of "0-2,5"."""
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
-def text_of(indexes: Iterable[int]) -> str:
-    """Write numbers as "0-2,5"."""
-    runs = groupby(enumerate(sorted(set(indexes))), lambda pair: pair[1] - pair[0])
-    parts = []
-    for _, run in runs:
-        numbers = [one for _, one in run]
-        first, last = numbers[0], numbers[-1]
-        parts.append(
-            str(first) if first == last else f"{first}{',' if last == first + 1 else '-'}{last}"
-        )
-    return ",".join(parts)
-
-
 def ignored(spec: Mapping[str, Any], pod: Pod) -> bool:
     """Tell whether the pod failure policy says that a pod's end was no failure (evictions, say)."""
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
             status = pattern.get("status") or "True"
-            if any(c.type == pattern["type"] and c.status == status for c in pod.status.conditions):
+            meant = pattern.get("type"), status
+            if any((c.type, c.status) == meant for c in pod.status.conditions):
                 return bool(rule.get("action") == "Ignore")
     return False

@@ -8,6 +8,7 @@ counts each of its pods once, whenever the process ends. What was counted stands
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from policy_sched.client.embedded.controllers import job_numbers
@@ -21,13 +22,19 @@ from policy_sched.client.embedded.controllers.owned_pods import (
     pod_of,
     standing,
 )
-from policy_sched.client.embedded.controllers.writing import RETRY, condition, create, remove
+from policy_sched.client.embedded.controllers.writing import (
+    BURST,
+    RETRY,
+    condition,
+    create,
+    remove,
+)
 from policy_sched.client.embedded.history import DELETED, Change
 from policy_sched.client.embedded.resources import JOB, POD
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.client.embedded.times import SECOND, parsed, timestamp
-from policy_sched.model import expansion
+from policy_sched.model import expansion, job_indexes
 from policy_sched.model.expansion import Plain
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -43,7 +50,7 @@ class Jobs:
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned
-        self._agenda = Agenda()
+        self._agenda = Agenda("job", store)
         self._uncounted: dict[Key, dict[str, Stored]] = {}
         self._not_before: dict[str, int] = {}
 
@@ -73,20 +80,20 @@ class Jobs:
 
     def act(self) -> bool:
         """Look at the jobs that something happened to."""
-        acted = False
-        for key in self._agenda.take(self._store.now()):
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            waiting = list(self._waiting(key))
-            if stored is None:
-                self._store.revise_all((pod, _released(pod)) for pod in waiting)
-                acted = acted or bool(waiting)
-            else:
-                acted = self._look(key, stored, waiting) or acted
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        waiting = list(self._waiting(key))
+        if stored is None:
+            self._store.revise_all((pod, _released(pod)) for pod in waiting)
+        acted = bool(waiting) if stored is None else self._look(key, stored, waiting)
+        self._uncounted.pop(key, None)
         return acted
 
     def _waiting(self, key: Key) -> Iterator[Stored]:
         """Yield the pods that are to be counted, as they are now."""
-        for pod in self._uncounted.pop(key, {}).values():
+        for pod in self._uncounted.get(key, {}).values():
             present = self._store.find(POD, *pod.place)
             if present is not None and present.uid == pod.uid and _tracked(present):
                 yield present
@@ -125,22 +132,27 @@ class Jobs:
 
     def _count(self, spec: Plain, status: Plain, waiting: Sequence[Stored]) -> bool:
         """Count pods that have ended, in place; tell whether one of them has failed."""
-        done = set(job_numbers.indexes_of(status.get("completedIndexes", "")))
+        indexed = job_numbers.indexed(spec)
+        completions = int(spec["completions"]) if indexed else 0
+        done: list[int] = []
         failed = False
         for stored in waiting:
             pod = pod_of(stored)
             index = job_numbers.index_of(pod)
             if standing(pod) == Standing.SUCCEEDED:
-                if not job_numbers.indexed(spec):
+                if not indexed:
                     status["succeeded"] = status.get("succeeded", 0) + 1
-                elif 0 <= index < int(spec["completions"]):
-                    done.add(index)
-                    status["succeeded"] = len(done)
+                elif 0 <= index < completions:
+                    done.append(index)
             elif not job_numbers.ignored(spec, pod) and not spec.get("suspend"):
                 status["failed"] = status.get("failed", 0) + 1
                 failed = failed or standing(pod) == Standing.FAILED
-        if job_numbers.indexed(spec):
-            status["completedIndexes"] = job_numbers.text_of(done)
+        if indexed:
+            before = job_indexes.runs_of(status.get("completedIndexes", ""), completions)
+            runs = job_indexes.with_indexes(before, done)
+            status["completedIndexes"] = job_indexes.text_of(runs)
+            if done:
+                status["succeeded"] = sum(map(len, runs))
         return failed
 
     def _judge(self, spec: Plain, status: Plain, active: int, now: int) -> None:
@@ -196,11 +208,13 @@ class Jobs:
         if due > now:
             self._agenda.at(key, due if deadline is None else min(due, deadline))
             return False
+        missing = min(missing, BURST)
         indexes: Sequence[int | None] = [None] * missing
         if job_numbers.indexed(spec):
-            taken = [job_numbers.index_of(pod_of(pod)) for pod in self._running(uid)]
-            taken += job_numbers.indexes_of(status.get("completedIndexes", ""))
-            indexes = job_numbers.open_indexes(spec, taken, missing)
+            taken = {job_numbers.index_of(pod_of(pod)) for pod in self._running(uid)}
+            count = int(spec["completions"])
+            done = job_indexes.runs_of(status.get("completedIndexes", ""), count)
+            indexes = list(islice(job_indexes.open_indexes(done, taken, count), missing))
         for index in indexes:
             pod = expansion.job_pod(data, str(self._store.version), index)
             finalizers = pod["metadata"].get("finalizers") or []

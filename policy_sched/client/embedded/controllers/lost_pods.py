@@ -38,7 +38,7 @@ class LostPods:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._agenda = Agenda()
+        self._agenda = Agenda("pod-garbage-collector", store)
         self._pods: dict[str, dict[Key, None]] = {}
         self._tainted: dict[str, dict[Taint, int]] = {}
         self._gone: dict[str, int] = {}
@@ -96,22 +96,20 @@ class LostPods:
 
     def act(self) -> bool:
         """Delete the pods whose time is over."""
-        acted = False
-        now = self._store.now()
-        for key in self._agenda.take(now):
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is None:
-                continue
-            pod = pod_of(stored)
-            due, why = self._due(pod)
-            if due is None or (stored.deleting and why is _BY_TAINT):
-                continue
-            if due > now and not (stored.deleting and why is _BY_GC):
-                self._agenda.at(key, due)
-                continue
-            self._evict(key, stored, why)
-            acted = True
-        return acted
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None:
+            return False
+        due, why = self._due(pod_of(stored))
+        if due is None or (stored.deleting and why is _BY_TAINT):
+            return False
+        if due > self._store.now() and not (stored.deleting and why is _BY_GC):
+            self._agenda.at(key, due)
+            return False
+        self._evict(key, stored, why)
+        return True
 
     def _due(self, pod: Pod) -> tuple[int | None, tuple[str, str]]:
         """Return when a pod is to be deleted, None if it may stay, and why."""

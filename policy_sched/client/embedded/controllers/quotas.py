@@ -80,7 +80,7 @@ class Quotas:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._agenda = Agenda()
+        self._agenda = Agenda("resourcequota", store)
         self._known: dict[str, dict[str, None]] = {}
         self._counted_at: dict[Key, int] = {}
 
@@ -113,13 +113,14 @@ class Quotas:
 
     def act(self) -> bool:
         """Count again where something has changed."""
-        acted = False
-        for key in self._agenda.take(self._store.now()):
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is not None and not stored.deleting:
-                self._counted_at[key] = self._store.now()
-                acted = self._count(stored) or acted
-        return acted
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None or stored.deleting:
+            return False
+        self._counted_at[key] = self._store.now()
+        return self._count(stored)
 
     def next_wakeup(self) -> int | None:
         """Return when a quota is to be counted."""

@@ -15,6 +15,7 @@ from policy_sched.client.embedded.controllers.owned_pods import (
     standing,
 )
 from policy_sched.client.embedded.controllers.writing import (
+    BURST,
     REPLACE_ENDED,
     RETRY,
     create,
@@ -30,8 +31,6 @@ from policy_sched.model.expansion import Plain
 from policy_sched.model.workloads import ReplicaSet, ReplicationController
 
 _KINDS: Final = frozenset({REPLICA_SET, CONTROLLER})
-BURST: Final = 250
-"""Pods of a set that come or go in one round; the others in the next."""
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -43,7 +42,7 @@ class ReplicaSets:
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned
-        self._agenda = Agenda()
+        self._agenda = Agenda("replicaset", store)
         self._not_before: dict[Key, int] = {}
 
     def seen(self, change: Change) -> None:
@@ -67,13 +66,11 @@ class ReplicaSets:
 
     def act(self) -> bool:
         """Look at the sets that something happened to."""
-        keys = self._agenda.take(self._store.now())
-        acted = False
-        for key in keys:
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is not None and not stored.deleting:
-                acted = self._look(key, stored) or acted
-        return acted
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self._look(key, stored)
 
     def _look(self, key: Key, stored: Stored) -> bool:
         typed = stored.typed

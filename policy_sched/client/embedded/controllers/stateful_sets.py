@@ -7,7 +7,6 @@ when their pods go.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from policy_sched.client.embedded.controllers.agenda import Agenda
@@ -21,7 +20,13 @@ from policy_sched.client.embedded.controllers.owned_pods import (
     standing,
 )
 from policy_sched.client.embedded.controllers.revisions import Revisions
-from policy_sched.client.embedded.controllers.writing import RETRY, create, remove, report
+from policy_sched.client.embedded.controllers.writing import (
+    BURST,
+    RETRY,
+    create,
+    remove,
+    report,
+)
 from policy_sched.client.embedded.history import DELETED, Change
 from policy_sched.client.embedded.resources import CLAIM, POD, STATEFUL_SET
 from policy_sched.client.embedded.store import Key, ObjectStore
@@ -41,7 +46,7 @@ class StatefulSets:
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         self._store = store
         self._owned = owned
-        self._agenda = Agenda()
+        self._agenda = Agenda("statefulset", store)
         self._readiness: dict[Key, None] = {}
         self._updated: dict[str, int] = {}
         self._revisions = Revisions(store, REVISION_LABEL)
@@ -70,20 +75,28 @@ class StatefulSets:
 
     def act(self) -> bool:
         """Look at the sets that something happened to."""
+        readiness, self._readiness = self._readiness, {}
         acted = False
-        keys = dict.fromkeys(self._agenda.take(self._store.now()))
-        ready, self._readiness = self._readiness, {}
-        for key in {**keys, **ready}:
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is None:
-                continue
-            data = stored.data
-            up_to_date = self._updated.get(stored.uid) == expansion.replicas_of(data)
-            if key not in keys and up_to_date and not _in_order(data):
-                acted = self._report(stored, data) or acted
-            elif not stored.deleting:
-                acted = self._look(key, stored) or acted
+        for key in self._agenda.take():
+            readiness.pop(key, None)
+            acted = self._agenda.one(key, self._sync) or acted
+        for key in readiness:
+            acted = self._agenda.one(key, self._count) or acted
         return acted
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self._look(key, stored)
+
+    def _count(self, key: Key) -> bool:
+        """Look at a set of which only pods have become ready or unready."""
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None:
+            return False
+        data = stored.data
+        if self._updated.get(stored.uid) == expansion.replicas_of(data) and not _in_order(data):
+            return self._report(stored, data)
+        return not stored.deleting and self._look(key, stored)
 
     def _report(self, stored: Stored, data: Plain) -> bool:
         """Write the status, from counts and from what the last look found."""
@@ -112,10 +125,9 @@ class StatefulSets:
         pods = {one.name: one for one in self._owned.of(stored.uid)}
         first = expansion.first_ordinal(data)
         ordinals = range(first, first + max(0, expansion.replicas_of(data)))
-        names = [expansion.stateful_name(stored.name, ordinal) for ordinal in ordinals]
-        acted = self._fill(key, data, pods, dict(zip(names, ordinals, strict=True)))
+        acted = self._fill(key, data, pods, ordinals)
         if not acted:
-            acted = self._cut(data, pods, names) or self._renew(data, pods, names)
+            acted = self._cut(data, pods, ordinals) or self._renew(data, pods, ordinals)
         digest = expansion.template_hash(expansion.template_of(data))
         live = {pod.labels.get(REVISION_HASH, "") for pod in pods.values()}
         acted = self._revisions.keep(stored, data, digest, live) or acted
@@ -124,16 +136,19 @@ class StatefulSets:
         self._updated[stored.uid] = updated
         return self._report(stored, data) or acted
 
-    def _fill(self, key: Key, data: Plain, pods: dict[str, Stored], names: dict[str, int]) -> bool:
+    def _fill(self, key: Key, data: Plain, pods: dict[str, Stored], ordinals: range) -> bool:
         """Make the pods that are missing, and end those that failed; in order, if so it is."""
-        acted = False
-        for name, ordinal in names.items():
-            pod = pods.get(name)
+        acted, name, count = False, data["metadata"]["name"], 0
+        for ordinal in ordinals:
+            pod = pods.get(expansion.stateful_name(name, ordinal))
             if pod is None:
-                made = self._make(data, ordinal)
-                if not made:
+                if not self._make(data, ordinal):
                     self._agenda.at(key, self._store.now() + RETRY)
-                acted = made or acted
+                    return acted
+                acted, count = True, count + 1
+                if count == BURST:
+                    self._agenda.add(key)
+                    return True
             elif standing(pod_of(pod)) >= Standing.SUCCEEDED and not pod.deleting:
                 remove(self._store, pod)
                 acted = True
@@ -145,15 +160,17 @@ class StatefulSets:
     def _make(self, data: Plain, ordinal: int) -> bool:
         for claim in expansion.stateful_claims(data, ordinal):
             meta = claim["metadata"]
-            if self._store.find(CLAIM, meta["namespace"], meta["name"]) is None:
-                create(self._store, claim)
+            known = self._store.find(CLAIM, meta["namespace"], meta["name"])
+            if known is None and create(self._store, claim) is None:
+                return False
         return create(self._store, expansion.stateful_pod(data, ordinal)) is not None
 
-    def _cut(self, data: Plain, pods: dict[str, Stored], names: Sequence[str]) -> bool:
+    def _cut(self, data: Plain, pods: dict[str, Stored], ordinals: range) -> bool:
         """Delete the pods that are too many, the last first."""
-        wanted = set(names)
         surplus = sorted(
-            (pod for name, pod in pods.items() if name not in wanted), key=_ordinal, reverse=True
+            (pod for pod in pods.values() if not _wanted(pod, data, ordinals)),
+            key=_ordinal,
+            reverse=True,
         )
         if not surplus:
             return False
@@ -166,15 +183,15 @@ class StatefulSets:
             remove(self._store, pod)
         return bool(going)
 
-    def _renew(self, data: Plain, pods: dict[str, Stored], names: Sequence[str]) -> bool:
+    def _renew(self, data: Plain, pods: dict[str, Stored], ordinals: range) -> bool:
         """Delete the last pod of an old template, once all others are ready."""
         strategy = data["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return False
         partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
         revision = expansion.revision(data["metadata"]["name"], expansion.template_of(data))
-        for name in reversed(names):
-            pod = pods.get(name)
+        for ordinal in reversed(ordinals):
+            pod = pods.get(expansion.stateful_name(data["metadata"]["name"], ordinal))
             if pod is None or _ordinal(pod) < partition:
                 return False
             if pod.labels.get(REVISION_HASH) != revision and not pod.deleting:
@@ -187,6 +204,12 @@ class StatefulSets:
 
 def _in_order(data: Plain) -> bool:
     return bool(data["spec"].get("podManagementPolicy") != "Parallel")
+
+
+def _wanted(pod: Stored, data: Plain, ordinals: range) -> bool:
+    ordinal = _ordinal(pod)
+    name = expansion.stateful_name(data["metadata"]["name"], ordinal)
+    return ordinal in ordinals and pod.name == name
 
 
 def _ordinal(pod: Stored) -> int:

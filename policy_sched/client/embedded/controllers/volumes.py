@@ -82,7 +82,7 @@ class Volumes:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._objects = _Objects(store)
-        self._agenda = Agenda()
+        self._agenda = Agenda("persistentvolume-binder", store)
 
     def seen(self, change: Change) -> None:
         """Take note of a claim, a volume, a class, or a pod with volumes of its own."""
@@ -99,18 +99,20 @@ class Volumes:
 
     def act(self) -> bool:
         """Look at the claims and volumes that something happened to."""
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
         before = self._store.version
-        for key in self._agenda.take(self._store.now()):
-            stored = self._store.find(key.kind, key.namespace, key.name)
-            if stored is None or stored.deleting:
-                continue
-            typed = stored.typed
-            if isinstance(typed, Pod):
-                self._own_claims(key, stored, typed)
-            elif isinstance(typed, PersistentVolume):
-                self._volume(stored, typed)
-            elif isinstance(typed, PersistentVolumeClaim):
-                self._claim(stored, typed)
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None or stored.deleting:
+            return False
+        typed = stored.typed
+        if isinstance(typed, Pod):
+            self._own_claims(key, stored, typed)
+        elif isinstance(typed, PersistentVolume):
+            self._volume(stored, typed)
+        elif isinstance(typed, PersistentVolumeClaim):
+            self._claim(stored, typed)
         return self._store.version != before
 
     def _own_claims(self, key: Key, stored: Stored, pod: Pod) -> None:

@@ -14,6 +14,8 @@ from policy_sched.model.expansion import Plain
 
 RETRY: Final = 10 * SECOND
 """After how long a controller tries again to create what was refused."""
+BURST: Final = 100
+"""Pods of a workload that come or go in one round; the others in the next."""
 REPLACE_ENDED: Final = SECOND
 """After how long a pod that has ended by itself is replaced, lest pods that fail make a storm."""
 

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from policy_sched.client.embedded.controllers import job_numbers
 from policy_sched.testing import SECOND
-
-
-@given(st.sets(st.integers(0, 60)))
-def test_indexes_are_written_and_read_back(indexes: set[int]) -> None:
-    """Runs of three and more are written with a dash."""
-    assert set(job_numbers.indexes_of(job_numbers.text_of(indexes))) == indexes
-
-
-def test_runs_are_written_as_kubernetes_does() -> None:
-    """Two neighbours are two numbers."""
-    assert job_numbers.text_of([1, 3, 4, 5, 7, 8]) == "1,3-5,7,8"
-    assert job_numbers.text_of([]) == ""
 
 
 def test_the_wait_doubles_up_to_ten_minutes() -> None:

@@ -1,0 +1,50 @@
+"""Completion indexes of jobs, which a status has as "0-2,5": ranges, never written out."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+
+def open_indexes(done: Iterable[range], taken: Container[int], completions: int) -> Iterator[int]:
+    """Yield the indexes that are neither done nor taken by a pod, in order."""
+    start = 0
+    for run in (*done, range(completions, completions)):
+        yield from (index for index in range(start, run.start) if index not in taken)
+        start = run.stop
+
+
+def runs_of(text: str, completions: int) -> list[range]:
+    """Return the numbers of "0-2,5" below a limit, as ranges in order; what is none is left out."""
+    found = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if all(one.isascii() and one.isdecimal() and len(one) < 10 for one in (first, last)):
+            found.append(range(int(first), min(int(last) + 1, completions)))
+    return _joined(found)
+
+
+def with_indexes(runs: Iterable[range], indexes: Iterable[int]) -> list[range]:
+    """Return ranges with some numbers more."""
+    return _joined([*runs, *(range(one, one + 1) for one in indexes)])
+
+
+def _joined(runs: list[range]) -> list[range]:
+    """Return ranges in order; those that touch are one."""
+    joined: list[range] = []
+    for run in sorted((one for one in runs if one), key=lambda one: one.start):
+        if joined and run.start <= joined[-1].stop:
+            joined[-1] = range(joined[-1].start, max(joined[-1].stop, run.stop))
+        else:
+            joined.append(run)
+    return joined
+
+
+def text_of(runs: Iterable[range]) -> str:
+    """Write numbers as "0-2,5"."""
+    parts = []
+    for run in runs:
+        first, last = run.start, run.stop - 1
+        between = "," if last == first + 1 else "-"
+        parts.append(str(first) if first == last else f"{first}{between}{last}")
+    return ",".join(parts)
