@@ -56,6 +56,8 @@ class NodeTable:
         """What ``pods_on`` answers while something is tried out; see WhatIfRows."""
         self.supposing = 0
         """In how many ways something is tried out that the journal does not tell; see WhatIf."""
+        self.supposed: list[tuple[int, int, PodInfo]] = []
+        """What a WhatIf has changed so far: row, 1 for a pod that came or -1, and the pod."""
         self._pods: list[dict[str, PodInfo]] = []
         self._rows = Rows()
         self._columns: dict[Key, Column] = {}

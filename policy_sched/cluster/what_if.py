@@ -27,8 +27,10 @@ class WhatIf:
         self._log: list[tuple[int, int, PodInfo]] = []
         self._lent: dict[int, dict[str, PodInfo]] = {}
         self._guests: dict[str, int] = {}
+        self._supposed = 0
 
     def __enter__(self) -> Self:
+        self._supposed = len(self._cache.nodes.supposed)
         self._cache.nodes.supposing += 1
         return self
 
@@ -45,19 +47,24 @@ class WhatIf:
         """Take a pod off a row: one that runs there, or one that was added here before."""
         self._pods(row).pop(pod.uid)
         self._count(row, pod, -1)
-        self._log.append((row, -1, pod))
+        self._note(row, -1, pod)
 
     def add(self, row: int, pod: PodInfo) -> None:
         """Put a pod on a row: one that was removed here before, or one that runs nowhere."""
         self._pods(row)[pod.uid] = pod
         self._count(row, pod, 1)
-        self._log.append((row, 1, pod))
+        self._note(row, 1, pod)
+
+    def _note(self, row: int, sign: int, pod: PodInfo) -> None:
+        self._log.append((row, sign, pod))
+        self._cache.nodes.supposed.append((row, sign, pod))
 
     def undo(self) -> None:
         """Bring everything back to what it was."""
         for row, sign, pod in reversed(self._log):
             self._count(row, pod, -sign)
         self._log.clear()
+        del self._cache.nodes.supposed[self._supposed :]
         for pod_row in self._guests.values():
             self._cache.pods.remove(pod_row)
         self._guests.clear()

@@ -134,7 +134,7 @@ class PolicyCompiler:
         try:
             return step()
         except Refusal as refusal:
-            self._refused(checked, refusal)
+            self._refused(checked, refusal.placed_at(checked.core.span))
             return None
 
     def _lowered(self, checked: Checked) -> Val | None:

@@ -95,7 +95,7 @@ class Emitter:
         return f"{self.prefix}{op.serial}"
 
     def _is_statement(self, op: Op) -> bool:
-        if op.rep[0] == "t" or isinstance(op.data, Loop) or op.kind == "tally":
+        if op.rep[0] == "t" or isinstance(op.data, Loop | Counted):
             return True
         return self.placement.over_rows(op) and op in self.placement.regions
 
@@ -169,7 +169,8 @@ class Emitter:
         home.lines += [f"def {name}f({', '.join(arguments)}):", body]
         values = "".join(f"{self.text(a, home)}, " for a in op.args)
         condition = self.slots.constant(counted.condition)
-        home.lines.append(f"{name} = rt.tallies.of({condition}, {name}f, ({values}))")
+        ask = "total" if op.kind == "tally_all" else "of"
+        home.lines.append(f"{name} = rt.tallies.{ask}({condition}, {name}f, ({values}))")
 
     def _write_region(self, op: Op, name: str, home: Scope) -> None:
         region = self.placement.regions[op]

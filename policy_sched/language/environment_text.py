@@ -75,6 +75,7 @@ RECORD_TEXTS: Final = (
         "All nodes together.",
         """
 nodeCount podCount | int | T | count | How many there are.
+pods | list(Pod) | T | | The pods on all nodes; for counts and quantifiers alone.
 allocatable requested | resources | T | | Totals over the nodes.
 """,
     ),

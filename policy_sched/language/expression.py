@@ -16,7 +16,7 @@ from policy_sched.language.cycle import Cycle
 from policy_sched.language.generate import Functions, Program, generate
 from policy_sched.language.ir import KINDS, Level, Site
 from policy_sched.language.lower import make_lowering
-from policy_sched.language.lowering import Lowering
+from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import Reads, find_reads
 from policy_sched.language.runtime import Runtime
@@ -100,7 +100,10 @@ def compile_expression(
     low = make_lowering(params or {}, params_type or RecordType("record"), functions or {})
     for name, body in variables:
         low.globals[f"variables.{name}"] = low.thunk(body, {})
-    value = low.plain(low.lower(core, {}))
+    try:
+        value = low.plain(low.lower(core, {}))
+    except Refusal as refusal:
+        raise refusal.placed_at(core.span) from None
     roots = [value.op] if value.err is None else [value.op, value.err]
     number = rep_of(core.type) in "if"
     return Expression(

@@ -313,7 +313,7 @@ def _looped(
         stack.enter_context(low.assuming((mask, True)))
         test = None if core.test is None else low.lower(core.test, inner)
         if test is not None and core.test is not None and of_domain(loop.source):
-            refuse_node(low.val(test), core.test.span)
+            refuse_node(low.val(test), loop.source, core.test.span)
         if core.kind in ("all", "exists"):
             assert test is not None
             return quantifier(low, loop, test, every=core.kind == "all")

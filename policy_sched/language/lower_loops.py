@@ -7,6 +7,7 @@ from policy_sched.language.ir import OF_ROW, Loop, Op
 from policy_sched.language.lowering import Lowering, Refusal, element_type
 from policy_sched.language.ranges import BOOLS, Interval
 from policy_sched.language.renaming import renamed
+from policy_sched.language.tallying import tally_op
 from policy_sched.language.typed import Span
 from policy_sched.language.types import BOOL, INT, Type
 
@@ -25,26 +26,66 @@ def over(low: Lowering, value: Val, *, indexed: bool = False) -> Comprehension:
     return Comprehension(value.op, param, index, (), None, item, value.err, value.type)
 
 
+_COUNT_HINT = (
+    "count or test its pods: cluster.pods.filter(p, ...).size(), .exists(p, ...), .all(p, ...)"
+)
+_TOTAL_HINT = 'use `[?"key"]` for what a pod may lack, as in p.labels[?"app"].orValue("")'
+
+
+def of_cluster(source: Op) -> bool:
+    """Tell whether a list is that of all pods of the cluster."""
+    return source.kind == "attr" and source.data == "pods" and source.args[0].kind == "cluster"
+
+
+def _over_cluster(low: Lowering, loop: Comprehension, kind: str, value: Op, own: Op | None) -> Op:
+    """Return the op that counts pods of the cluster in place of a loop over them.
+
+    Nothing lists these pods when a pod is scheduled. Raises Refusal for what is not counted.
+    """
+    if kind not in ("count", "all", "exists") or loop.index is not None:
+        raise Refusal(
+            "PS510", "the pods of the cluster are counted, never listed", None, _COUNT_HINT
+        )
+    if loop.errors or own is not None:
+        message = "a condition on the pods of the cluster must not fail, and this one can"
+        raise Refusal("PS510", message, None, _TOTAL_HINT)
+    test = low.true() if loop.mask is None else loop.mask.op
+    if kind != "count":
+        each = low.negation(value) if kind == "all" else value
+        test = each if loop.mask is None else low.op("and", test, each, rep="b")
+    if test.kind == "const" and test.data is True:
+        number: Op | None = low.op("attr", *loop.source.args, rep="i", data="pod_count")
+    else:
+        number = tally_op(low.build, "tally_all", loop.param, test, low.totals)
+    if number is None:
+        message = "a condition on the pods of the cluster reads another loop's variable"
+        raise Refusal("PS510", message, None, "count pods by what the pod that is scheduled says")
+    if kind == "count":
+        return number
+    return low.op("eq" if kind == "all" else "gt", number, low.build.const(0, "i"), rep="b")
+
+
 def of_domain(source: Op) -> bool:
-    """Tell whether a list is that of a domain's pods."""
+    """Tell whether a list is that of a domain's pods, or the cluster's."""
     if source.kind == "where":  # no pods where there is no domain
         source = source.args[2]
     if source.kind != "attr" or source.data != "pods":
         return False
-    return source.args[0].kind in ("domain_at", "param")
+    return source.args[0].kind in ("domain_at", "param", "cluster")
 
 
-def refuse_node(test: Val, span: Span) -> None:
-    """Refuse a predicate over a domain's pods that reads the node: it would be asked of each pod
-    for each node.
+def refuse_node(test: Val, source: Op, span: Span) -> None:
+    """Refuse a predicate over the pods of a domain or of the cluster that reads the node: it would
+    be asked of each pod for each node.
     """
+    owner = "the cluster's" if of_cluster(source) else "a domain's"
     todo, seen = [test.op, *([] if test.err is None else [test.err])], set[Op]()
     while todo:
         op = todo.pop()
         if op.kind in OF_ROW:
             raise Refusal(
                 "PS509",
-                "this predicate over a domain's pods reads the node",
+                f"this predicate over {owner} pods reads the node",
                 span,
                 "count pods by what the pod that is scheduled says, or ask node.pods",
             )
@@ -69,6 +110,9 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
 
     ``value`` and ``own``, its error, are ops over the comprehension's variables.
     """
+    if of_cluster(loop.source):
+        number = _over_cluster(low, loop, kind, value, own)
+        return Val(number, loop.err, result, interval or range_of(result))
     if loop.param in low.run:
         loop, (new_value, own) = renamed(low.build, loop, value, own)
         assert new_value is not None

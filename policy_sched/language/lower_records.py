@@ -24,6 +24,7 @@ from policy_sched.language.ir import NO_SUCH_KEY, NO_VALUE, OUT_OF_RANGE, Level,
 from policy_sched.language.kernels_lists import amount, element, has_element, has_key, value_at
 from policy_sched.language.kernels_quantities import scale_of_resource
 from policy_sched.language.lower_logic import combine, with_error
+from policy_sched.language.lower_loops import over
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS, Interval
@@ -119,6 +120,8 @@ def attribute(low: Lowering, one: Val, record: str, name: str, result: Type) -> 
     if declared is not None and declared.range is not None:
         found = Interval(*declared.range)
     path = snake(record, name)
+    if record == "Cluster" and isinstance(result, ListType):
+        return over(low, Val(low.op("attr", one.op, rep="o", data=path), one.err, result))
     optional = isinstance(result, OptionalType)
     rep = "o" if optional else rep_of(result)
     guards = () if one.err is None else (one.err,)

@@ -44,9 +44,18 @@ _WHOLE = {"image": "images", "nonZeroRequested": "non_zero_requested"}
 class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a user as such
     """An expression that is right but cannot be compiled: a diagnostic's code, words and place."""
 
-    def __init__(self, code: str, message: str, span: Span, hint: str = "") -> None:
+    def __init__(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
+        """Take what is wrong; without a span it is the expression that is being lowered."""
         super().__init__(message)
-        self.code, self.message, self.span, self.hint = code, message, span, hint
+        self.code, self.message, self.hint = code, message, hint
+        self.span = Span(0, 0) if span is None else span
+        self._placed = span is not None
+
+    def placed_at(self, span: Span) -> Refusal:
+        """Take a place if there is none yet, and return the refusal."""
+        if not self._placed:
+            self.span, self._placed = span, True
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +102,18 @@ class Lowering:
         """Loop variables that a macro has given a name to: another macro needs others."""
         self.run: set[Op] = set()
         """Loop variables of the loops that exist: another loop needs others."""
+        self.totals: dict[Hashable, Op] = {}
+        """Counts over all pods of the cluster, by their condition."""
 
     # Names.
 
     def lower(self, core: Core, env: Env) -> Abstract:
         """Return the abstract value of an expression."""
-        return self._dispatch(self, core, env)
+        try:
+            return self._dispatch(self, core, env)
+        except Refusal as refusal:
+            refusal.placed_at(core.span)
+            raise
 
     def thunk(self, core: Core, env: Env) -> Thunk:
         """Return an expression to be lowered when it is read, with the facts of now."""

@@ -167,6 +167,8 @@ def _read_of_node(op: Op) -> str | None:
             return "declaredFeatures" if path == "declared_features" else path
         case "domain_index":
             return "domain"
+        case "tally_all":
+            return "cluster"
         case "attr" if op.args[0].kind == "cluster":
             return "nodes" if op.data in _STATIC_TOTALS else "cluster"
         case "attr" if op.args[0].kind == "facts_at":

@@ -19,7 +19,7 @@ _LEAVES = frozenset({"const", "column", "param", "none"})
 #: Operations that read columns by the row's number, or by a name that is an argument.
 _READERS = frozenset({"column_of", "fits", "affinity", "preference"})
 #: Operations whose value depends on other nodes than the row's, however constant their arguments.
-_BEYOND = frozenset({"domain_index", "runtime_of", "tally", "facts_at"})
+_BEYOND = frozenset({"domain_index", "runtime_of", "tally", "tally_all", "facts_at"})
 _KEPT = frozenset("bife")
 
 

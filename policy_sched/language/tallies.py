@@ -6,12 +6,15 @@ table: equalities with texts choose the pods by column, the function is asked ab
 left. From then on the node table's journal tells on which rows pods came or went, and only the pods
 of those rows are asked about again. A tally that fell far behind starts anew. Those that nobody
 asked for longest are dropped.
+
+A total over all nodes is also asked for while pods are supposed to come or go (see WhatIf), which
+the journal does not tell. Tallies never count that: it is added to the total.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,12 +48,13 @@ class Condition:
 class Tally:
     """How many pods of each row meet a condition."""
 
-    __slots__ = ("_domains", "_totals", "by_row", "version")
+    __slots__ = ("_domains", "_totals", "by_row", "total", "version")
 
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
         self._totals: dict[str, tuple[Domain, Numbers]] = {}
         self.by_row: Numbers = np.zeros(0, np.int64)
+        self.total = 0
         self.version = -1
 
     def rows(self, rows: slice | npt.NDArray[np.intp]) -> Numbers:
@@ -82,6 +86,7 @@ class Tally:
     def start(self, by_row: Numbers) -> None:
         """Take the numbers of all rows."""
         self.by_row = by_row
+        self.total = int(by_row.sum())
         self._totals.clear()
 
     def put(self, row: int, number: int) -> None:
@@ -90,6 +95,7 @@ class Tally:
         if not change:
             return
         self.by_row[row] = number
+        self.total += change
         for domain, totals in self._totals.values():
             place = domain.id_view[row]
             if place < domain.count:
@@ -110,11 +116,8 @@ class Tallies:
 
         ``test(pod, *values)`` tells whether a pod counts.
         """
-        key = condition, values
-        try:
-            tally = self._kept.get(key)
-        except TypeError:  # a list or a mapping among the values
-            return self._fresh(Tally(self._domains), condition, test, values)
+        key = condition, tuple(map(_hashable, values))
+        tally = self._kept.get(key)
         if tally is None:
             tally = self._kept[key] = self._fresh(Tally(self._domains), condition, test, values)
             if len(self._kept) > LIMIT:
@@ -123,6 +126,20 @@ class Tallies:
             self._follow(tally, condition, test, values)
         self._kept.move_to_end(key)
         return tally
+
+    def total(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> int:
+        """Return on all nodes together how many pods meet a condition, as supposed at the moment.
+
+        Of pods that are taken off many nodes at once (see WhatIfRows) nothing is counted: that is
+        no state of the cluster.
+        """
+        nodes = self._nodes
+        hypothesis, nodes.hypothesis = nodes.hypothesis, None
+        try:
+            tally = self.of(condition, test, values)
+        finally:
+            nodes.hypothesis = hypothesis
+        return tally.total + sum(n for _, n, pod in nodes.supposed if test(pod, *values))
 
     def _follow(
         self, tally: Tally, condition: Condition, test: Test, values: tuple[Any, ...]
@@ -136,8 +153,10 @@ class Tallies:
         ):
             self._fresh(tally, condition, test, values)
             return
+        supposed = self._supposed(test, values)
         for row in changes.rows:
-            tally.put(row, sum(1 for p in nodes.pods_on(row).values() if test(p, *values)))
+            number = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
+            tally.put(row, number - supposed.get(row, 0))
         tally.version = nodes.journal.version
 
     def _fresh(
@@ -151,9 +170,19 @@ class Tallies:
             numbers = np.zeros(nodes.n, np.int64)
             for row in nodes.row_of.values():
                 numbers[row] = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
+        for row, number in self._supposed(test, values).items():
+            numbers[row] -= number
         tally.start(numbers)
         tally.version = nodes.journal.version
         return tally
+
+    def _supposed(self, test: Test, values: tuple[Any, ...]) -> dict[int, int]:
+        """Return by row how many pods that meet a condition are only supposed to be there."""
+        found: dict[int, int] = {}
+        for row, number, pod in self._nodes.supposed:
+            if test(pod, *values):
+                found[row] = found.get(row, 0) + number
+        return found
 
     def _chosen(
         self, pods: PodTable, condition: Condition, test: Test, values: tuple[Any, ...]
@@ -172,3 +201,12 @@ class Tallies:
 
 def _passing(infos: Iterable[PodInfo | None], test: Test, values: tuple[Any, ...]) -> list[bool]:
     return [info is not None and bool(test(info, *values)) for info in infos]
+
+
+def _hashable(value: Any) -> Any:
+    """Return what stands for a value as a key: lists and mappings are equal to no other type's."""
+    if isinstance(value, Mapping):
+        return Mapping, frozenset((key, _hashable(one)) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return list, tuple(map(_hashable, value))
+    return value

@@ -5,7 +5,8 @@ same of `domain(k).pods` and of `d.pods` within `domains(k)`, are loops over pod
 the pod `p` and values of the pod that is scheduled, but nothing of the node, and cannot fail, the
 number of pods for which it holds is the same for every row that shares them: it becomes a `tally`
 op, whose data is the condition and whose arguments are those values, and an op that reads from it
-what one row, its domain, or one domain has.
+what one row, its domain, or one domain has. The same of `cluster.pods` is a ``tally_all`` op from
+the start: no loop could stand in for it (see lower_loops).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.it
 class Counted:
     """The data of a ``tally`` op: a condition over ``param``, and its ``test``.
 
-    The op's arguments are the values that the test takes besides the pod.
+    The op's arguments are the values that the test takes besides the pod. ``tally_all``, what all
+    nodes have together, has the same data.
     """
 
     condition: Condition
@@ -111,17 +113,26 @@ class Tallied:
     def _tally(self, param: Op | None, test: Op) -> Op | None:
         if param is None:
             return None
-        values = _values(test, param)
-        if values is None:
-            return None
-        shape = _shape(test, param)
-        known = self._tallies.get(shape)
-        if known is None:
-            equal = tuple(_equalities(test, param, values))
-            counted = Counted(Condition(equal), param, test)
-            known = self._build.op("tally", *values, rep="o", data=counted)
-            self._tallies[shape] = known
-        return known
+        return tally_op(self._build, "tally", param, test, self._tallies)
+
+
+def tally_op(
+    build: Builder, kind: str, param: Op, test: Op, known: dict[Hashable, Op]
+) -> Op | None:
+    """Return the op that counts the pods ``param`` for which a test holds.
+
+    None if the test reads what is not the same for every row. ``known``: the ops so far.
+    """
+    values = _values(test, param)
+    if values is None:
+        return None
+    shape = _shape(test, param)
+    found = known.get(shape)
+    if found is None:
+        counted = Counted(Condition(tuple(_equalities(test, param, values))), param, test)
+        rep = "o" if kind == "tally" else "i"
+        found = known[shape] = build.op(kind, *values, rep=rep, data=counted)
+    return found
 
 
 def _is_nothing(op: Op) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.what_if import WhatIf
+from policy_sched.cluster.what_if_rows import WhatIfRows
 from policy_sched.language import tallies
 from policy_sched.language.program import BoundExpression
 from policy_sched.model.pod_info import PodInfo
@@ -19,7 +21,7 @@ from policy_sched.testing import make_node, make_pod
 from .changing import NOW, assert_fresh, bound_to, change
 from .harness import cache_of
 from .oracle_world import World
-from .strategies import worlds
+from .strategies import pods, worlds
 
 #: Rules that count pods; all of them become tallies.
 COUNTING: Final = (
@@ -37,6 +39,21 @@ COUNTING: Final = (
     "1 - domains('zone').map(d, d.pods.filter(p, p.priority > 0).size()).max()",
     "domains('zone').filter(d, d.pods.exists(p, p.name == pod.namespace)).size() + node.podCount",
 )
+#: Counts over all pods of the cluster, and the same as a condition on one pod.
+TOTALS: Final[dict[str, Callable[[PodInfo, PodInfo], bool]]] = {
+    "p.namespace == pod.namespace": lambda p, pod: p.namespace == pod.namespace,
+    "p.priority >= pod.priority && p.priority > 0": lambda p, pod: (
+        p.priority >= max(pod.priority, 1)
+    ),
+    "p.labels[?'app'] == pod.labels[?'app']": lambda p, pod: (
+        p.labels.get("app") == pod.labels.get("app")
+    ),
+    "p.labels == pod.labels": lambda p, pod: p.labels == pod.labels,
+    "p.requests['cpu'] >= pod.requests['cpu']": lambda p, pod: (
+        p.requests.get("cpu", 0) >= pod.requests.get("cpu", 0)
+    ),
+    "true": lambda p, pod: True,
+}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +72,75 @@ def test_tallies_keep_up(
     for step in range(3):
         change(data, cache, step)
         assert_fresh(bound, cache, pod)
+
+
+@pytest.mark.parametrize(
+    ("condition", "with_pods"),
+    [(text, True) for text in TOTALS] + [("p.labels == pod.labels", False)],
+)
+@settings(max_examples=30)
+@given(data=st.data(), situation=worlds())
+def test_totals_are_those_of_a_recount(
+    condition: str, with_pods: bool, data: st.DataObject, situation: tuple[World, PodInfo]
+) -> None:
+    """Whatever happens to the cluster, or is supposed to happen, each way of counting agrees."""
+    world, pod = situation
+    cache = cache_of(world)
+    text = f"cluster.pods.filter(p, {condition})"
+    number = bound_to(f"{text}.size()", cache, "any", with_pods=with_pods)
+    some = bound_to(f"cluster.pods.exists(p, {condition})", cache, "any", with_pods=with_pods)
+    every = bound_to(f"cluster.pods.all(p, {condition})", cache, "any", with_pods=with_pods)
+
+    def agrees() -> None:
+        table = cache.nodes
+        there = [p for row in table.row_of.values() for p in table.pods_on(row).values()]
+        count = sum(1 for p in there if TOTALS[condition](p, pod))
+        assert number.scalar(pod, NOW, 0) == (count, 0)
+        assert some.scalar(pod, NOW, 0) == (count > 0, 0)
+        assert every.scalar(pod, NOW, 0) == (count == len(there), 0)
+        assert set(values(number, pod)) <= {count}
+
+    for step in range(3):
+        if data.draw(st.booleans()):
+            agrees()
+        change(data, cache, step)
+        _suppose(data, cache, agrees)
+    agrees()
+
+
+def _suppose(data: st.DataObject, cache: Cache, agrees: Callable[[], None]) -> None:
+    """Try pods out on nodes, and ask at any moment."""
+    table = cache.nodes
+    if not table.row_of:
+        return
+    guest = PodInfo.of(data.draw(pods("guest")))
+    with WhatIf(cache) as what_if:
+        for _ in range(data.draw(st.integers(0, 3))):
+            row = data.draw(st.sampled_from(sorted(table.row_of.values())))
+            here = list(table.pods_on(row).values())
+            if here and data.draw(st.booleans()):
+                what_if.remove(row, here[0])
+            elif all(guest.uid not in table.pods_on(other) for other in table.row_of.values()):
+                what_if.add(row, guest)
+            if data.draw(st.booleans()):
+                agrees()
+            if data.draw(st.booleans()):
+                what_if.undo()
+    assert not table.supposed
+
+
+def test_many_nodes_at_once_change_no_total() -> None:
+    """Victims that are taken off all nodes together leave the counts of the cluster alone."""
+    cache = crowd(6)
+    pod = PodInfo.of(make_pod("p", namespace="a"))
+    bound = bound_to("cluster.pods.filter(p, p.namespace == pod.namespace).size()", cache, "any")
+    rows = np.array([0, 1, 2], np.intp)
+    block = np.array([[cache.pod_row(next(iter(cache.nodes.pods_on(row)))) for row in range(3)]])
+    with WhatIfRows(cache, rows, block.astype(np.intp)) as what_if:
+        what_if.remove_all()
+        assert bound.scalar(pod, NOW, 0) == (3, 0)
+    cache.add_pod(PodInfo.of(make_pod("new", namespace="a", node_name="n0")))
+    assert bound.scalar(pod, NOW, 0) == (4, 0)
 
 
 def crowd(count: int) -> Cache:

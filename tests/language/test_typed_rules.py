@@ -35,6 +35,7 @@ REASONS: Final = {
     "PS211": "a resource, a label or a unit whose name is known too late",
     "PS506": "a pattern that differs from node to node",
     "PS509": "a predicate over a domain's pods that reads the node",
+    "PS510": "the pods of the cluster in a list, or counted by what may fail",
 }
 #: Refused by the checker: a constant text that is no version; macros too deep or too many; a
 #: resource's name that happens to be a constant, of the wrong dimension.
