@@ -93,7 +93,7 @@ CODE_EXAMPLES: Final[Mapping[str, str]] = {
     "PS503": "node.pods.filter(p, p.name.contains(node.name)).size() < 9",
     "PS506": "pod.name.matches(node.name)",
     "PS509": 'domain("zone").pods.exists(p, p.name == node.name)',
-    "PS510": 'cluster.pods.map(p, p.name).exists(n, n == "a")',
+    "PS510": '"a" in cluster.pods.map(p, p.name)',
     "PS601": 'node.labels["zone"] == "a", on a node without the label',
     "PS602": "pod.tolerations.map(t, t.key.size()).max() > 0, for a pod without tolerations",
     "PS603": "9223372036854775807 - node.podCount + 1 > 0, on an empty node",
