@@ -73,7 +73,7 @@ class Answers:
         accept = ", ".join(request.headers.getall("Accept", []))
         path = request.rel_url.raw_path
         verbose = "verbose" in request.query
-        found = document(path, accept, request.host, verbose=verbose)
+        found = document(path, accept, request.host, self._store.trouble, verbose=verbose)
         if found is not None:
             if request.method != "GET":
                 raise not_allowed()
@@ -254,7 +254,8 @@ def _json(status: int, body: Plain) -> web.Response:
 
 
 def _document(found: Document) -> web.Response:
-    return web.Response(body=found.body, headers=headers_of(found.content_type))
+    headers = headers_of(found.content_type)
+    return web.Response(status=found.status, body=found.body, headers=headers)
 
 
 def refused(error: ApiError) -> web.Response:

@@ -15,7 +15,8 @@ HEALTH: Final = ("healthz", "livez", "readyz")
 OPEN: Final = frozenset({f"/{name}" for name in (*HEALTH, "version")})
 """What everybody may read, known or not."""
 TEXT: Final = "text/plain; charset=utf-8"
-_CHECKS: Final = ("ping", "log", "storage-readiness")
+_STORAGE: Final = "storage-readiness"
+_CHECKS: Final = ("ping", "log", _STORAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,16 @@ class Document:
 
     body: bytes
     content_type: str = JSON
+    status: int = 200
 
 
-def document(path: str, accept: str, host: str, *, verbose: bool) -> Document | None:
+def document(
+    path: str, accept: str, host: str, trouble: Callable[[], str], *, verbose: bool
+) -> Document | None:
     """Return what is under a path, None if it is none of these.
 
     Raises ApiError if it is not in an accepted form. ``host``: host and port that were reached.
+    ``trouble`` returns why changes cannot be written, "" if they can.
     """
     parts = path.strip("/").split("/")
     match parts:
@@ -38,7 +43,7 @@ def document(path: str, accept: str, host: str, *, verbose: bool) -> Document | 
         case ["version"]:
             return _json(discovery.VERSION)
         case [name, *rest] if name in HEALTH:
-            return _health(name, rest, verbose=verbose)
+            return _health(name, rest, trouble, verbose=verbose)
         case ["openapi", *rest]:
             return _openapi(rest, accept)
         case ["api"]:
@@ -72,13 +77,18 @@ def _discovered(accept: str, classic: Callable[[], object], *, core: bool) -> Do
     return _json(classic())
 
 
-def _health(name: str, rest: list[str], *, verbose: bool) -> Document:
+def _health(name: str, rest: list[str], trouble: Callable[[], str], *, verbose: bool) -> Document:
+    """Answer a health path. A server that cannot write is not ready, and lives on."""
     if rest and rest[0] not in _CHECKS:
         raise NoSuchPage
-    if not verbose or rest:
+    failed = name == "readyz" and (not rest or rest[0] == _STORAGE) and bool(trouble())
+    if not failed and (not verbose or rest):
         return Document(b"ok", TEXT)
-    lines = [f"[+]{check} ok" for check in _CHECKS]
-    return Document("\n".join([*lines, f"{name} check passed", ""]).encode(), TEXT)
+    lines = [f"[+]{check} ok" for check in _CHECKS if not (failed and check == _STORAGE)]
+    if failed:
+        lines.append(f"[-]{_STORAGE} failed: reason withheld")
+    lines += [f"{name} check {'failed' if failed else 'passed'}", ""]
+    return Document("\n".join(lines).encode(), TEXT, 500 if failed else 200)
 
 
 def _openapi(rest: list[str], accept: str) -> Document:

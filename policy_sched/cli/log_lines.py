@@ -24,7 +24,18 @@ def writer(logging_format: str) -> Write:
     """Return what writes records to standard output, at the end of the turn they are from."""
     form = as_json if logging_format == "json" else as_text
     lines = LineWriter(sys.stdout.buffer)
-    return lambda record: lines(form(record))
+    told = 0
+
+    def write(record: Record) -> None:
+        nonlocal told
+        if lines.lost > told and lines.room:
+            text = "Lines of the log are lost: there was no room for them"
+            facts = {"ts": record["ts"], "level": WARNING, "msg": text}
+            lines(form({**facts, "lines": lines.lost - told}))
+            told = lines.lost
+        lines(form(record))
+
+    return write
 
 
 @contextmanager

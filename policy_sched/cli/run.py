@@ -77,7 +77,9 @@ def run(  # noqa: PLR0913  # the options of the verb
         Manifests: files and directories, followed as by kubectl apply --prune: what comes or
         changes is applied, what goes is deleted. Where anything is wrong the cluster stays.
     data
-        A file that keeps the cluster's objects, made if need be; without it memory does.
+        A file that keeps the cluster's objects, made if need be; without it memory does. Beside it
+        are FILE-wal, the newest changes, and FILE-version, by which it is told what is lost where
+        that is damaged: back them up together, while nothing runs.
     kubeconfig
         Schedule on the cluster of this kubeconfig instead (or list of them, as in KUBECONFIG), or
         of the pod that we run in (in-cluster), while we hold the configuration's lease. Without an

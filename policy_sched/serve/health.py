@@ -14,7 +14,8 @@ SYNCED: Final = "informer-sync"
 HANDLED: Final = "sched-handler-sync"
 POLICIES: Final = "policies"
 READABLE: Final = "readable-objects"
-"""The names of checks; all but the last two are upstream's."""
+STORAGE: Final = "storage-readiness"
+"""The names of checks; all but the last three are kube-scheduler's."""
 
 
 @dataclass(frozen=True, slots=True)

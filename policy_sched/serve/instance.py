@@ -21,6 +21,7 @@ from policy_sched.serve.cluster_metrics import ClusterMetrics
 from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
 from policy_sched.serve.feed import ENDED, Feed
+from policy_sched.serve.health import STORAGE, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.scheduling import Scheduling
 
@@ -48,13 +49,26 @@ class Instance(Scheduling):
         self.cluster = EmbeddedCluster.open(sources.data, now)
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
+        self._failing = ""
         self.cluster.store.tell = self._bench.in_loop
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
+        if lost := self.cluster.store.lost:
+            self.log.say(ERROR, "Changes of the cluster are lost", error=lost)
         self.feed = Feed(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 
     def _beforehand(self) -> None:
         self.cluster.step(self._slice())
+        failing = self.cluster.store.failing
+        if failing != self._failing:
+            self._failing = failing
+            if failing:
+                self.log.say(ERROR, "Changes of the cluster cannot be written", error=failing)
+            else:
+                self.log.say(INFO, "Changes of the cluster are written again")
+
+    def _sync_checks(self) -> tuple[Check, ...]:
+        return (Check(STORAGE, self.cluster.store.trouble),)
 
     def _meanwhile(self) -> None:
         """Nothing: who binds here is done at once, but for extenders, who are asked in a step."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import resource
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +66,22 @@ def test_a_file_that_cannot_be_written_is_an_error_of_the_next_line() -> None:
             write(b"x\n")
 
     asyncio.run(turn())
+
+
+def test_a_full_disk_costs_lines_and_not_the_process(tmp_path: Path) -> None:
+    """`run` ended when the disk that its log goes to was full."""
+    path = tmp_path / "log"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with open(path, "wb") as file:
+        write = LineWriter(file)
+        write(b"first\n")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+        try:
+            write(b"second\n")
+            write(b"third\n")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (write.lost, write.room) == (2, False)
+        write(b"fourth\n")
+        assert (write.lost, write.room) == (2, True)
+    assert path.read_bytes() == b"first\nseco\nfourth\n"

@@ -96,6 +96,8 @@ class EmbeddedCluster:
 
         Or until the time is ``over``, which is asked between rounds; `next_wakeup` is now then.
         """
+        if self.store.recovered():
+            self._begin()  # what parts gave up meanwhile, or put off for long, is done now
         for _ in range(ROUNDS):
             if not self._take_in(over) or not self._round() or over():
                 return

@@ -132,6 +132,24 @@ class ObjectStore:
         """Return random bytes of this cluster, which are no object of it: the key of tokens."""
         return self._storage.secret(name)
 
+    def trouble(self) -> str:
+        """Return why changes cannot be written at present, "" if they can."""
+        return self._storage.trouble()
+
+    @property
+    def failing(self) -> str:
+        """Why changes could not be written of late; "" if they can be, as far as is known."""
+        return self._storage.failing
+
+    def recovered(self) -> bool:
+        """Tell whether changes can be written again; true once after each time they could not."""
+        return self._storage.recovered()
+
+    @property
+    def lost(self) -> str:
+        """What the storage does not hold any more although it was kept, "" for nothing."""
+        return self._storage.lost
+
     def close(self) -> None:
         """Let go of the storage."""
         self._storage.close()
