@@ -5,11 +5,17 @@ changes tells it: when a pod's binding comes, all that was bound before counts o
 and nothing that was decided later does. So the pod is decided then, as it was before its binding,
 and afterwards counts where it really is: nothing of ours is ever assumed. Three answers of the
 other scheduler are compared: a binding; a condition ``Unschedulable`` (with or without room made
-on a node); a nomination without one, which tells early of a binding that takes its time. A pod
-that nobody answers for in ``patience`` is decided, too, once.
+on a node); a promise, which is a nomination that makes no room. A pod that nobody answers for in
+``patience`` is decided, too, once.
 
-A pod with volumes that are not bound yet is decided when it comes: before its binding shows, the
-other scheduler has its volumes made where it wants the pod, and we could only agree.
+kube-scheduler publishes ``status.nominatedNodeName`` before PreBind (1.36): from then on it has
+assumed the pod on that node. So a promised pod counts there as a bound one does; a pod for which
+room is made is nominated, no more. A preemption writes the condition and the nomination in one
+patch: a nomination that comes while the condition stays, or whose condition says that preemption
+was in vain, is a promise.
+
+A pod with volumes that are not bound yet is decided when it comes: once a node is selected for a
+volume we could only agree. If it is promised a node before that, it is decided then.
 """
 
 from __future__ import annotations
@@ -20,7 +26,9 @@ from random import Random
 from typing import Final
 
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.records import Condition
 from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.plugins.volumes.lookup import SELECTED_NODE
 from policy_sched.scheduler.attempt import Profile
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.shadow_choice import Choice, choose
@@ -32,6 +40,8 @@ PATIENCE: Final = 30 * SECOND
 MOST_KEPT: Final = 256
 """Decisions made beforehand that are kept; of more pods the oldest are decided late."""
 UNSCHEDULABLE: Final = "Unschedulable"
+PREEMPTION_IN_VAIN: Final = " preemption: "
+"""Part of the message of a condition where PostFilter has found no room to be made."""
 
 Report = Callable[[Comparison], None]
 
@@ -40,14 +50,17 @@ Report = Callable[[Comparison], None]
 class Waiting:
     """A pod of the other scheduler that has no node, and what was said of it.
 
-    ``answer`` is the last answer of the other scheduler, ``told`` our last comparison with it,
-    ``choice`` what we decided beforehand.
+    ``said`` is what the other scheduler says of it now, ``answer`` what was compared last, ``told``
+    our last comparison, ``choice`` what we decided beforehand, while its claims ``unbound`` were
+    not bound.
     """
 
     info: PodInfo
+    said: Side | None = None
     answer: Side | None = None
     told: tuple[object, ...] = ()
     choice: Choice | None = None
+    unbound: frozenset[str] = frozenset()
 
 
 class Shadow:
@@ -96,9 +109,9 @@ class Shadow:
         self.watching = True
         waiting = list(self._waiting.values())
         for one in waiting:
-            self._nominate(one.info)
+            self._hold(one)
         for one in waiting:  # its own nomination is part of the answer that is compared
-            self._scheduler.handle.nominator.clear(one.info.uid)
+            self._release(one.info.uid)
             self._answered(one)
 
     def pause(self) -> None:
@@ -125,9 +138,10 @@ class Shadow:
         self._scheduler.handle.groups.seen(pod)
         one = self._waiting.get(pod.uid)
         if one is None:
-            one = self._waiting[pod.uid] = Waiting(pod)
+            one = self._waiting[pod.uid] = Waiting(pod, _said(pod, None))
             self._deadlines[pod.uid] = self._scheduler.handle.now() + self._patience
-        one.info = pod
+        else:
+            one.said, one.info = _said(pod, one), pod
         if self.watching:
             self._answered(one)
         return False
@@ -144,7 +158,7 @@ class Shadow:
         """A pod was deleted."""
         if self._take(uid) is not None:
             self._scheduler.handle.groups.gone(uid)
-            self._scheduler.handle.nominator.clear(uid)
+            self._release(uid)
 
     def overdue(self) -> None:
         """Decide the pods that the other scheduler has left without an answer for too long."""
@@ -172,16 +186,15 @@ class Shadow:
 
     def _answered(self, one: Waiting) -> None:
         """Compare if the other scheduler has said something new of a pod that has no node."""
-        answer = _answer(one.info)
-        new = answer is not None and answer != one.answer
-        if new and answer is not None:
-            # It chose before it nominated the pod, which we do below.
-            choice = one.choice if _promised(answer) else None
-            choice = choice or self._choose(one)
+        answer = one.said
+        if answer is not None and answer != one.answer:
+            self._break_promise(one)
+            decided = _promised(answer) and self._open(one.info) != one.unbound
+            choice = (one.choice if decided else None) or self._choose(one)
             one.answer = answer
             self._deadlines.pop(one.info.uid, None)
             self._compare(one, answer, choice)
-        self._nominate(one.info)
+        self._hold(one)
         self._decide_beforehand(one)
 
     def _bound(self, pod: PodInfo) -> bool:
@@ -191,8 +204,8 @@ class Shadow:
             return False
         if one.answer is not None and _promised(one.answer) and one.answer.node == pod.node_name:
             return True  # told when it was promised
-        answer = Side(pod.node_name)
-        self._compare(one, answer, one.choice or self._choose(one))
+        self._break_promise(one)
+        self._compare(one, Side(pod.node_name), one.choice or self._choose(one))
         return True
 
     def _choose(self, one: Waiting) -> Choice:
@@ -246,24 +259,50 @@ class Shadow:
 
     # What has to be remembered.
 
-    def _nominate(self, pod: PodInfo) -> None:
-        """Promise the pod the room that the other scheduler promised it, and no other."""
-        nominator, node = self._scheduler.handle.nominator, pod.nominated_node_name
-        if nominator.node_of(pod.uid) == node:
-            return
-        if node:
-            nominator.nominate(pod, node)
-        else:
-            nominator.clear(pod.uid)
+    def _hold(self, one: Waiting) -> None:
+        """Let the pod count as for the other scheduler: assumed, nominated, or nowhere."""
+        uid, handle = one.info.uid, self._scheduler.handle
+        node = (one.said.node if one.said is not None else None) or ""
+        promised = one.said is not None and _promised(one.said)
+        if handle.cache.is_assumed(uid) and not (promised and handle.cache.node_of(uid) == node):
+            handle.cache.forget(uid)
+        if handle.nominator.node_of(uid) != ("" if promised else node):
+            handle.nominator.clear(uid)
+        if promised and not handle.cache.node_of(uid):
+            handle.cache.assume(PodInfo.of(one.info.pod), node)
+        elif node and not promised and not handle.nominator.node_of(uid):
+            handle.nominator.nominate(one.info, node)
 
-    def _unbound_volumes(self, pod: PodInfo) -> bool:
+    def _break_promise(self, one: Waiting) -> None:
+        """Let a pod that was promised a node be only nominated to it: it was decided again."""
+        handle, uid = self._scheduler.handle, one.info.uid
+        if handle.cache.is_assumed(uid):
+            node = handle.cache.node_of(uid)
+            handle.cache.forget(uid)
+            handle.nominator.nominate(one.info, node)
+
+    def _release(self, uid: str) -> None:
+        """Let the pod count nowhere."""
+        cache = self._scheduler.handle.cache
+        if cache.is_assumed(uid):
+            cache.forget(uid)
+        self._scheduler.handle.nominator.clear(uid)
+
+    def _open(self, pod: PodInfo) -> frozenset[str]:
+        """Return the pod's claims that are not bound and for which no node is selected."""
         named = self._scheduler.handle.objects.named
-        found = (named(PersistentVolumeClaim, pod.namespace, name) for name in pod.pvc_names)
-        return any(claim is None or not claim.spec.volume_name for claim in found)
+        found = {name: named(PersistentVolumeClaim, pod.namespace, name) for name in pod.pvc_names}
+        return frozenset(
+            name
+            for name, claim in found.items()
+            if claim is None
+            or not (claim.spec.volume_name or SELECTED_NODE in claim.metadata.annotations)
+        )
 
     def _decide_beforehand(self, one: Waiting) -> None:
         """Keep a decision if later the volumes would decide; one that finds no node yet is none."""
-        if one.choice is not None or not self._unbound_volumes(one.info):
+        unbound = self._open(one.info) if one.info.pvc_names and one.choice is None else None
+        if not unbound:
             return
         choice = self._choose(one)
         if choice.side.node is None or choice.side.preempts:
@@ -275,18 +314,32 @@ class Shadow:
         table = self._scheduler.handle.nodes
         if self._rows_of != table.journal.static_version:
             self._rows_of, self._rows = table.journal.static_version, dict(table.row_of)
-        one.choice = choice.keep(self._rows)
+        one.choice, one.unbound = choice.keep(self._rows), unbound
         self._kept[one.info.uid] = one
 
 
-def _answer(pod: PodInfo) -> Side | None:
-    """Return what a pod's status says of its scheduling; None: nothing yet."""
-    nominated = pod.nominated_node_name or None
+def _refusal(pod: PodInfo) -> Condition | None:
+    """Return the condition that says that no node was found for a pod."""
     for condition in pod.pod.status.conditions:
         refused = condition.type == "PodScheduled" and condition.status == "False"
         if refused and condition.reason == UNSCHEDULABLE:
-            return Side(nominated, condition.message, preempts=nominated is not None)
-    return Side(nominated) if nominated else None
+            return condition
+    return None
+
+
+def _said(pod: PodInfo, before: Waiting | None) -> Side | None:
+    """Return what a pod's status says of its scheduling, after ``before``; None: nothing yet."""
+    node, condition = pod.nominated_node_name or None, _refusal(pod)
+    if condition is None:
+        return Side(node) if node else None
+    if node is None:
+        return Side(None, condition.message)
+    if before is not None and _refusal(before.info) == condition:
+        if before.info.nominated_node_name == node:
+            return before.said
+        return Side(node)
+    in_vain = PREEMPTION_IN_VAIN in condition.message
+    return Side(node) if in_vain else Side(node, condition.message, preempts=True)
 
 
 def _promised(answer: Side) -> bool:

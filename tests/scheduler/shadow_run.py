@@ -1,0 +1,206 @@
+"""A mixed load that one scheduler decides while a shadow watches, and how often they agree.
+
+The other scheduler publishes ``status.nominatedNodeName`` before PreBind, as kube-scheduler 1.36
+does, and binds a while after it has decided. Of the pods one in twenty has a volume that is made
+for its node (WaitForFirstConsumer), and one in twelve is deleted, bound or not. All is virtual
+time: the same seed gives the same decisions.
+
+    python -m tests.scheduler.shadow_run [PODS] [SEED]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from random import Random
+from typing import Any, Final
+
+from policy_sched.client.embedded.client import EmbeddedClient
+from policy_sched.client.embedded.controllers.volumes import Volumes
+from policy_sched.client.embedded.history import DELETED
+from policy_sched.client.embedded.resources import POD
+from policy_sched.client.embedded.store import Key
+from policy_sched.model.meta import ApiObject
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.scheduler.event_handlers import (
+    node_gone,
+    node_seen,
+    object_gone,
+    object_seen,
+    pod_gone,
+    pod_seen,
+)
+from policy_sched.scheduler.shadow import Shadow
+from policy_sched.scheduler.shadow_records import Comparison, Result
+from policy_sched.scheduler.wiring import EPOCH, build
+from policy_sched.serve.feed import ENDED
+from policy_sched.serve.instance import Instance, Sources
+from policy_sched.testing import FakeClock
+
+Plain = dict[str, Any]
+
+TICK: Final = 20_000_000
+"""Nanoseconds between two steps of the play: 50 pods arrive per second."""
+BINDING: Final = 30_000_000
+"""Nanoseconds that a binding takes."""
+PROVISIONING: Final = 50
+"""Ticks from one provisioning of volumes to the next: PreBind takes up to a second."""
+NODES: Final = 40
+VOLUMES: Final = 0.05
+DELETIONS: Final = 0.08
+CLASS: Final = "local"
+
+
+class Watcher:
+    """A shadow on the changes of a store, in the order in which they are committed."""
+
+    def __init__(self, instance: Instance, clock: FakeClock, seed: int) -> None:
+        self.told: list[Comparison] = []
+        self.scheduler = build(now=clock)
+        self.shadow = Shadow(self.scheduler, "default-scheduler", self.told.append, Random(seed))
+        self._watch = instance.cluster.store.watch()
+        self._known: dict[Key, ApiObject] = {}
+        self.take()
+        self.shadow.begin()
+
+    def take(self) -> None:
+        """Take in what has changed."""
+        for change in self._watch.drain():
+            new = change.new.typed
+            key = Key(change.new.resource.key, *change.new.place)
+            gone = change.type == DELETED
+            old = self._known.pop(key, None)
+            if not gone:
+                self._known[key] = new
+            if isinstance(new, Pod):
+                self._pod(new, gone=gone or new.status.phase in ENDED)
+            elif isinstance(new, Node):
+                (node_gone if gone else node_seen)(self.scheduler, new)
+            elif type(new) is not ApiObject:
+                if gone:
+                    object_gone(self.scheduler, new)
+                    continue
+                object_seen(self.scheduler, old, new)
+                if isinstance(new, PersistentVolumeClaim) and old is None:
+                    self.shadow.claim_seen(new)
+
+    def _pod(self, pod: Pod, *, gone: bool) -> None:
+        info = PodInfo.of(pod)
+        if gone:
+            self.shadow.pod_gone(info.uid)
+            pod_gone(self.scheduler, info)
+            return
+        self.shadow.pod_seen(info)
+        if info.node_name:
+            pod_seen(self.scheduler, info)
+
+
+def node(index: int) -> Plain:
+    """Return a node; they are of three sizes, in three zones."""
+    sizes = {"cpu": str(8 << index % 3), "memory": f"{32 << index % 3}Gi", "pods": "110"}
+    labels = {"topology.kubernetes.io/zone": f"z{index % 3}", "kubernetes.io/hostname": f"n{index}"}
+    meta = {"name": f"n{index}", "labels": labels}
+    status = {"allocatable": sizes, "capacity": sizes}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+
+
+def pod(random: Random, name: str, *, volume: bool) -> Plain:
+    """Return a pod of a mixed load."""
+    app = random.choice("abcdef")
+    sizes = {"cpu": f"{random.choice((100, 250, 500, 1000, 2000))}m"}
+    sizes["memory"] = f"{random.choice((128, 512, 1024, 4096))}Mi"
+    container = {"name": "c", "image": f"i{app}", "resources": {"requests": sizes}}
+    spec: Plain = {"containers": [container]}
+    selector = {"labelSelector": {"matchLabels": {"app": app}}}
+    match random.randrange(10):
+        case 0:
+            spread = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", **selector}
+            spec["topologySpreadConstraints"] = [{**spread, "whenUnsatisfiable": "ScheduleAnyway"}]
+        case 1:
+            term = {"topologyKey": "kubernetes.io/hostname", **selector}
+            weighted = {"weight": 50, "podAffinityTerm": term}
+            preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+            spec["affinity"] = {"podAntiAffinity": preferred}
+        case 2:
+            spec["nodeSelector"] = {"topology.kubernetes.io/zone": f"z{random.randrange(3)}"}
+    if volume:
+        claim = {"claimName": name}
+        spec["volumes"] = [{"name": "v", "persistentVolumeClaim": claim}]
+    meta = {"name": name, "namespace": "default", "labels": {"app": app}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def claim(name: str) -> Plain:
+    """Return a claim that waits for its first consumer."""
+    meta = {"name": name, "namespace": "default"}
+    spec = {"storageClassName": CLASS, "accessModes": ["ReadWriteOnce"]}
+    spec["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[assignment]
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def play(pods: int, seed: int = 0) -> list[Comparison]:
+    """Return the comparisons of a play with so many pods."""
+    random, clock = Random(seed), FakeClock(EPOCH)
+    instance = Instance(Sources(PolicyFiles(None, ()), seed=seed), clock, lambda _record: None)
+    cluster = instance.cluster
+    client = instance.scheduler.handle.client
+    assert isinstance(client, EmbeddedClient)
+    client.latency = BINDING
+    for index in range(NODES):
+        cluster.apply(node(index))
+    storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
+    storage |= {"metadata": {"name": CLASS}, "provisioner": "example.com/disk"}
+    cluster.apply({**storage, "volumeBindingMode": "WaitForFirstConsumer"})
+    volumes = next(part for part in cluster.parts if isinstance(part, Volumes))
+    cluster.parts = tuple(part for part in cluster.parts if part is not volumes)
+    watcher = Watcher(instance, clock, seed)
+
+    def tick(number: int) -> None:
+        if number % PROVISIONING == 0:
+            volumes.act()
+        instance.step()
+        watcher.take()
+        clock.ns += TICK
+
+    alive: list[str] = []
+    for number in range(pods):
+        name, volume = f"p{number}", random.random() < VOLUMES
+        if volume:
+            cluster.apply(claim(name))
+        cluster.apply(pod(random, name, volume=volume))
+        alive.append(name)
+        if random.random() < DELETIONS:
+            newest = random.random() < 0.5
+            index = max(0, len(alive) - 1 - random.randrange(4)) if newest else 0
+            cluster.delete(Key(POD, "default", alive.pop(index)))
+        tick(number)
+    for number in range(2 * PROVISIONING):
+        tick(number)
+    instance.close()
+    return watcher.told
+
+
+def agreement(told: list[Comparison]) -> tuple[Counter[str], float]:
+    """Return how many comparisons had which result, and the share of those that agree."""
+    results = Counter(one.result.value for one in told)
+    return results, results[Result.AGREE.value] / max(1, results.total())
+
+
+def main() -> None:
+    """Play a load and print how often both decided the same."""
+    pods, seed = (int(text) for text in (*sys.argv[1:3], *("5000", "0")[len(sys.argv) - 1 :]))
+    told = play(pods, seed)
+    results, share = agreement(told)
+    for one in told:
+        if one.result is not Result.AGREE:
+            line = (one.pod, one.result.value, one.theirs.node, one.ours.node, one.difference)
+            print(*line)  # noqa: T201 - a command
+    print(f"{share:.2%} of {results.total()} comparisons agree: {dict(results)}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
