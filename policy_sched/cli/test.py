@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,11 +30,12 @@ from policy_sched.simulate.scenario_report import (
     text_lines,
 )
 from policy_sched.simulate.scenario_runner import ScenarioRun
+from policy_sched.source.containment import is_stray_link
 
 Output = Literal["text", "json", "junit", "tap"]
 
 
-def run_scenarios(
+def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     files: Annotated[tuple[str, ...], Parameter(name="FILE", negative="")],
     /,
     *,
@@ -41,6 +43,7 @@ def run_scenarios(
     coverage: Annotated[bool, Parameter(negative="")] = False,
     threshold: Annotated[float | None, Parameter(validator=Number(gte=0, lte=100))] = None,
     update: Annotated[bool, Parameter(negative="")] = False,
+    root: Annotated[str, Parameter(show_default=False)] = "",
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run scenario files and print what differs from what they expect, field by field.
@@ -60,12 +63,17 @@ def run_scenarios(
         Exit with 1 if less than so many percent of the rules are covered; implies --coverage.
     update
         Rewrite what YAML files expect to what happens now; comments stay.
+    root
+        A directory below which tests may name policies and configurations, beside the repository
+        of the test file (or else the working directory, or the file's own).
     output
         text: differences, then "N of M steps as expected"; json; junit; tap: version 14.
     """
     require_files(files)
     covering = RuleCoverage() if coverage or threshold is not None else None
-    wanted = ScenarioRun(covering, _wanted(run)) if run else ScenarioRun(covering)
+    folders = [root] if root else [file for file in files if Path(file).is_dir()]
+    wanted = ScenarioRun(covering, roots=tuple(folders))
+    wanted = replace(wanted, wanted=_wanted(run)) if run else wanted
     paths = _scenario_files(files)
     if update:
         _update(paths, wanted)
@@ -110,7 +118,7 @@ def _wanted(text: str) -> Callable[[str, str], bool]:
 
 def _update(paths: list[str], wanted: ScenarioRun) -> None:
     for path in paths:
-        if update_file(path, ScenarioRun(wanted=wanted.wanted)):
+        if update_file(path, replace(wanted, coverage=None)):
             print(f"{path}: updated", file=sys.stderr)
 
 
@@ -141,7 +149,11 @@ def _scenario_files(paths: tuple[str, ...]) -> list[str]:
         if not folder.is_dir():
             files.append(path)
             continue
-        found = [one for one in folder.rglob("*") if _is_scenario(one.name)]
+        found = [
+            one
+            for one in folder.rglob("*")
+            if _is_scenario(one.name) and one.is_file() and not is_stray_link(one, folder)
+        ]
         files.extend(str(one) for one in sorted(found))
     return files
 

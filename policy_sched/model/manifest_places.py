@@ -75,6 +75,7 @@ def _look_at_json(file: SourceFile) -> Looked:
         found = [] if parsed is None else parsed.problems
         other = diagnostic(file, 0, UNREADABLE, f"the text is not JSON: {error}")
         return Looked(None, file, None, found or [other])
+    value = _without_halves(value)
     if parsed is not None and len(parsed.documents) == 1 and not parsed.problems:
         return Looked(value, file, parsed.documents[0])
     problems = [] if parsed is None else parsed.problems
@@ -83,10 +84,21 @@ def _look_at_json(file: SourceFile) -> Looked:
     return Looked(value, file)  # JSON that YAML does not know: no exact places
 
 
+def _without_halves(value: object) -> object:
+    """Return a value without halves of surrogate pairs, which stand for no character.
+
+    U+FFFD takes their place, as where Go reads JSON.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    mended = _HALF.sub("\ufffd", text)
+    return value if mended == text else json.loads(mended)
+
+
 def _refuse_constant(word: str) -> object:
     raise ValueError(f"{word} is no number of JSON")
 
 
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\(?:u[dD][89a-fA-F][0-9a-fA-F]{2}|.)")
 
 

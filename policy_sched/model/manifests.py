@@ -49,6 +49,7 @@ from policy_sched.source import (
     read_bytes,
     read_stream,
 )
+from policy_sched.source.containment import is_stray_link
 
 __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
 
@@ -109,7 +110,11 @@ def _files(path: str, loading: _Loading) -> Iterator[str]:
     )
     if not found:
         loading.fail(path, f"the directory holds no manifests ({', '.join(SUFFIXES)}, or .gz)")
-    yield from found
+    for name in found:
+        if is_stray_link(FilePath(name), place, manifest=True):
+            loading.fail(name, "a symbolic link leads out of the directory, to no manifest")
+        else:
+            yield name
 
 
 def _read(name: str, stdin: TextIO | None, loading: _Loading) -> bytes | None:

@@ -163,7 +163,9 @@ def list_items(value: object) -> Iterator[tuple[int, object]] | None:
     if not isinstance(value, dict):
         return None
     version, kind = value.get("apiVersion"), value.get("kind")
-    if not isinstance(kind, str) or not kind.endswith("List") or (version, kind) in KINDS:
+    if not isinstance(kind, str) or not kind.endswith("List"):
+        return None
+    if isinstance(version, str) and (version, kind) in KINDS:
         return None
     items = value.get("items")
     if not isinstance(items, list):

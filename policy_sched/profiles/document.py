@@ -30,6 +30,7 @@ from policy_sched.source import (
     parse_documents,
     read_bytes,
 )
+from policy_sched.source.containment import is_stray_link
 
 D = TypeVar("D", bound=Document)
 
@@ -130,7 +131,8 @@ def files_below(path: FilePath) -> list[FilePath]:
     """Return the YAML and JSON files of a directory and of those in it, sorted; or ``path``.
 
     Names that begin with a dot are passed over: a mounted ConfigMap keeps every file twice, in
-    directories called ``..data`` and ``..2026_01_01``.
+    directories called ``..data`` and ``..2026_01_01``. So are links that lead out of the directory
+    to files which are not ours: nothing of those is to be shown.
     """
     if not path.is_dir():
         return [path]
@@ -140,7 +142,7 @@ def files_below(path: FilePath) -> list[FilePath]:
         for name in names:
             if name.endswith(SUFFIXES) and not name.startswith("."):
                 file = FilePath(folder, name)
-                found += [file] if file.is_file() else []
+                found += [file] if file.is_file() and not is_stray_link(file, path) else []
     return sorted(found)
 
 

@@ -96,7 +96,7 @@ def _moved_block(marked: Marked, node: MappingNode, entries: Sequence[_Entry]) -
     for i, (key, value) in enumerate(node.value):
         end = text.count("\n", 0, _last(text, value)) + 1
         following = int(node.value[i + 1][0].start_mark.line) if i + 1 < len(node.value) else end
-        while end < following and _indent(lines[end]) > column:
+        while end < min(following, len(lines)) and _indent(lines[end]) > column:
             end += 1
         pieces[id(key)] = [_cut(line, column) for line in lines[begin:end]]
         begin = end

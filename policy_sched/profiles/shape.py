@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from jsonschema import Draft7Validator, ValidationError
 
 Schema = Mapping[str, Any]
+
+MAX_SUGGESTIONS: Final = 100
+"""Misspelt words of a document for which the word that was meant is looked for."""
 
 _TYPE_NAMES: Final = {
     "object": "a mapping",
@@ -74,13 +77,31 @@ def shape_problems(value: object, file: str) -> list[Problem]:
     """Return every way in which ``value`` departs from the schema ``file``, in document order."""
     validator = _validator(file)
     problems: dict[tuple[Path, str, str], Problem] = {}
+    suggest = _Suggestions()
     for error in validator.iter_errors(value):
-        for problem in _explain(error, validator):
+        for problem in _explain(error, validator, suggest):
             problems.setdefault((problem.path, problem.code, problem.message), problem)
     return list(problems.values())
 
 
-def _explain(error: ValidationError, validator: Draft7Validator) -> Iterator[Problem]:
+class _Suggestions:
+    """Looks for the known word that was meant, for the first misspelt words of a document.
+
+    A comparison with every known word takes a millisecond, and nobody reads ten thousand.
+    """
+
+    def __init__(self) -> None:
+        self._left = MAX_SUGGESTIONS
+
+    def __call__(self, word: str, known: Sequence[str]) -> str:
+        """Return "did you mean 'x'?" or nothing."""
+        self._left -= 1
+        return did_you_mean(word, known) if self._left >= 0 else ""
+
+
+def _explain(
+    error: ValidationError, validator: Draft7Validator, suggest: _Suggestions
+) -> Iterator[Problem]:
     """Yield the problems that one error of jsonschema stands for."""
     path: Path = tuple(error.absolute_path)
     instance: Any = error.instance
@@ -89,7 +110,7 @@ def _explain(error: ValidationError, validator: Draft7Validator) -> Iterator[Pro
     fill = _placeholder(schema, root)
     match error.validator:
         case "additionalProperties":
-            yield from _unknown_keys(path, instance, schema)
+            yield from _unknown_keys(path, instance, schema, suggest)
         case "required":
             for key in schema["required"]:
                 if key not in instance:
@@ -105,13 +126,13 @@ def _explain(error: ValidationError, validator: Draft7Validator) -> Iterator[Pro
         case "enum" | "const":
             known = schema.get("enum") or [schema["const"]]
             if isinstance(instance, str):
-                meant = nearest(instance, known)
-                hint = did_you_mean(instance, known)
+                hint = suggest(instance, known)
+                meant = nearest(instance, known) if hint else None
                 yield _with(unsupported(path, instance, known, hint), meant or known[0])
         case "anyOf":
             branch = _closest(error)
             for inner_error in branch:
-                yield from _explain(inner_error, validator)
+                yield from _explain(inner_error, validator, suggest)
         case _:
             why = str(schema.get("errorMessage", error.message))
             hint = _word_hint(schema, instance) if isinstance(instance, str) else ""
@@ -124,7 +145,9 @@ def _with(problem: Problem, placeholder: object, hint: str = "") -> Problem:
     return Problem(problem.path, problem.code, problem.message, hint, placeholder=placeholder)
 
 
-def _unknown_keys(path: Path, instance: Mapping[str, object], schema: Schema) -> Iterator[Problem]:
+def _unknown_keys(
+    path: Path, instance: Mapping[str, object], schema: Schema, suggest: _Suggestions
+) -> Iterator[Problem]:
     """Yield one problem per key of ``instance`` that the schema does not name."""
     known = [key for key in schema.get("properties", {}) if key != "$schema"]
     for key in instance:
@@ -132,7 +155,7 @@ def _unknown_keys(path: Path, instance: Mapping[str, object], schema: Schema) ->
             continue
         at = (*path, key)
         text = f'unknown field "{path_text(at)}"'
-        hint = did_you_mean(str(key), known) or f"known fields: {', '.join(known)}"
+        hint = suggest(str(key), known) or f"known fields: {', '.join(known)}"
         yield Problem(at, UNKNOWN_KEY, text, hint, on_key=True)
 
 

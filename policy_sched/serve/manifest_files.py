@@ -26,6 +26,7 @@ from policy_sched.model.manifests import SPLIT, SUFFIXES, load
 from policy_sched.model.objects import list_items
 from policy_sched.profiles.fingerprint import fingerprint
 from policy_sched.source import UNREADABLE, SourceFile, plain_documents, read_bytes
+from policy_sched.source.containment import is_stray_link
 
 FROM_FILE: Final = "policysched.dev/from-file"
 """Annotation: the file that an object came from, and goes with."""
@@ -78,6 +79,7 @@ def manifests_below(path: Path) -> list[Path]:
         if file.name.removesuffix(".gz").endswith(SUFFIXES)
         and not any(part.startswith(".") for part in file.relative_to(path).parts)
         and file.is_file()
+        and not is_stray_link(file, path, manifest=True)
     )
 
 

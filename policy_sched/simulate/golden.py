@@ -57,7 +57,7 @@ def update_file(path: str, run: ScenarioRun) -> bool:
 def _mended(path: str, text: str, run: ScenarioRun) -> str:
     documents, _ = parse_documents(SourceFile(path, text), None)
     edits: list[_Edit] = []
-    for scenario, document in zip(load_scenarios(path), documents, strict=True):
+    for scenario, document in zip(load_scenarios(path, run.roots), documents, strict=True):
         results, seen = observe_scenario(scenario, run)
         edits += _edits(document, {r.pod: r for r in results if not r.ok}, seen)
     for start, end, new in sorted(set(edits), reverse=True):

@@ -113,7 +113,7 @@ def load_sequences(path: str) -> list[Sequence] | None:
     for number, line in lines:
         try:
             sequences.append(msgspec.json.decode(line, type=Sequence))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             problems.append(Diagnostic(path, number, 1, BAD_SEQUENCE, str(error)))
     if problems:
         raise PolicyError(problems)
@@ -136,7 +136,7 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
 def _is_sequence(line: bytes) -> bool:
     try:
         found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return "ops" in found
 

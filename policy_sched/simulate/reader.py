@@ -25,6 +25,9 @@ WRONG_VALUE: Final = "PS705"
 DUPLICATE: Final = "PS708"
 """Codes of the family PS7xx: the shape of a file."""
 
+MAX_SUGGESTIONS: Final = 100
+"""Misspelt keys of a document for which the key that was meant is looked for."""
+
 
 class Reader:
     """Typed access to one document; what is wrong becomes a Diagnostic in ``problems``."""
@@ -32,6 +35,8 @@ class Reader:
     def __init__(self, locate: Locate) -> None:
         self._locate = locate
         self.problems: list[Diagnostic] = []
+        self._noted: set[Diagnostic] = set()
+        self._suggestions = MAX_SUGGESTIONS
 
     def problem(
         self, path: Path, code: str, message: str, *, hint: str = "", key: bool = False
@@ -39,7 +44,8 @@ class Reader:
         """Note, once, that the value at ``path`` (or its key) is wrong."""
         blank = self._locate(path, key)
         found = replace(blank, code=code, message=message, hint=hint)
-        if found not in self.problems:
+        if found not in self._noted:
+            self._noted.add(found)
             self.problems.append(found)
 
     def mapping(self, value: object, path: Path, known: Iterable[str] | None = None) -> Plain:
@@ -53,7 +59,9 @@ class Reader:
             if not isinstance(key, str):
                 self.problem(path, WRONG_TYPE, f"key {key!r} must be text", hint="quote it")
             elif names is not None and key not in names:
-                close = difflib.get_close_matches(key, names, n=1)
+                self._suggestions -= 1
+                wanted = names if self._suggestions >= 0 else []
+                close = difflib.get_close_matches(key, wanted, n=1)
                 hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(names)}"
                 self.problem((*path, key), UNKNOWN_KEY, f'unknown key "{key}"', hint=hint, key=True)
             else:

@@ -11,7 +11,6 @@ import gzip
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as FilePath
 from typing import Final
 
 import msgspec
@@ -32,6 +31,7 @@ from policy_sched.simulate.reader import (
     Plain,
     Reader,
 )
+from policy_sched.simulate.references import References
 from policy_sched.simulate.short_forms import expand
 from policy_sched.source import (
     UNREADABLE,
@@ -72,8 +72,8 @@ class Scenario:
     complete: bool
 
 
-def load_scenarios(path: str) -> list[Scenario]:
-    """Return the scenarios of one file, in file order.
+def load_scenarios(path: str, roots: Sequence[str] = ()) -> list[Scenario]:
+    """Return the scenarios of one file, in file order; they may name files below ``roots``.
 
     Raises PolicyError with every problem of the file, and OSError where it cannot be read.
     """
@@ -90,7 +90,8 @@ def load_scenarios(path: str) -> list[Scenario]:
     text = decode_text(path, data)
     if isinstance(text, Diagnostic):
         raise PolicyError([text])
-    found = _json_scenarios(path, text) if machine else _yaml_scenarios(path, text)
+    references = References(path, roots)
+    found = _json_scenarios(references, text) if machine else _yaml_scenarios(references, text)
     scenarios: list[Scenario] = []
     problems: list[Diagnostic] = []
     for scenario, wrong in found:
@@ -107,8 +108,8 @@ def load_scenarios(path: str) -> list[Scenario]:
 Found = tuple[Scenario | None, Sequence[Diagnostic]]
 
 
-def _yaml_scenarios(path: str, text: str) -> Iterator[Found]:
-    file = SourceFile(path, text)
+def _yaml_scenarios(references: References, text: str) -> Iterator[Found]:
+    file = SourceFile(references.file, text)
     documents, problems = parse_documents(file, None)
     yield None, problems
     for document in documents:
@@ -116,22 +117,23 @@ def _yaml_scenarios(path: str, text: str) -> Iterator[Found]:
             continue
         places = _Places(file, document)
         reader = Reader(places.blank)
-        scenario = _scenario(reader, path, document.value, complete=False)
+        scenario = _scenario(reader, references, document.value, complete=False)
         yield scenario, reader.problems
 
 
-def _json_scenarios(path: str, text: str) -> Iterator[Found]:
+def _json_scenarios(references: References, text: str) -> Iterator[Found]:
     """Yield each line's scenario; a text that is one JSON document over several lines is one."""
+    path = references.file
     lines = [(1, text)] if path.removesuffix(".gz").endswith(".json") else _lines(text)
     for number, line in lines:
         try:
             value = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             yield None, [Diagnostic(path, number, 1, WRONG_TYPE, f"not JSON: {error}")]
             continue
         places = _Places(SourceFile(path, line, number), None)
         reader = Reader(places.blank)
-        yield _scenario(reader, path, value, complete=True), reader.problems
+        yield _scenario(reader, references, value, complete=True), reader.problems
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -158,18 +160,22 @@ class _Places:
         return diagnostic(self._file, span, "", "")
 
 
-def _scenario(reader: Reader, path: str, value: object, *, complete: bool) -> Scenario | None:
+def _scenario(
+    reader: Reader, references: References, value: object, *, complete: bool
+) -> Scenario | None:
     if not _is_scenario(reader, value):
         return None
     fields = reader.mapping(value, (), KEYS)
-    folder = FilePath(path).parent
     policies = reader.texts(fields.get("policies"), ("policies",))
+    for i, policy in enumerate(policies):
+        single = isinstance(fields.get("policies"), str)
+        _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
     pending = tuple(_pods(reader, fields))
     return Scenario(
         name=_name(reader, fields),
-        file=path,
-        config=_config(reader, fields.get("config"), folder),
-        policies=tuple(str(folder / policy) for policy in policies),
+        file=references.file,
+        config=_config(reader, fields.get("config"), references),
+        policies=tuple(references.path(policy) for policy in policies),
         objects=tuple(one for _, one in _objects(reader, fields, "objects")),
         pending=pending,
         expect=_expectations(reader, fields, {_key(pod) for pod in pending}),
@@ -203,11 +209,20 @@ def _name(reader: Reader, fields: Plain) -> str:
     return ""
 
 
-def _config(reader: Reader, value: object, folder: FilePath) -> Mapping[str, object] | str | None:
+def _check_reference(reader: Reader, references: References, name: str, at: Path) -> None:
+    fault = references.fault(name)
+    if fault is not None:
+        reader.problem(at, WRONG_VALUE, fault[0], hint=fault[1])
+
+
+def _config(
+    reader: Reader, value: object, references: References
+) -> Mapping[str, object] | str | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return str(folder / value)
+        _check_reference(reader, references, value, ("config",))
+        return references.path(value)
     return reader.mapping(value, ("config",))
 
 

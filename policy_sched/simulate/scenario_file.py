@@ -42,7 +42,7 @@ def run_files(paths: Sequence[str], run: ScenarioRun | None = None) -> FileResul
         try:
             _run(path, run, found)
         except PolicyError as error:
-            found.problems += (d for d in error.diagnostics if d not in found.problems)
+            found.problems = list(dict.fromkeys([*found.problems, *error.diagnostics]))
     return found
 
 
@@ -52,8 +52,8 @@ def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
         results = [result for one in sequences for result in run_sequence(path, one)]
         found.results += (r for r in results if run.wanted(r.scenario, r.pod))
         return
-    for scenario in load_scenarios(path):
+    for scenario in load_scenarios(path, run.roots):
         try:
             found.results += run_scenario(scenario, run)
         except PolicyError as error:
-            found.problems += (d for d in error.diagnostics if d not in found.problems)
+            found.problems = list(dict.fromkeys([*found.problems, *error.diagnostics]))

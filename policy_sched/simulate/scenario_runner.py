@@ -45,11 +45,13 @@ class ScenarioRun:
     """What is to be compared, and who looks on; without anything: all steps, and nobody.
 
     ``wanted`` says of a scenario's and a pod's name whether the step is compared; the other pods
-    are placed all the same, for those that follow.
+    are placed all the same, for those that follow. ``roots`` are directories below which tests may
+    name policies and configurations, beside those that `References` finds.
     """
 
     coverage: RuleCoverage | None = None
     wanted: Callable[[str, str], bool] = lambda _scenario, _pod: True
+    roots: tuple[str, ...] = ()
 
 
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})

@@ -8,6 +8,7 @@ from policy_sched.source.documents import (
     Path,
     parse_documents,
     parse_text,
+    shortened,
 )
 from policy_sched.source.file import (
     UNREADABLE,
@@ -40,4 +41,5 @@ __all__ = [
     "read_bytes",
     "read_stream",
     "read_text",
+    "shortened",
 ]

@@ -155,11 +155,14 @@ class TestTests:
 
     def test_paths_are_relative_to_the_file(self, tmp_path: Path) -> None:
         """Policies and configuration are found beside the test, wherever it is run from."""
+        folder = tmp_path / "tests"
+        folder.mkdir()
+        (tmp_path / ".git").mkdir()
         scenario = yaml(
-            tmp_path, "{name: x, policies: [policy.yaml], config: ../c.yaml, pending: []}"
+            folder, "{name: x, policies: [policy.yaml], config: ../c.yaml, pending: []}"
         )
-        assert scenario.policies == (str(tmp_path / "policy.yaml"),)
-        assert scenario.config == str(tmp_path / "../c.yaml")
+        assert scenario.policies == (str(folder / "policy.yaml"),)
+        assert scenario.config == str(folder / "../c.yaml")
 
     def test_a_configuration_may_stand_inside(self, tmp_path: Path) -> None:
         """An inline configuration is handed on as it is."""

@@ -25,6 +25,8 @@ WRONG_TYPE: Final = "PS703"
 MISSING: Final = "PS704"
 BAD_VALUE: Final = "PS707"
 DUPLICATE: Final = "PS708"
+MAX_SUGGESTIONS: Final = 100
+"""Unknown keys of a kubeconfig that are compared with the known ones."""
 
 _OPEN_LINE: Final = re.compile(
     r"\s*(?:- )?(?:apiVersion|kind|name|server|cluster|user|namespace|current-context|contexts"
@@ -64,6 +66,7 @@ class Reader:
         self.path = path
         self.problems: list[Diagnostic] = []
         self._marked = marked
+        self._suggestions = MAX_SUGGESTIONS
 
     @property
     def value(self) -> Any:
@@ -91,6 +94,9 @@ class Reader:
         for name in given if isinstance(given, dict) else ():
             if name in known:
                 continue
+            self._suggestions -= 1
+            if self._suggestions < 0:  # a comparison with every known key takes a millisecond
+                return
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
             if close:
                 hint = f"did you mean {close[0]!r}?"
