@@ -10,6 +10,8 @@ from policy_sched.client.embedded.api_error import ApiError, bad_request
 JSON: Final = "application/json"
 LIMIT: Final = 3 * 1024 * 1024
 """Bytes that a body may have (the API server's limit)."""
+STORED: Final = 1536 * 1024
+"""Bytes that an object may have (etcd's limit of a request)."""
 
 
 def quoted(text: str) -> str:

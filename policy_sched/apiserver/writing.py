@@ -19,7 +19,7 @@ from policy_sched.apiserver.listing import selection
 from policy_sched.apiserver.negotiation import check_kind, checked, object_of
 from policy_sched.apiserver.ownership.managers import APPLY, UPDATE, Entry, applied, updated
 from policy_sched.apiserver.refusals import (
-    LIMIT,
+    STORED,
     quoted,
     too_large,
     unreadable,
@@ -44,8 +44,6 @@ from policy_sched.model.expansion import Plain
 
 OPERATIONS: Final = 10_000
 """Operations that a JSON patch may have (the API server's limit)."""
-PATCH_WORK: Final = 256 * 1024 * 1024
-"""Bytes that a JSON patch may go through, each operation through the whole object."""
 _CREATED_BY_UPDATE: Final = frozenset({"Lease", "Event"})
 """Kinds of which an update may name an object that is not there."""
 _RETURNED: Final = frozenset({
@@ -86,6 +84,7 @@ class Writing:
         data = object_of(sent.body, sent.content_type, target.served)
         check_fields(sent, data)
         _place(data, target)
+        _check_size(data)
         if target.served.kind == "Event":
             check_new(data, strictly=bool(target.served.group))
         checks.check_new(target.served.resource, data)
@@ -106,8 +105,7 @@ class Writing:
         """Put an object in the place of another. ``already_noted``: who writes which field is."""
         target = sent.target
         key = target.key
-        if len(encoded(data)) > LIMIT:
-            raise too_large()
+        _check_size(data)
         old = self._store.find(key.kind, key.namespace, key.name)
         self._granting.check(sent.user, target, data, old)
         default(target.served.resource, data)
@@ -132,8 +130,6 @@ class Writing:
             raise sent.options.refused("force", "FieldValueForbidden", why)
         patch = patch_of(sent.body, sent.content_type)
         stored = self._store.get(key.kind, key.namespace, key.name)
-        if isinstance(patch, list) and len(patch) * len(stored.raw) > PATCH_WORK:
-            raise too_large("the JSON patch has too many operations for an object of this size")
         result = patched(served.form.data(stored), patch, sent.content_type)
         data = checked(result, served)
         check_fields(sent, data)
@@ -160,6 +156,7 @@ class Writing:
         if uid := data["metadata"].get("uid"):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing"
             raise conflict(served.resource, target.name, f"{why} object was found")
+        _check_size(data)
         self._granting.check_create(sent.user, target)
         self._granting.check(sent.user, target, data, None)
         checks.check_new(served.resource, data)
@@ -246,7 +243,7 @@ def patched(data: Plain, patch: Any, content_type: str) -> Any:
     """Return data with a patch applied. Raises ApiError if it cannot be."""
     try:
         return PATCHES[media_type(content_type)](data, patch)
-    except (TypeError, AttributeError, ValueError, LookupError) as error:
+    except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
         raise bad_request(f"error applying patch: {error}") from None
 
 
@@ -269,6 +266,12 @@ def applied_data(sent: Sent) -> Plain:
     data = typed((served.group_version, served.kind), data)
     data.setdefault("metadata", {})
     return data
+
+
+def _check_size(data: Plain) -> None:
+    """Raise ApiError if an object is too large to be stored."""
+    if len(encoded(data)) > STORED:
+        raise too_large(f"limit of an object is {STORED}")
 
 
 def _current(stored: Stored, data: Plain) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 Plain = dict[str, Any]
 """A mapping of plain JSON data."""
@@ -75,6 +76,11 @@ class Owner:
         }
 
 
+def _copied(value: Any) -> Any:
+    """Return a copy of plain JSON data."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
 def suffix(seed: str, length: int = SUFFIX_LENGTH) -> str:
     """Return letters for a generated name; the same seed gives the same ones."""
     digest = hashlib.sha256(seed.encode()).digest()
@@ -104,8 +110,8 @@ def pod_of(
     }
     for field in ("annotations", "finalizers"):
         if given.get(field):
-            meta[field] = deepcopy(given[field])
-    spec = deepcopy(dict(template.get("spec") or {}))
+            meta[field] = _copied(given[field])
+    spec = _copied(dict(template.get("spec") or {}))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
@@ -132,9 +138,9 @@ def replica_set_of(
     fingerprint = fingerprint or template_hash(template)
     meta = template.get("metadata") or {}
     labels = {**(meta.get("labels") or {}), TEMPLATE_HASH: fingerprint}
-    selector = deepcopy(spec.get("selector") or {})
+    selector = _copied(spec.get("selector") or {})
     selector["matchLabels"] = {**selector.get("matchLabels", {}), TEMPLATE_HASH: fingerprint}
-    copied = {**deepcopy(template), "metadata": {**deepcopy(meta), "labels": labels}}
+    copied = {**_copied(template), "metadata": {**_copied(meta), "labels": labels}}
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -212,7 +218,7 @@ def stateful_claims(stateful_set: Mapping[str, Any], ordinal: int) -> list[Plain
                     "labels": {**(meta.get("labels") or {}), **labels},
                     "annotations": dict(meta.get("annotations") or {}),
                 },
-                "spec": deepcopy(template.get("spec") or {}),
+                "spec": _copied(template.get("spec") or {}),
             }
         )
     return claims

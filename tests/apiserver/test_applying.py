@@ -142,3 +142,37 @@ def test_who_may_only_patch_creates_nothing(tmp_path: Path) -> None:
             assert (await apply(world, f"{MAPS}/c", config(), token="joe-token"))[0] == 200
 
     asyncio.run(run())
+
+
+def test_a_file_that_drops_thousands_of_fields_is_applied() -> None:
+    """9,000 fields that a file did not name any more kept the API server busy for minutes."""
+
+    async def run() -> None:
+        async with serving() as world:
+            path = "/api/v1/namespaces/default/configmaps/c?fieldManager=m"
+            head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+            many = {f"k{number}": "v" for number in range(9_000)}
+            kept = {"k1": "v", "k2": "w"}
+            assert (await world.ask("PATCH", path, {**head, "data": many}, type=APPLY))[0] == 201
+            status, body = await world.ask("PATCH", path, {**head, "data": kept}, type=APPLY)
+            assert (status, body["data"]) == (200, kept)
+            status, body = await world.ask("PATCH", path, head, type=APPLY)
+            assert (status, "data" in body) == (200, False)
+
+    asyncio.run(run())
+
+
+def test_an_object_of_too_many_fields_is_not_applied() -> None:
+    """The paths of its fields would take hundreds of megabytes."""
+
+    async def run() -> None:
+        async with serving() as world:
+            deep: Any = {f"k{number}": 1 for number in range(20_000)}
+            for _ in range(90):
+                deep = {"a": deep}
+            path = "/api/v1/namespaces/default/configmaps/c?fieldManager=m"
+            head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+            status, body = await world.ask("PATCH", path, {**head, "x": deep}, type=APPLY)
+            assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
+
+    asyncio.run(run())

@@ -113,7 +113,7 @@ def test_patches_of_all_types() -> None:
 
 
 def test_a_patch_cannot_blow_an_object_up() -> None:
-    """Copies into itself, and very many operations on a large object, are refused."""
+    """Copies into itself are refused, and very many operations; many on a large object are not."""
 
     async def run() -> None:
         async with serving() as world:
@@ -125,7 +125,9 @@ def test_a_patch_cannot_blow_an_object_up() -> None:
             status, body = await world.ask("PATCH", f"{PODS}/a", [start, *again], type=JSON_PATCH)
             assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
             many = [{"op": "test", "path": "/kind", "value": "Pod"}] * 9_000
-            status, body = await world.ask("PATCH", f"{PODS}/a", many, type=JSON_PATCH)
+            assert (await world.ask("PATCH", f"{PODS}/a", many, type=JSON_PATCH))[0] == 200
+            more = [{"op": "test", "path": "/kind", "value": "Pod"}] * 10_001
+            status, body = await world.ask("PATCH", f"{PODS}/a", more, type=JSON_PATCH)
             assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
 
     asyncio.run(run())

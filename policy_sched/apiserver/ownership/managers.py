@@ -18,7 +18,6 @@ from policy_sched.apiserver.ownership.paths import (
     Fields,
     Path,
     as_fields_v1,
-    covers,
     fields_of,
     from_fields_v1,
     text,
@@ -157,8 +156,13 @@ def _part(given: Plain, *, status: bool) -> Plain:
 
 def _pruned(gone: frozenset[Path], wanted: frozenset[Path], others: list[Entry]) -> list[Path]:
     """Return those of some fields that neither a file nor anybody else has."""
-    held = frozenset().union(wanted, *(one.fields for one in others))
-    return [path for path in gone if not covers(held, path)]
+    held = {
+        path[:length]
+        for fields in (wanted, *(one.fields for one in others))
+        for path in fields
+        for length in range(1, len(path) + 1)
+    }
+    return [path for path in gone if path not in held]
 
 
 def _check(others: list[Entry], changed: set[Path]) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from policy_sched.apiserver.ownership.paths import Path, elements
 from policy_sched.apiserver.ownership.topology import SET, Names, atomic, keys_of
 from policy_sched.model.expansion import Plain
+
+_Tree = dict[str, Any]
+"""Paths by their elements; `_HERE` where one ends."""
+_HERE: Final = ""
 
 
 def merged(kind: str, live: Any, applied: Any, names: Names = ()) -> Any:
@@ -35,10 +39,15 @@ def without(kind: str, data: Plain, paths: Iterable[Path]) -> Plain:
 
     The keys of an item stay as long as the item.
     """
-    result = data
-    for path in sorted(paths, key=len):
-        if len(path) < 2 or not _is_key(path[-1], path[-2]):
-            result = _removed(kind, result, path, ())
+    gone: _Tree = {}
+    for path in paths:
+        if len(path) > 1 and _is_key(path[-1], path[-2]):
+            continue
+        at = gone
+        for element in path[:-1]:
+            at = at.setdefault(element, {})
+        at.setdefault(path[-1], {})[_HERE] = {}
+    result: Plain = _removed(kind, data, gone, ())
     return result
 
 
@@ -46,30 +55,33 @@ def _is_key(field: str, item: str) -> bool:
     return item.startswith("k:") and field[2:] in msgspec.json.decode(item[2:])
 
 
-def _removed(kind: str, value: Any, path: Path, names: Names) -> Any:
-    """Return a value without what a path leads to; None if nothing is left of it."""
-    element, rest = path[0], path[1:]
-    form, _, name = element.partition(":")
-    if form == "f":
-        if not isinstance(value, dict) or name not in value:
-            return value
+def _removed(kind: str, value: Any, gone: _Tree, names: Names) -> Any:
+    """Return a value without what paths, as a tree, lead to; None if nothing is left of it."""
+    if isinstance(value, dict):
         result = dict(value)
-        inner = _removed(kind, result[name], rest, (*names, name)) if rest else None
-        if inner is None:
-            del result[name]
-        else:
-            result[name] = inner
+        for element, inner in gone.items():
+            name = element.removeprefix("f:")
+            if element[:2] == "f:" and name in result:
+                _shrink(kind, result, (name, inner), (*names, name))
         return result or (None if names else result)
     keys = keys_of(kind, names)
     items = elements(value, keys) if keys and isinstance(value, list) else None
-    if items is None or element not in items:
+    if items is None:
         return value
-    inner = _removed(kind, items[element], rest, names) if rest else None
-    if inner is None:
-        del items[element]
-    else:
-        items[element] = inner
+    for element, inner in gone.items():
+        if element in items:
+            _shrink(kind, items, (element, inner), names)
     return list(items.values()) or None
+
+
+def _shrink(kind: str, values: Plain, gone: tuple[str, _Tree], names: Names) -> None:
+    """Take out of one value, in place, what is gone; the whole value if it is named itself."""
+    name, tree = gone
+    left = None if _HERE in tree else _removed(kind, values[name], tree, names)
+    if left is None:
+        del values[name]
+    else:
+        values[name] = left
 
 
 def present(value: Any) -> Any:

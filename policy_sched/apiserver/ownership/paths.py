@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.apiserver.ownership.topology import SET, Names, atomic, key_values, keys_of
+from policy_sched.apiserver.refusals import too_large
 from policy_sched.client.embedded.api_error import bad_request
 from policy_sched.client.embedded.stored import encoded
 from policy_sched.model.expansion import Plain
@@ -21,6 +22,8 @@ Path = tuple[str, ...]
 Fields = dict[Path, Any]
 """What an object's fields hold; `ITEM` where an item itself is meant."""
 ITEM: Final = object()
+ELEMENTS: Final = 1_000_000
+"""Elements that the paths of an object may have together."""
 DEEP: Final = 100
 """Elements that a path may have; no kind of the API's own has as many."""
 _ITSELF: Final = "."
@@ -29,12 +32,27 @@ _ITSELF: Final = "."
 def fields_of(kind: str, data: Plain, *, strict: bool = False) -> Fields:
     """Return the fields of an object that hold values.
 
-    A list whose items cannot be told apart is one value; with ``strict`` ApiError is raised.
+    A list whose items cannot be told apart is one value; with ``strict`` ApiError is raised, as it
+    is if the paths are too long together.
     """
-    found: Fields = {}
+    found = _Found()
     if data:
         _walk(kind, data, ((), ()), found, strict=strict)
     return found
+
+
+class _Found(dict[Path, Any]):
+    """Fields, which raise ApiError when their paths become too long together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._room = ELEMENTS
+
+    def __setitem__(self, path: Path, value: Any) -> None:
+        self._room -= len(path)
+        if self._room < 0:
+            raise too_large("the object has too many fields to note their managers")
+        super().__setitem__(path, value)
 
 
 def _walk(kind: str, value: Any, place: tuple[Path, Names], found: Fields, *, strict: bool) -> None:
@@ -109,13 +127,13 @@ def as_fields_v1(paths: Iterable[Path]) -> Plain:
 
 def from_fields_v1(data: Any) -> frozenset[Path]:
     """Return the paths of FieldsV1; what is none is left out."""
-    found: set[Path] = set()
+    found = _Found()
 
     def walk(at: Any, path: Path) -> None:
         if len(path) > DEEP or not isinstance(at, dict):
             return
         if path and (not at or _ITSELF in at):
-            found.add(path)
+            found[path] = ITEM
         for element, inner in at.items():
             if _is_element(element):
                 walk(inner, (*path, element))
@@ -134,8 +152,3 @@ def _is_element(text: str) -> bool:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return isinstance(value, dict) is (text[:2] == "k:")
-
-
-def covers(paths: Iterable[Path], start: Path) -> bool:
-    """Tell whether one of some paths is another, or leads into it."""
-    return any(path[: len(start)] == start for path in paths)

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Final
 
 from policy_sched.apiserver.calls import Target
-from policy_sched.apiserver.refusals import quoted
+from policy_sched.apiserver.refusals import quoted, too_large
 from policy_sched.apiserver.security.attributes import Attributes, refusal
 from policy_sched.apiserver.security.rbac import Rbac
 from policy_sched.apiserver.security.role_objects import (
@@ -31,6 +31,8 @@ from policy_sched.client.embedded.resources import resource
 from policy_sched.client.embedded.stored import Stored, encoded
 from policy_sched.model.expansion import Plain
 
+PARTS: Final = 10_000
+"""Combinations of a verb and a resource in rules that are compared with those of a user."""
 _PARTS: Final = (
     ("APIGroups", "api_groups"), ("Resources", "resources"),
     ("NonResourceURLs", "non_resource_urls"), ("ResourceNames", "resource_names"),
@@ -110,8 +112,17 @@ class Granting:
 
 def _missing(wanted: Iterable[Rule], held: tuple[Rule, ...]) -> list[Rule]:
     """Return the parts of rules that no rule held covers, each of one verb on one thing."""
+    if sum(map(_count, wanted := list(wanted))) > PARTS:
+        raise too_large(f"the rules have more than {PARTS} combinations of verb and resource")
     parts = (part for rule in wanted for part in _parts(rule))
     return [part for part in parts if not any(_covers(one, part) for one in held)]
+
+
+def _count(rule: Rule) -> int:
+    """Return how many parts a rule has."""
+    things = len(rule.api_groups or ()) * len(rule.resources or ())
+    things *= len(rule.resource_names or ("",))
+    return len(rule.verbs or ()) * (len(rule.non_resource_urls or ()) + things)
 
 
 def _parts(rule: Rule) -> Iterator[Rule]:

@@ -13,6 +13,8 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.resources import Resource
 from policy_sched.client.embedded.stored import encoded
 
+MOST: Final = 1_000
+"""Causes that one refusal names."""
 IMMUTABLE: Final = "field is immutable"
 
 
@@ -27,12 +29,11 @@ class Problems:
     """Collects what is wrong. ``at`` is a field's path, such as ``spec.containers[0].name``."""
 
     def __init__(self) -> None:
-        self.causes: list[tuple[str, str, str]] = []
+        self.causes: dict[tuple[str, str, str], None] = {}
 
     def _add(self, at: str, reason: str, text: str, why: str = "") -> None:
-        cause = (at, reason, f"{text}: {why}" if why else text)
-        if cause not in self.causes:
-            self.causes.append(cause)
+        if len(self.causes) < MOST:
+            self.causes[at, reason, f"{text}: {why}" if why else text] = None
 
     def required(self, at: str, why: str = "") -> None:
         """Something has to be there."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.stored import copied, encoded
 from policy_sched.model.expansion import Plain
@@ -43,8 +45,12 @@ _SETS: Final = frozenset({"finalizers", "podCIDRs"})
 _ORDER: Final = "$setElementOrder/"
 _RETAIN: Final = "$retainKeys"
 _DIRECTIVE: Final = "$patch"
+_SHOWN: Final = 100
+"""Bytes of an item that a refusal repeats."""
 COPIED: Final = 3 * 1024 * 1024
-"""Bytes that an object may have after a copy: a copy into itself doubles it every time."""
+"""Bytes that a JSON patch may copy (the API server's limit): a copy into itself doubles it."""
+SHIFTED: Final = 50_000_000
+"""Items of lists that a JSON patch may shift where it inserts and removes."""
 
 
 def key_of(field: str, items: Any) -> str | None:
@@ -87,14 +93,15 @@ def strategic(target: Any, patch: Any) -> Any:
     for key, value in patch.items():
         if key.startswith("$deleteFromPrimitiveList/"):
             name = key.partition("/")[2]
-            result[name] = [item for item in result.get(name) or () if item not in value]
+            gone = {encoded(item) for item in value}
+            result[name] = [item for item in result.get(name) or () if encoded(item) not in gone]
         elif key.startswith("$"):
             continue  # the order of items, and which keys stay: below
         elif value is None:
             result.pop(key, None)
         elif key in _SETS and isinstance(value, list):
-            old = result.get(key) or []
-            result[key] = [*old, *(item for item in value if item not in old)]
+            items = [*(result.get(key) or ()), *value]
+            result[key] = list({encoded(item): item for item in items}.values())
         elif isinstance(value, list) and (name := key_of(key, value)):
             result[key] = _merged_list(result.get(key) or [], value, name)
         else:
@@ -110,113 +117,138 @@ def _arranged(result: Plain, patch: Plain) -> Plain:
         if field == key or not isinstance(items, list) or not isinstance(wanted, list):
             continue
         name = key_of(field, wanted)
-        marks = [one.get(name) if name and isinstance(one, dict) else one for one in wanted]
-
-        def place(item: Any, name: str | None = name, marks: list[Any] = marks) -> int:
-            mark = item.get(name) if name and isinstance(item, dict) else item
-            return marks.index(mark) if mark in marks else len(marks)
-
-        result[field] = sorted(items, key=place)
+        places: dict[bytes, int] = {}
+        for place, one in enumerate(wanted):
+            places.setdefault(_mark(one, name), place)
+        marks = [places.get(_mark(item, name), len(wanted)) for item in items]
+        result[field] = [items[at] for at in sorted(range(len(items)), key=marks.__getitem__)]
     retained = patch.get(_RETAIN)
     if isinstance(retained, list):
-        return {key: value for key, value in result.items() if key in retained}
+        kept = set(map(str, retained))
+        return {key: value for key, value in result.items() if key in kept}
     return result
+
+
+def _mark(item: Any, name: str | None) -> bytes:
+    """Return what tells an item of a list apart, in a form that can be looked up."""
+    return encoded(item.get(name) if name and isinstance(item, dict) else item)
 
 
 def _merged_list(target: list[Any], patch: list[Any], key: str) -> list[Any]:
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if item.get(_DIRECTIVE) != "replace"]
-    result = list(target)
+    found: dict[bytes, list[Any]] = {}
+    for old in target:  # items of the same key stay together
+        found.setdefault(encoded(old.get(key)), []).append(old)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise bad_request(f"map: {item!r} does not contain declared merge key: {key}")
-        places = [i for i, old in enumerate(result) if old.get(key) == item[key]]
+            shown = encoded(item)[:_SHOWN].decode(errors="replace")
+            raise bad_request(f"map: {shown} does not contain declared merge key: {key}")
+        mark = encoded(item[key])
         if item.get(_DIRECTIVE) == "delete":
-            result = [old for i, old in enumerate(result) if i not in places]
-        elif places:
-            result[places[0]] = strategic(result[places[0]], item)
+            found.pop(mark, None)
+        elif mark in found:
+            found[mark][0] = strategic(found[mark][0], item)
         else:
-            result.append(item)
-    return result
+            found[mark] = [item]
+    return [item for items in found.values() for item in items]
 
 
 def json_patch(target: Plain, operations: list[Plain]) -> Plain:
     """Return a JSON patch applied. Raises ApiError if an operation cannot be."""
-    document: Any = copied(target)
-    for operation in operations:
-        try:
-            document = _operate(document, operation)
-            if operation["op"] == "copy" and len(encoded(document)) > COPIED:
-                text = "Request entity too large: the copies of the JSON patch exceed the limit"
-                raise ApiError(413, "RequestEntityTooLarge", f"{text} of {COPIED}")
-        except (KeyError, IndexError, ValueError, TypeError, AttributeError):
-            text = "the server rejected our request due to an error in our request"
-            raise ApiError(422, "Invalid", text) from None
-    result: Plain = document
-    return result
+    return _JsonPatch(target).apply(operations)
 
 
-def _operate(document: Any, operation: Plain) -> Any:
-    path = _steps(operation["path"])
-    match operation["op"]:
-        case "add":
-            return _add(document, path, operation["value"])
-        case "remove":
-            return _removed(document, path)
-        case "replace":
-            return _add(_removed(document, path), path, operation["value"])
-        case "test":
-            if _at(document, path) != operation["value"]:
-                raise ValueError("the test failed")
-            return document
-        case "copy":
-            return _add(document, path, copied(_at(document, _steps(operation["from"]))))
-        case "move":
-            start = _steps(operation["from"])
-            return _add(_removed(document, start), path, _at(document, start))
-    raise ValueError("no such operation")
+class _JsonPatch:
+    """A document that operations change in place; what they copy and shift is counted."""
+
+    def __init__(self, target: Plain) -> None:
+        self._root: Plain = {"": copied(target)}
+        self._copied = 0
+        self._shifted = 0
+
+    def apply(self, operations: list[Plain]) -> Plain:
+        """Do the operations, one after the other; return the document."""
+        for operation in operations:
+            try:
+                self._operate(operation)
+            except (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError):
+                text = "the server rejected our request due to an error in our request"
+                raise ApiError(422, "Invalid", text) from None
+        result: Plain = self._root[""]
+        return result
+
+    def _operate(self, operation: Plain) -> None:
+        path = _steps(operation["path"])
+        match operation["op"]:
+            case "add":
+                self._add(path, operation["value"])
+            case "remove":
+                self._remove(path)
+            case "replace":
+                self._remove(path)
+                self._add(path, operation["value"])
+            case "test":
+                if _at(self._root, path) != operation["value"]:
+                    raise ValueError("the test failed")
+            case "copy":
+                self._add(path, self._copy(_at(self._root, _steps(operation["from"]))))
+            case "move":
+                start = _steps(operation["from"])
+                if path != start and path[: len(start)] == start:
+                    raise ValueError("a value cannot be moved into itself")
+                value = _at(self._root, start)
+                self._remove(start)
+                self._add(path, value)
+            case _:
+                raise ValueError("no such operation")
+
+    def _copy(self, value: Any) -> Any:
+        raw = encoded(value)
+        self._copied += len(raw)
+        if self._copied > COPIED:
+            text = "Request entity too large: the copies of the JSON patch exceed the limit"
+            raise ApiError(413, "RequestEntityTooLarge", f"{text} of {COPIED}")
+        return msgspec.json.decode(raw)
+
+    def _add(self, path: list[str], value: Any) -> None:
+        parent, step = _at(self._root, path[:-1]), path[-1]
+        if isinstance(parent, list):
+            at = len(parent) if step == "-" else int(step)
+            if at > len(parent):
+                raise IndexError
+            self._shift(len(parent) - at)
+            parent.insert(at, value)
+        else:
+            parent[step] = value
+
+    def _remove(self, path: list[str]) -> None:
+        parent, step = _at(self._root, path[:-1]), path[-1]
+        if isinstance(parent, list):
+            self._shift(len(parent) - int(step))
+            del parent[int(step)]
+        else:
+            del parent[step]
+
+    def _shift(self, items: int) -> None:
+        """Count the items of a list that make room."""
+        self._shifted += items
+        if self._shifted > SHIFTED:
+            text = "Request entity too large: the JSON patch shifts more items than the limit"
+            raise ApiError(413, "RequestEntityTooLarge", f"{text} of {SHIFTED}")
 
 
 def _steps(pointer: str) -> list[str]:
+    """Return the steps of a JSON pointer from the root, which holds the document as ""."""
     if pointer and not pointer.startswith("/"):
         raise ValueError("no JSON pointer")
-    return [s.replace("~1", "/").replace("~0", "~") for s in pointer.split("/")[1:]]
+    return [s.replace("~1", "/").replace("~0", "~") for s in pointer.split("/")]
 
 
 def _at(document: Any, path: list[str]) -> Any:
     for step in path:
         document = document[int(step) if isinstance(document, list) else step]
     return document
-
-
-def _add(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
-
-    def change(parent: Any, step: str) -> None:
-        if isinstance(parent, list):
-            parent.insert(len(parent) if step == "-" else int(step), value)
-        else:
-            parent[step] = value
-
-    return _changed(document, path, change)
-
-
-def _removed(document: Any, path: list[str]) -> Any:
-    if not path:
-        return None
-
-    def change(parent: Any, step: str) -> None:
-        del parent[int(step) if isinstance(parent, list) else step]
-
-    return _changed(document, path, change)
-
-
-def _changed(document: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
-    """Return a copy of the document in which the parent of the path was changed."""
-    result = copied(document)
-    change(_at(result, path[:-1]), path[-1])
-    return result
 
 
 PATCHES: Final[dict[str, Callable[[Any, Any], Any]]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from policy_sched.client.embedded.refusals import conflict, invalid, wrong_uid
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.client.embedded.times import timestamp
@@ -85,19 +87,24 @@ def check_update(stored: Stored, data: Plain) -> None:
     """Raise ApiError if an update changes what is fixed once a pod was created."""
     old = stored.data["spec"]
     new = data["spec"] = data.get("spec") or {}
-    gates = [gate.get("name") for gate in old.get("schedulingGates") or ()]
+    gates = {gate.get("name") for gate in old.get("schedulingGates") or ()}
     for gate in new.get("schedulingGates") or ():
         if gate.get("name") not in gates:
             found = f"found new scheduling gate '{gate.get('name')}'"
             why = f"Forbidden: only deletion is allowed, but {found}"
             field = "spec.schedulingGates"
             raise invalid(stored.resource, stored.name, field, "FieldValueForbidden", why)
-    tolerations = new.get("tolerations") or ()
-    added_only = all(one in tolerations for one in old.get("tolerations") or ())
+    tolerations = set(map(_mark, new.get("tolerations") or ()))
+    added_only = tolerations.issuperset(map(_mark, old.get("tolerations") or ()))
     free = (*_FREE, *_FREE_WHILE_GATED) if gates else _FREE
     if not added_only or _fixed(old, free) != _fixed(new, free):
         why = f"Forbidden: {_FIXED}"
         raise invalid(stored.resource, stored.name, "spec", "FieldValueForbidden", why)
+
+
+def _mark(one: Plain) -> bytes:
+    """Return what two equal mappings have in common."""
+    return msgspec.json.encode(one, order="deterministic")
 
 
 def _fixed(spec: Plain, free: tuple[str, ...]) -> Plain:

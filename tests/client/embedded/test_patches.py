@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy_sched.client.embedded import patches
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.patches import json_patch, merge, strategic
 
@@ -164,3 +165,76 @@ def test_json_patches_that_do_not_apply_are_refused(operation: dict[str, Any]) -
         json_patch(target, [{"op": "add", "path": "/b", "value": 1}, operation])
     assert caught.value.code == 422
     assert target == {"a": 1, "l": [1]}
+
+
+MANY = 50_000
+NAMES = [f"n{number}" for number in range(MANY)]
+
+
+@pytest.mark.parametrize(
+    ("patch", "containers", "finalizers"),
+    [
+        ({"containers": [{"name": name, "image": "x"} for name in NAMES]}, MANY, MANY),
+        ({"containers": [{"name": f"{name}-new"} for name in NAMES]}, 2 * MANY, MANY),
+        ({"containers": [{"name": name, "$patch": "delete"} for name in NAMES]}, 0, MANY),
+        ({"finalizers": [*NAMES, *(f"{name}-new" for name in NAMES)]}, MANY, 2 * MANY),
+        ({"$deleteFromPrimitiveList/finalizers": NAMES}, MANY, 0),
+        ({"$setElementOrder/finalizers": NAMES[::-1]}, MANY, MANY),
+        ({"$setElementOrder/containers": [{"name": name} for name in NAMES[::-1]]}, MANY, MANY),
+        ({"$retainKeys": [*NAMES, "containers", "finalizers"]}, MANY, MANY),
+    ],
+)
+def test_strategic_merge_patches_are_linear(patch: Any, containers: int, finalizers: int) -> None:
+    """150,000 containers or finalizers kept the API server busy for hours: it never got here."""
+    target = {"containers": [{"name": name} for name in NAMES], "finalizers": list(NAMES)}
+    result = strategic(target, patch)
+    assert (len(result["containers"]), len(result["finalizers"])) == (containers, finalizers)
+
+
+def test_items_stay_in_their_order() -> None:
+    """Changed in place, new ones last, ordered if the patch says so."""
+    target = {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
+    patch = {"containers": [{"name": "d"}, {"name": "b", "image": "x"}]}
+    names = [one["name"] for one in strategic(target, patch)["containers"]]
+    assert names == ["a", "b", "c", "d"]
+    patch["$setElementOrder/containers"] = [{"name": name} for name in "dba"]
+    names = [one["name"] for one in strategic(target, patch)["containers"]]
+    assert names == ["d", "b", "a", "c"]
+
+
+def test_a_json_patch_copies_no_more_than_its_limit() -> None:
+    """Copies of the whole into itself doubled it with every operation."""
+    double = {"op": "copy", "from": "", "path": "/a/-"}
+    with pytest.raises(ApiError) as refused:
+        json_patch({"a": ["x" * 1000]}, [double] * 100)
+    assert refused.value.code == 413
+
+
+def test_a_json_patch_changes_a_large_object_without_copying_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """10,000 operations after one that adds megabytes went through the whole object each."""
+    sizes: list[int] = []
+    monkeypatch.setattr(patches, "copied", lambda data: sizes.append(len(data)) or dict(data))
+    operations = [{"op": "add", "path": "/big", "value": "x" * 1_000_000}]
+    operations += [{"op": "add", "path": f"/k{n}", "value": n} for n in range(5_000)]
+    result = json_patch({"a": 1}, operations)
+    assert len(result) == 5_002
+    assert sizes == [1]
+
+
+def test_a_json_patch_shifts_no_more_items_than_its_limit() -> None:
+    """A million items make room for each of ten thousand others at their head."""
+    first = {"op": "add", "path": "/a", "value": [0] * 1_000_000}
+    with pytest.raises(ApiError) as refused:
+        json_patch({}, [first, *[{"op": "add", "path": "/a/0", "value": 1}] * 10_000])
+    assert refused.value.code == 413
+
+
+def test_a_value_is_not_moved_into_itself() -> None:
+    """RFC 6902, 4.4; a patch that fails changes nothing."""
+    target = {"a": {"b": {}}}
+    with pytest.raises(ApiError) as refused:
+        json_patch(target, [{"op": "move", "from": "/a", "path": "/a/b/c"}])
+    assert refused.value.code == 422
+    assert target == {"a": {"b": {}}}

@@ -8,7 +8,7 @@ back-off that doubles (as client-go's workqueues do it), and the other objects a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 from policy_sched.client.embedded.history import Change
@@ -20,6 +20,8 @@ from policy_sched.model.kinds import Kind
 FIRST_RETRY: Final = SECOND // 200
 """After how long a failed look is repeated; each further one after twice as long."""
 LONGEST_RETRY: Final = 1000 * SECOND
+ENOUGH: Final = 200
+"""Changes of one controller in a round, after which others have their turn."""
 _DOUBLINGS: Final = 18
 _LOG: Final = logging.getLogger("policy_sched.controllers")
 K = TypeVar("K", bound=Hashable)
@@ -97,9 +99,18 @@ class Agenda:
     def each(self, look: Callable[[Key], bool]) -> bool:
         """Look at what is to be looked at now; tell whether anything was done."""
         acted = False
-        for key in self.take():
+        for key in self.some():
             acted = self.one(key, look) or acted
         return acted
+
+    def some(self) -> Iterator[Key]:
+        """Yield what is to be looked at now, until enough has changed; the rest is left."""
+        keys, before = self.take(), self._store.version
+        for place, key in enumerate(keys):
+            if self._store.version - before >= ENOUGH:
+                self._now = dict.fromkeys([*keys[place:], *self._now])
+                return
+            yield key
 
     def one(self, key: Key, look: Callable[[Key], bool]) -> bool:
         """Look at an object; if that fails, later again. Tell whether anything was done."""

@@ -54,13 +54,15 @@ class ClusterRoles:
             return False
         data = role.data
         selectors = _selectors(data.get("aggregationRule"))
-        rules: list[Any] = []
+        rules: dict[bytes, Any] = {}
         for one in roles:
             if one is not role and any(selector.matches(one.labels) for selector in selectors):
-                rules += [rule for rule in one.data.get("rules") or () if rule not in rules]
-        if not selectors or (data.get("rules") or []) == rules:
+                for rule in one.data.get("rules") or ():
+                    rules.setdefault(msgspec.json.encode(rule, order="deterministic"), rule)
+        found = list(rules.values())
+        if not selectors or (data.get("rules") or []) == found:
             return False
-        self._store.revise(role, {**data, "rules": rules})
+        self._store.revise(role, {**data, "rules": found})
         return True
 
 

@@ -24,9 +24,9 @@ from policy_sched.client.embedded.controllers.owned_pods import (
 )
 from policy_sched.client.embedded.controllers.revisions import Revisions
 from policy_sched.client.embedded.controllers.writing import (
-    BURST,
     REPLACE_ENDED,
     RETRY,
+    burst,
     create,
     remove,
     report,
@@ -100,7 +100,7 @@ class DaemonSets:
         """Look at the sets that something happened to."""
         readiness, self._readiness = self._readiness, {}
         acted = False
-        for key in self._agenda.take():
+        for key in self._agenda.some():
             readiness.pop(key, None)
             acted = self._agenda.one(key, self._sync) or acted
         for key in readiness:
@@ -125,7 +125,7 @@ class DaemonSets:
             return False
         candidate = msgspec.convert(expansion.daemon_candidate(data), Pod)
         pods = self._by_node(stored.uid)
-        acted, wanted, misplaced, made = False, 0, 0, 0
+        acted, wanted, misplaced, made, most = False, 0, 0, 0, burst(stored)
         current: list[Stored] = []
         for node in self._store.select(NODE):
             typed = node.typed
@@ -140,7 +140,7 @@ class DaemonSets:
             surplus = ended + (found[1:] if stays else found)
             for pod in surplus:
                 acted = self._remove(pod) or acted
-            if runs and not found and made == BURST:
+            if runs and not found and made == most:
                 self._agenda.add(key)  # the other nodes in the next round
             elif runs and not found:
                 seed = str(self._store.version)

@@ -234,14 +234,15 @@ def _same_template(stored: Stored, deployment: Plain) -> bool:
 
     What is empty is as good as what is not there.
     """
-    template = expansion.template_of(stored.data)
-    return bool(_without_hash(template) == _without_hash(expansion.template_of(deployment)))
+    one = _without_hash(expansion.template_of(stored.data))
+    other = _without_hash(expansion.template_of(deployment))
+    return one == other or bool(_said(one) == _said(other))
 
 
-def _without_hash(template: Plain) -> Any:
+def _without_hash(template: Plain) -> Plain:
     meta = dict(template.get("metadata") or {})
     labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != TEMPLATE_HASH}
-    return _said({**template, "metadata": {**meta, "labels": labels}})
+    return {**template, "metadata": {**meta, "labels": labels}}
 
 
 def _said(value: Any) -> Any:

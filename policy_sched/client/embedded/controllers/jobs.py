@@ -23,8 +23,8 @@ from policy_sched.client.embedded.controllers.owned_pods import (
     standing,
 )
 from policy_sched.client.embedded.controllers.writing import (
-    BURST,
     RETRY,
+    burst,
     condition,
     create,
     remove,
@@ -117,7 +117,7 @@ class Jobs:
             if self._forget(key, stored, status, now):
                 return True
         elif not stored.deleting:
-            acted = self._fill(key, data, status, active)
+            acted = self._fill(key, data, status, active, burst(stored))
         status["active"] = active
         status["ready"] = self._owned.count(stored.uid, Standing.READY)
         status["terminating"] = self._owned.count(stored.uid, Standing.LEAVING)
@@ -190,7 +190,7 @@ class Jobs:
         if present is not None and present.uid == pod.uid:
             remove(self._store, self._store.revise(present, _released(present)))
 
-    def _fill(self, key: Key, data: Plain, status: Plain, active: int) -> bool:
+    def _fill(self, key: Key, data: Plain, status: Plain, active: int, most: int) -> bool:
         """Make the pods that are missing, delete those that are too many."""
         spec, now, uid = data["spec"], self._store.now(), data["metadata"]["uid"]
         deadline = _deadline(spec, status)
@@ -208,7 +208,7 @@ class Jobs:
         if due > now:
             self._agenda.at(key, due if deadline is None else min(due, deadline))
             return False
-        missing = min(missing, BURST)
+        missing = min(missing, most)
         indexes: Sequence[int | None] = [None] * missing
         if job_numbers.indexed(spec):
             taken = {job_numbers.index_of(pod_of(pod)) for pod in self._running(uid)}

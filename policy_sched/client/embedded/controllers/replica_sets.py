@@ -18,6 +18,7 @@ from policy_sched.client.embedded.controllers.writing import (
     BURST,
     REPLACE_ENDED,
     RETRY,
+    burst,
     create,
     remove,
     report,
@@ -78,7 +79,7 @@ class ReplicaSets:
         active = self._owned.active(stored.uid)
         missing = max(0, typed.spec.replicas) - active
         if missing > 0 and typed.spec.template is not None:
-            missing = self._fill(key, stored, min(missing, BURST))
+            missing = self._fill(key, stored, min(missing, burst(stored)))
         elif missing < 0:
             for pod in sorted(self._active(stored.uid), key=_worth)[: min(-missing, BURST)]:
                 remove(self._store, pod)

@@ -21,8 +21,8 @@ from policy_sched.client.embedded.controllers.owned_pods import (
 )
 from policy_sched.client.embedded.controllers.revisions import Revisions
 from policy_sched.client.embedded.controllers.writing import (
-    BURST,
     RETRY,
+    burst,
     create,
     remove,
     report,
@@ -77,7 +77,7 @@ class StatefulSets:
         """Look at the sets that something happened to."""
         readiness, self._readiness = self._readiness, {}
         acted = False
-        for key in self._agenda.take():
+        for key in self._agenda.some():
             readiness.pop(key, None)
             acted = self._agenda.one(key, self._sync) or acted
         for key in readiness:
@@ -125,7 +125,7 @@ class StatefulSets:
         pods = {one.name: one for one in self._owned.of(stored.uid)}
         first = expansion.first_ordinal(data)
         ordinals = range(first, first + max(0, expansion.replicas_of(data)))
-        acted = self._fill(key, data, pods, ordinals)
+        acted = self._fill(key, stored, pods, ordinals)
         if not acted:
             acted = self._cut(data, pods, ordinals) or self._renew(data, pods, ordinals)
         digest = expansion.template_hash(expansion.template_of(data))
@@ -136,9 +136,9 @@ class StatefulSets:
         self._updated[stored.uid] = updated
         return self._report(stored, data) or acted
 
-    def _fill(self, key: Key, data: Plain, pods: dict[str, Stored], ordinals: range) -> bool:
+    def _fill(self, key: Key, stored: Stored, pods: dict[str, Stored], ordinals: range) -> bool:
         """Make the pods that are missing, and end those that failed; in order, if so it is."""
-        acted, name, count = False, data["metadata"]["name"], 0
+        acted, name, count, data = False, stored.name, 0, stored.data
         for ordinal in ordinals:
             pod = pods.get(expansion.stateful_name(name, ordinal))
             if pod is None:
@@ -146,7 +146,7 @@ class StatefulSets:
                     self._agenda.at(key, self._store.now() + RETRY)
                     return acted
                 acted, count = True, count + 1
-                if count == BURST:
+                if count == burst(stored):
                     self._agenda.add(key)
                     return True
             elif standing(pod_of(pod)) >= Standing.SUCCEEDED and not pod.deleting:

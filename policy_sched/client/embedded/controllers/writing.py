@@ -16,8 +16,15 @@ RETRY: Final = 10 * SECOND
 """After how long a controller tries again to create what was refused."""
 BURST: Final = 100
 """Pods of a workload that come or go in one round; the others in the next."""
+BURST_BYTES: Final = 1024 * 1024
+"""Bytes of the templates of the pods that are made in one round."""
 REPLACE_ENDED: Final = SECOND
 """After how long a pod that has ended by itself is replaced, lest pods that fail make a storm."""
+
+
+def burst(owner: Stored) -> int:
+    """Return how many pods of a workload are made in one round: few if each of them is large."""
+    return max(1, min(BURST, BURST_BYTES // len(owner.raw)))
 
 
 def create(store: ObjectStore, data: Mapping[str, Any]) -> Stored | None:
