@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.formats import as_junit, as_sarif, as_tap, failures
+from policy_sched.cli.formats import as_gitlab, as_junit, as_sarif, as_tap, failures
 from policy_sched.cli.paths import PathsOrStdin
 from policy_sched.cli.render import (
     FAILED,
@@ -25,7 +25,7 @@ from policy_sched.cli.render import (
 from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.profiles.check import Checkup, check_all
 
-Output = Literal["text", "json", "github", "junit", "tap", "sarif"]
+Output = Literal["text", "json", "github", "junit", "tap", "sarif", "gitlab"]
 
 
 def check(
@@ -51,7 +51,7 @@ def check(
         standard input.
     output
         text: position, line and caret; json; github: annotations for a pull request; junit, tap:
-        a test per file; sarif: version 2.1.0.
+        a test per file; sarif: version 2.1.0; gitlab: Code Quality of a merge request.
     strict
         Exit with 1 for warnings, too.
     lint_fatal
@@ -122,4 +122,4 @@ def _write(checkup: Checkup, output: Output, *, strict: bool) -> None:
     elif output == "tap":
         print(as_tap(checkup.files, found, strict=strict))
     else:
-        print(as_sarif(found))
+        print(as_gitlab(found) if output == "gitlab" else as_sarif(found))

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from policy_sched.cli.cluster_files import read_cluster
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.policy_diff import differences
 from policy_sched.profiles.policy_set import PolicySet, read_policy_set
 from policy_sched.scheduler.shadow_records import Result
 from policy_sched.simulate import shadow_report
+from policy_sched.simulate.diff_markdown import as_markdown
 from policy_sched.simulate.diff_report import PolicyDiff, as_json, text_lines
-from policy_sched.simulate.placement_diff import PlacementDiff, compare_placements
+from policy_sched.simulate.placement_diff import (
+    PLACED,
+    PlacementDiff,
+    SeedsDiff,
+    compare_placements,
+    compare_seeds,
+)
 from policy_sched.simulate.shadow_summary import summarize
+
+Output = Literal["text", "json", "markdown"]
 
 
 def diff(  # noqa: PLR0913  # the options of the verb
@@ -28,7 +40,9 @@ def diff(  # noqa: PLR0913  # the options of the verb
     shadow: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     cluster: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     seed: int = 0,
-    output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
+    seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
+    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
     fail_on: Literal["regression"] | None = None,
 ) -> int:
     """Tell what two policy sets say differently, and which pods would go elsewhere.
@@ -49,30 +63,48 @@ def diff(  # noqa: PLR0913  # the options of the verb
     cluster
         Manifests or traces of a cluster with pending pods, which are decided with both.
     seed
-        Decides between nodes with equal scores.
+        Decides between nodes with equal scores; the first one with --seeds.
+    seeds
+        Number of seeds with which both sets decide; more than one gives means, intervals for the
+        differences, and what is noise.
+    workers
+        Processes for --seeds, one for each core unless given; the output is the same.
     output
-        text, or json: the same bytes for the same input.
+        text; json: the same bytes for the same input; markdown: a comment on a pull request.
     fail_on
-        Exit with 1 if a pod becomes unschedulable (or, with --shadow, cannot be decided).
+        Exit with 1 if a pod becomes unschedulable (or, with --shadow, cannot be decided); with
+        --seeds, if fewer pods are placed and the interval tells that from noise.
     """
     if shadow:
         if old or cluster:
             raise PolicySchedError("--shadow does not go together with OLD, NEW and --cluster")
+        if output == "markdown":
+            raise PolicySchedError("--shadow prints text or json, not markdown")
+        if seeds > 1:
+            raise PolicySchedError("--seeds goes with --cluster: a shadow decided once")
         return _shadow(shadow, output, fails=fail_on is not None)
     if old is None or new is None:
         raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
+    if seeds > 1 and not cluster:
+        raise PolicySchedError("--seeds goes with --cluster")
     require_files([old, new, *cluster])
     before, after = _policy_set(old), _policy_set(new)
-    placements = None
+    placements: PlacementDiff | SeedsDiff | None = None
     if cluster:
         objects, problems = read_cluster(cluster)
         write_diagnostics(problems, sys.stderr)
-        placements = compare_placements(before.plans, after.plans, objects, seed)
+        sets = (before.plans, after.plans, objects)
+        if seeds == 1:
+            placements = compare_placements(*sets, seed)
+        else:
+            each = partial(side_by_side, enough=1, workers=workers)
+            placements = compare_seeds(*sets, range(seed, seed + seeds), each)
     found = PolicyDiff(before, after, differences(before, after))
-    if output == "json":
-        sys.stdout.write(as_json(found, placements))
-    else:
+    if output == "text":
         sys.stdout.writelines(f"{line}\n" for line in text_lines(found, placements))
+    else:
+        write = as_json if output == "json" else as_markdown
+        sys.stdout.write(write(found, placements))
     return FAILED if fail_on and _worse(placements) else OK
 
 
@@ -95,5 +127,9 @@ def _policy_set(path: str) -> PolicySet:
     return found
 
 
-def _worse(placements: PlacementDiff | None) -> bool:
+def _worse(placements: PlacementDiff | SeedsDiff | None) -> bool:
+    """Tell whether pods become unschedulable; with several seeds, whether that is no noise."""
+    if isinstance(placements, SeedsDiff):
+        placed = next(one for one in placements.measures if one.name == PLACED)
+        return placed.values.difference.high < 0
     return placements is not None and placements.counts["unschedulable"] > 0

@@ -15,6 +15,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.wiring import assemble, read
+from policy_sched.simulate.applied import Application
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.explanation_report import as_annotations, as_json, text_lines
 from policy_sched.simulate.turn import explain_after_queue, explain_now, waiting_with
@@ -71,7 +72,14 @@ def explain(  # noqa: PLR0913  # the options of the verb
     infos = waiting_with(wanted, pods, pending)
     act = explain_after_queue if after_queue else explain_now
     every = scheduler.cache.nodes.n
-    found = act(scheduler, infos, PodInfo.of(wanted).uid, every if output == "annotations" else top)
+    uid = PodInfo.of(wanted).uid
+    found = act(scheduler, infos, uid, every if output == "annotations" else top)
+    application = Application(scheduler, plans)
+    for info in infos:
+        if info.uid == uid:
+            application.show(info)
+    own = [one for one in application.report(()) if one.profile == found.profile]
+    found.unmatched = [one.policy for one in own if not one.matched]
     if output == "text":
         sys.stdout.writelines(f"{line}\n" for line in text_lines(found))
     else:

@@ -1,8 +1,10 @@
-"""Diagnostics in the forms that build servers read: JUnit XML, TAP and SARIF 2.1.0."""
+"""Diagnostics in the forms that build servers read: JUnit XML, TAP, SARIF and GitLab's."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import PurePath
@@ -129,6 +131,34 @@ def _result(one: Diagnostic, numbers: Mapping[str, int]) -> dict[str, Any]:
         "message": {"text": text},
         "locations": [{"physicalLocation": place}],
     }
+
+
+_GITLAB: Final = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.NOTE: "info"}
+
+
+def as_gitlab(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return the JSON that GitLab shows as Code Quality in a merge request.
+
+    A fingerprint names a problem from one pipeline to the next, so it has no line in it; equal
+    problems of a file are numbered.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    entries = []
+    for one in sorted(diagnostics):
+        path = PurePath(one.file).as_posix()
+        identity = (path, one.code, one.context, one.message)
+        text = "\0".join((*identity, str(seen[identity])))
+        seen[identity] += 1
+        entries.append(
+            {
+                "description": "; ".join(part for part in (one.message, one.hint) if part),
+                "check_name": one.code,
+                "fingerprint": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
+                "severity": _GITLAB[one.severity],
+                "location": {"path": path, "lines": {"begin": one.line}},
+            }
+        )
+    return json.dumps(entries, indent=2, ensure_ascii=False)
 
 
 def _rendered(diagnostics: Sequence[Diagnostic]) -> str:

@@ -22,9 +22,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def side_by_side(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return what ``work`` gives for each item, in their order; results must be picklable."""
-    count = min(_cores(), len(items) // ENOUGH)
+def side_by_side(
+    work: Callable[[T], R],
+    items: Sequence[T],
+    *,
+    enough: int = ENOUGH,
+    workers: int | None = None,
+) -> list[R]:
+    """Return what ``work`` gives for each item, in their order; results must be picklable.
+
+    ``enough``: items that are worth a copy. ``workers``: processes at most, one for each core
+    unless given.
+    """
+    count = min(_cores() if workers is None else workers, len(items) // enough)
     if count < 2 or not hasattr(os, "fork") or threading.active_count() > 1:
         return [work(item) for item in items]
     shares = [items[i::count] for i in range(count)]
@@ -45,7 +55,7 @@ def _copy(work: Callable[[T], R], share: Sequence[T]) -> tuple[int, int]:
         os.close(theirs)
         return process, ours
     try:
-        gc.disable()  # it would touch, and so copy, all memory that both share
+        gc.freeze()  # the collector would touch, and so copy, all memory that both share
         os.close(ours)
         with os.fdopen(theirs, "wb") as stream:
             pickle.dump([work(item) for item in share], stream, pickle.HIGHEST_PROTOCOL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Literal
 
@@ -17,11 +17,13 @@ from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.duration import nanoseconds_of
 from policy_sched.model.meta import ApiObject
+from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate import report, story_report
+from policy_sched.simulate.applied import Application
 from policy_sched.simulate.cluster_load import load_cluster
-from policy_sched.simulate.cluster_run import run_cluster
+from policy_sched.simulate.cluster_run import run_queue
 from policy_sched.simulate.report import Run
 from policy_sched.simulate.story_measures import bucket_width, never_placed
 from policy_sched.simulate.timeline import play, waits
@@ -93,9 +95,11 @@ def _decided(
 ) -> bool:
     """Decide all pods once, print the placements, and tell whether every pod has a node."""
     scheduler = assemble(plans, seed=seed, objects=objects)
-    pending = load_cluster(scheduler.cache, objects)
-    with _progress(len(pending)) as advance:
-        run = run_cluster(scheduler, pending, advance)
+    infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
+    application = Application(scheduler, plans)
+    with _progress(len(infos)) as advance:
+        run = run_queue(scheduler, infos, advance)
+    run = replace(run, policies=application.report(infos))
     _write(run, output)
     return run.placed == len(run.placements)
 

@@ -78,6 +78,7 @@ class Explanation:
     that rejected it first, and its reasons. ``failed``: something broke, so that nobody knows where
     the pod fits; ``message`` says what. ``placements``: the domains in which its group was tried
     as a whole, and ``placement`` the one that it goes to; both are empty for other pods.
+    ``unmatched``: policies that do not apply to it, since a matchCondition is false.
     ``ahead``: pods ahead of it in the queue; ``after_queue``: they were decided first, and
     ``node`` is where the pod ended, empty if it has no node.
     """
@@ -101,6 +102,7 @@ class Explanation:
     alternatives: list[Alternative] = field(default_factory=list)
     placements: list[PlacementStep] = field(default_factory=list)
     placement: str = ""
+    unmatched: list[str] = field(default_factory=list)
     ahead: int = 0
     after_queue: bool = False
     node: str = ""

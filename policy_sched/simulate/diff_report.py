@@ -9,11 +9,22 @@ from typing import Final
 
 from policy_sched.profiles.policy_diff import Difference
 from policy_sched.profiles.policy_set import PolicySet
-from policy_sched.simulate.placement_diff import Move, PlacementDiff, Side
-from policy_sched.simulate.report import counted
+from policy_sched.simulate.attribution import Cause
+from policy_sched.simulate.placement_diff import Move, PlacementDiff, SeedsDiff, Side
+from policy_sched.simulate.report import counted, policy_document, policy_lines
+from policy_sched.simulate.seeds_report import (
+    causes_text,
+    counts_document,
+    seeds_document,
+    seeds_lines,
+)
 
 NOT_COMPARED: Final = (
     "No profile enables a policy that differs: the placements say nothing about the difference."
+)
+
+ONE_SEED: Final = (
+    "This is one seed: another one breaks ties otherwise. --seeds 10 tells differences from noise."
 )
 
 #: Moved pods that the text names at most.
@@ -34,7 +45,7 @@ class PolicyDiff:
         return bool(self.differences) and not any(one.enabled for one in self.differences)
 
 
-def text_lines(found: PolicyDiff, placements: PlacementDiff | None) -> Iterator[str]:
+def text_lines(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None) -> Iterator[str]:
     """Yield the differences for people."""
     yield from configuration_lines(found)
     if not found.differences:
@@ -50,7 +61,23 @@ def text_lines(found: PolicyDiff, placements: PlacementDiff | None) -> Iterator[
         if found.idle_only:
             yield NOT_COMPARED
             yield ""
-        yield from placement_lines(placements)
+        if isinstance(placements, SeedsDiff):
+            yield from seeds_lines(placements)
+            yield from applied_lines(placements.runs[0], f", with seed {placements.seeds[0]}")
+        else:
+            yield from placement_lines(placements)
+            yield from applied_lines(placements)
+            if placements.causes.keys() - {Cause.POLICY}:
+                yield ""
+                yield ONE_SEED
+
+
+def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
+    """Yield what the policies of each side applied to."""
+    for name, side in (("OLD", found.old), ("NEW", found.new)):
+        if side.policies:
+            yield ""
+            yield from policy_lines(side.policies, f"Policies of {name}{seed}:")
 
 
 def configuration_lines(found: PolicyDiff) -> Iterator[str]:
@@ -75,24 +102,35 @@ def placement_lines(found: PlacementDiff) -> Iterator[str]:
         f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
         f"{counts['schedulable']:,} schedulable"
     )
-    # What got worse comes first.
-    ordered = sorted(found.moves, key=lambda move: (move.new is not None, move.old is not None))
+    causes = causes_text(found)
+    if causes:
+        yield f"  of these, {causes}"
+    ordered = worst_first(found.moves)
     for move in ordered[:NAMED]:
         yield f"  {move.pod}: {move.old or '-'} -> {_where(move)}"
     if len(ordered) > NAMED:
         yield f"  and {len(ordered) - NAMED:,} more"
     yield ""
-    rows = [("", "OLD", "NEW"), *_sides(found.old, found.new)]
+    rows = [("", "OLD", "NEW"), *sides(found.old, found.new)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, old, new in rows:
         yield f"{name:<{widths[0]}}  {old:>{widths[1]}}  {new:>{widths[2]}}".rstrip()
+
+
+def worst_first(moves: Sequence[Move]) -> list[Move]:
+    """Return moves, those that lose a node first, and those that a policy made before others."""
+    other = {None, Cause.POLICY}
+    return sorted(
+        moves, key=lambda one: (one.new is not None, one.old is not None, one.cause not in other)
+    )
 
 
 def _where(move: Move) -> str:
     return move.new if move.new is not None else f"- ({move.message})"
 
 
-def _sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
+def sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
+    """Yield what is measured on both sides: name, and both values as text."""
     yield "pods placed", str(old.placed), str(new.placed)
     yield "nodes in use", str(old.nodes_in_use), str(new.nodes_in_use)
     yield "preemptions", str(old.preemptions), str(new.preemptions)
@@ -103,7 +141,7 @@ def _sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
         yield deviation, f"{one.deviation:.1f}", f"{other.deviation:.1f}"
 
 
-def as_json(found: PolicyDiff, placements: PlacementDiff | None) -> str:
+def as_json(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None) -> str:
     """Return one JSON document; the same bytes for the same input."""
     document: dict[str, object] = {
         "configurations": {
@@ -112,9 +150,23 @@ def as_json(found: PolicyDiff, placements: PlacementDiff | None) -> str:
         },
         "differences": [asdict(one) for one in found.differences],
     }
-    if placements is not None:
-        document["placements"] = placement_document(placements)
+    if isinstance(placements, SeedsDiff):
+        document["placements"] = {
+            **seeds_document(placements),
+            "policies": policies_document(placements.runs[0]),
+        }
+    elif placements is not None:
+        document["placements"] = {
+            **placement_document(placements),
+            "policies": policies_document(placements),
+        }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def policies_document(found: PlacementDiff) -> dict[str, object]:
+    """Return what the policies of each side applied to, as plain data."""
+    both = (("old", found.old), ("new", found.new))
+    return {name: policy_document(side.policies) for name, side in both}
 
 
 def placement_document(placements: PlacementDiff) -> dict[str, object]:
@@ -122,11 +174,18 @@ def placement_document(placements: PlacementDiff) -> dict[str, object]:
     return {
         "pods": placements.pods,
         "nodes": placements.nodes,
-        **{kind: placements.counts[kind] for kind in ("moved", "unschedulable", "schedulable")},
-        "moves": [asdict(move) for move in placements.moves],
+        **counts_document(placements),
+        "moves": [_move(move) for move in placements.moves],
         "old": _side(placements.old),
         "new": _side(placements.new),
     }
+
+
+def _move(move: Move) -> dict[str, object]:
+    found = asdict(move)
+    if move.cause is None:
+        del found["cause"]
+    return found
 
 
 def _side(side: Side) -> dict[str, object]:

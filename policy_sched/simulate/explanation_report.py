@@ -18,6 +18,8 @@ def text_lines(found: Explanation) -> Iterator[str]:
     """Yield the explanation for people."""
     yield from _head(found)
     yield from _queue(found)
+    for name in found.unmatched:
+        yield f"  {name} does not apply to it: a matchCondition is false"
     if found.placements:
         yield ""
         yield from _placements(found)

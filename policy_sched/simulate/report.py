@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import msgspec
 import yaml
 
 from policy_sched.model.quantity import MICRO, NANO, Format, Quantity
+from policy_sched.simulate.applied import Applied
 
 NOWHERE: Final = "-"
 BYTES: Final = frozenset({"memory", "ephemeral-storage"})
@@ -66,7 +67,7 @@ class Run:
     """A finished run. ``seconds`` covers the decisions; everything else is deterministic.
 
     ``unschedulable_by`` counts pods by reason; a pod that was refused for several reasons counts
-    for each of them.
+    for each of them. ``policies``: what each policy applied to.
     """
 
     nodes: int
@@ -75,6 +76,7 @@ class Run:
     preemptions: tuple[Preemption, ...]
     allocation: tuple[Allocation, ...]
     seconds: float
+    policies: tuple[Applied, ...] = ()
 
     @property
     def placed(self) -> int:
@@ -118,6 +120,9 @@ def summary_lines(run: Run) -> Iterator[str]:
         yield "Preemption:"
         for one in run.preemptions:
             yield f"  {one.pod} is nominated to {one.node}; told to leave: {', '.join(one.victims)}"
+    if run.policies:
+        yield ""
+        yield from policy_lines(run.policies)
     if run.allocation:
         yield ""
         yield "Allocation:"
@@ -131,6 +136,35 @@ def summary_lines(run: Run) -> Iterator[str]:
                 f"  {name:<{widths[0]}}  {requested:>{widths[1]}} of {allocatable:>{widths[2]}}"
                 f"  {percent:>{widths[3]}}"
             )
+
+
+def policy_lines(policies: Sequence[Applied], title: str = "Policies:") -> Iterator[str]:
+    """Yield how many pods and nodes each policy applied to."""
+    yield title
+    several = len({one.profile for one in policies}) > 1
+    rows = [
+        (f"{one.policy} in profile {one.profile}" if several else one.policy, applied_text(one))
+        for one in policies
+    ]
+    width = max(len(name) for name, _ in rows)
+    for name, what in rows:
+        yield f"  {name:<{width}}  {what}"
+
+
+def applied_text(one: Applied) -> str:
+    """Return how many pods and nodes a policy applied to, in words."""
+    parts = [f"matched {one.matched:,} of {counted(one.pods, 'pod')}"]
+    nodes = counted(one.nodes, "node")
+    if one.rejected is not None:
+        parts.append(f"rejected {one.rejected:,} of {nodes}")
+    if one.scored is not None:
+        parts.append(f"scored {one.scored:,} of {nodes} above 0")
+    return ", ".join(parts)
+
+
+def policy_document(policies: Sequence[Applied]) -> list[dict[str, object]]:
+    """Return how many pods and nodes each policy applied to, as plain data."""
+    return [asdict(one) for one in policies]
 
 
 def speed_line(run: Run) -> str:
@@ -169,6 +203,7 @@ def document(run: Run) -> dict[str, object]:
             "placed": run.placed,
             "unschedulable": len(run.placements) - run.placed,
             "unschedulableByReason": dict(_by_count(run.unschedulable_by)),
+            "policies": policy_document(run.policies),
             "preemptions": [
                 {"pod": p.pod, "node": p.node, "victims": list(p.victims)} for p in run.preemptions
             ],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from policy_sched.cli.formats import as_junit, as_sarif, as_tap
+from policy_sched.cli.formats import as_gitlab, as_junit, as_sarif, as_tap
 from policy_sched.cli.main import run
 from policy_sched.errors import Diagnostic, Severity
 
@@ -71,7 +72,7 @@ def test_what_a_file_says_breaks_no_format() -> None:
     assert as_tap(["a\nb.yaml"], []).split("\n")[2:] == ["ok 1 - a b.yaml"]
 
 
-@pytest.mark.parametrize("form", ["junit", "tap", "sarif"])
+@pytest.mark.parametrize("form", ["junit", "tap", "sarif", "gitlab"])
 def test_nothing_found_is_a_document_as_well(
     form: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,3 +82,16 @@ def test_nothing_found_is_a_document_as_well(
     fine.write_text(head + "spec: {score: {expression: '1'}}\n", encoding="utf-8")
     assert run(["check", str(fine), "-o", form]) == 0
     assert capsys.readouterr().out
+
+
+def test_gitlab_has_an_entry_for_each_problem() -> None:
+    """A fingerprint stays when lines move, and no two are alike."""
+    first, second, warning = entries = json.loads(as_gitlab([WARNING, ERROR, ERROR]))
+    assert first["location"] == {"path": "b.yaml", "lines": {"begin": 3}}
+    assert (first["check_name"], first["severity"]) == ("PS102", "critical")
+    assert first["description"] == "Node has no field 'x'; did you mean 'y'?"
+    assert (warning["severity"], second["severity"]) == ("major", "critical")
+    assert len({entry["fingerprint"] for entry in entries}) == 3
+    (moved,) = json.loads(as_gitlab([replace(ERROR, line=9)]))
+    assert moved["fingerprint"] == first["fingerprint"]
+    assert json.loads(as_gitlab([])) == []

@@ -1,0 +1,92 @@
+"""What repeated runs tell: means, intervals for them, and whether a difference is noise.
+
+Theory of operation. Two sides that are run with the same seed are a pair, and a comparison looks at
+the differences of the pairs: what a seed does to both sides cancels out. The interval for a mean
+comes from the bootstrap: samples of the same size are drawn with replacement, and the interval
+holds the middle 95 % of their means. A small sample varies less than what it is drawn from, so the
+interval is widened by sqrt(n / (n - 1)). The draws have a fixed seed: the same values give the same
+interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+LEVEL: Final = 0.95
+"""Of the intervals."""
+RESAMPLES: Final = 10_000
+ENOUGH: Final = 6
+"""Pairs from which on a difference is told: with five, all five fall on one side by chance in 6 of
+100 cases."""
+
+
+class Verdict(StrEnum):
+    """What the differences of pairs amount to."""
+
+    EQUAL = "equal"
+    """There is none in any pair."""
+    NOISE = "noise"
+    """The interval holds 0: other seeds may turn the sign."""
+    TOO_FEW = "too few seeds"
+    """The interval does not hold 0, and there are fewer than `ENOUGH` pairs."""
+    DIFFERENT = "different"
+    """The interval does not hold 0, or the difference is the same in all pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean, and its interval; both ends are the mean where there is one value only."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Two sides: their means, the mean difference (new - old), and what it amounts to."""
+
+    old: float
+    new: float
+    difference: Estimate
+    verdict: Verdict
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of at least one value, and the bootstrap interval for it."""
+    sample = np.array(values, np.float64)
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1 or np.all(sample == sample[0]):
+        return Estimate(mean, mean, mean)
+    draws = np.random.default_rng(0).integers(0, sample.size, (RESAMPLES, sample.size))
+    tails = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+    low, high = np.quantile(sample[draws].mean(axis=1), tails).tolist()
+    wider = math.sqrt(sample.size / (sample.size - 1))
+    return Estimate(mean, mean + (low - mean) * wider, mean + (high - mean) * wider)
+
+
+def paired(old: Sequence[float], new: Sequence[float]) -> Paired:
+    """Compare two sides, value by value."""
+    differences = [b - a for a, b in zip(old, new, strict=True)]
+    count = len(differences)
+    found = estimate(differences)
+    means = math.fsum(old) / count, math.fsum(new) / count
+    return Paired(*means, found, _verdict(differences, found))
+
+
+def _verdict(differences: Sequence[float], found: Estimate) -> Verdict:
+    if not any(differences):
+        return Verdict.EQUAL
+    if len(differences) == 1:
+        return Verdict.TOO_FEW
+    if found.low <= 0 <= found.high:
+        return Verdict.NOISE
+    if found.low == found.high or len(differences) >= ENOUGH:
+        return Verdict.DIFFERENT
+    return Verdict.TOO_FEW

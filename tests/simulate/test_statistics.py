@@ -1,0 +1,62 @@
+"""Means, intervals and verdicts: what a few seeds may tell, and what they may not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.simulate.statistics import Estimate, Verdict, estimate, paired
+
+#: Pods that a policy placed more than another one on a real cluster, with six seeds.
+OPENB = (-8.0, -2.0, 6.0, -19.0, 14.0, -25.0)
+VALUES = st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=12)
+
+
+def test_differences_of_both_signs_are_noise() -> None:
+    """One seed said "8 pods fewer"; the next ones said -2, +6, -19, +14 and -25."""
+    found = paired([8000.0] * 6, [8000.0 + one for one in OPENB])
+    assert found.verdict is Verdict.NOISE
+    assert found.difference.mean == pytest.approx(-34 / 6)
+    assert found.difference.low < 0 < found.difference.high
+    assert found.new == pytest.approx(8000 - 34 / 6)
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict"),
+    [
+        ([0.0, 0.0], Verdict.EQUAL),
+        ([5.0], Verdict.TOO_FEW),
+        ([5.0, 6.0], Verdict.TOO_FEW),
+        ([5.0, 5.0], Verdict.DIFFERENT),
+        ([5.0, 6.0, 4.0, 7.0, 5.0, 6.0], Verdict.DIFFERENT),
+        ([5.0, -6.0, 4.0, -7.0, 5.0, 6.0], Verdict.NOISE),
+    ],
+)
+def test_a_verdict_needs_enough_seeds(differences: list[float], verdict: Verdict) -> None:
+    """Few values on one side prove nothing, unless the seed makes no difference at all."""
+    assert paired([0.0] * len(differences), differences).verdict is verdict
+
+
+@given(VALUES)
+def test_the_interval_holds_the_mean_and_is_always_the_same(values: list[float]) -> None:
+    """The draws have a fixed seed; what the sides have in common cancels out."""
+    found = estimate(values)
+    assert found == estimate(values)
+    assert found.low - 1e-6 <= found.mean <= found.high + 1e-6
+    shifted = paired(values, [one + 3 for one in values])
+    assert shifted.difference == Estimate(3, 3, 3)
+
+
+@given(VALUES)
+def test_sides_may_be_swapped(values: list[float]) -> None:
+    """The mean difference has the other sign, and is as wide."""
+    zeros = [0.0] * len(values)
+    one, other = paired(zeros, values), paired(values, zeros)
+    assert one.difference.mean == -other.difference.mean
+
+
+def test_more_values_make_it_narrower() -> None:
+    """The same scatter, four times."""
+    few, many = estimate(OPENB), estimate(OPENB * 4)
+    assert many.high - many.low < (few.high - few.low) * 0.6
