@@ -84,6 +84,18 @@ def test_the_workflow_calls_what_exists() -> None:
         parsed(line)
 
 
+def test_the_gitlab_pipeline_calls_what_exists() -> None:
+    """Every policy-sched line is understood, and each file that it writes is an artifact."""
+    (pipeline,) = (one for one in documents("policies") if isinstance(one["policies"], dict))
+    job = pipeline["policies"]
+    ours = [line.partition(" > ") for line in job["script"] if line.startswith("policy-sched ")]
+    assert [shlex.split(line)[1] for line, _, _ in ours] == ["diff", "test", "check"]
+    for line, _, _ in ours:
+        parsed(line)
+    kept = job["artifacts"]
+    assert {file for _, _, file in ours} == {*kept["paths"], *kept["reports"].values()}
+
+
 def test_the_manual_knows_the_exit_codes() -> None:
     """Those that the command line owns."""
     part = MANUAL.partition("### In CI")[2].partition("`.pre-commit-config.yaml`")[0]

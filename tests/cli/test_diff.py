@@ -29,9 +29,60 @@ def test_placements_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert shown.startswith("profile default-scheduler: filter GpuBinPacking\n  + enabled\n")
     assert "8 pods on 6 nodes: 6 move, 0 become unschedulable, 1 schedulable\n" in shown
+    assert "made by a policy" in shown
     assert "\n  research/train-large: - -> gpu-2\n  shop/web-1: gpu-2 -> general-1\n" in shown
     assert "\npods placed                                  6       7\n" in shown
     assert "\nnvidia.com/gpu requested                43.8 %  93.8 %\n" in shown
+
+
+def test_several_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same bytes whatever the number of processes, and another first seed is another run."""
+    old, new = str(POLICIES / "default"), str(POLICIES / "gpu-bin-packing")
+    command = ["diff", old, new, "--cluster", CLUSTER, "--seeds", "3"]
+    shown = set()
+    for workers in ("1", "2", "3"):
+        for form in ("text", "json", "markdown"):
+            assert run([*command, "--workers", workers, "-o", form]) == 0
+            shown.add(capsys.readouterr().out)
+    assert len(shown) == 3
+    (text,) = (one for one in shown if one.startswith("profile"))
+    assert "8 pods on 6 nodes, with 3 seeds: 0 to 2\n" in text
+    assert "NEW - OLD   95 % INTERVAL" in text
+    assert "\nPolicies of NEW, with seed 0:\n  GpuBinPacking  matched 8 of 8 pods, rej" in text
+    (document,) = (json.loads(one) for one in shown if one.startswith("{"))
+    assert document["placements"]["seeds"] == [0, 1, 2]
+    assert document["placements"]["measures"][0]["difference"] == {
+        "mean": 1.0,
+        "low": 1.0,
+        "high": 1.0,
+    }
+    assert document["placements"]["policies"]["new"][0]["matched"] == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--seeds", "3"], "--seeds goes with --cluster"),
+        (["--seeds", "0", "--cluster", CLUSTER], "--seeds"),
+    ],
+)
+def test_seeds_that_make_no_sense(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a cluster nothing is drawn."""
+    default = str(POLICIES / "default")
+    assert run(["diff", default, default, *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_seeds_and_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod less with every seed is no noise."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(REFUSES, encoding="utf-8")
+    arguments = ["--cluster", CLUSTER, "--seeds", "2", "--fail-on", "regression"]
+    assert run(["diff", str(POLICIES / "default"), str(policy), *arguments]) == 1
+    assert "  shop/web-1: placed with 2 fewer seeds\n" in capsys.readouterr().out
+    assert run(["diff", str(policy), str(POLICIES / "default"), *arguments]) == 0
 
 
 def test_a_regression_fails_where_that_is_asked_for(
