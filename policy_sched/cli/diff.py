@@ -76,12 +76,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
         --seeds, if fewer pods are placed and the interval tells that from noise.
     """
     if shadow:
-        if old or cluster:
-            raise PolicySchedError("--shadow does not go together with OLD, NEW and --cluster")
-        if output == "markdown":
-            raise PolicySchedError("--shadow prints text or json, not markdown")
-        if seeds > 1:
-            raise PolicySchedError("--seeds goes with --cluster: a shadow decided once")
+        _refuse_beside_shadow(old, cluster, seeds, output)
         return _shadow(shadow, output, fails=fail_on is not None)
     if old is None or new is None:
         raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
@@ -89,16 +84,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
         raise PolicySchedError("--seeds goes with --cluster")
     require_files([old, new, *cluster])
     before, after = _policy_set(old), _policy_set(new)
-    placements: PlacementDiff | SeedsDiff | None = None
-    if cluster:
-        objects, problems = read_cluster(cluster)
-        write_diagnostics(problems, sys.stderr)
-        sets = (before.plans, after.plans, objects)
-        if seeds == 1:
-            placements = compare_placements(*sets, seed)
-        else:
-            each = partial(side_by_side, enough=1, workers=workers)
-            placements = compare_seeds(*sets, range(seed, seed + seeds), each)
+    placements = _placements(before, after, cluster, range(seed, seed + seeds), workers)
     found = PolicyDiff(before, after, differences(before, after))
     if output == "text":
         sys.stdout.writelines(f"{line}\n" for line in text_lines(found, placements))
@@ -106,6 +92,32 @@ def diff(  # noqa: PLR0913  # the options of the verb
         write = as_json if output == "json" else as_markdown
         sys.stdout.write(write(found, placements))
     return FAILED if fail_on and _worse(placements) else OK
+
+
+def _placements(
+    old: PolicySet, new: PolicySet, cluster: Sequence[str], seeds: range, workers: int | None
+) -> PlacementDiff | SeedsDiff | None:
+    """Return what both sets do to a cluster, if there is one."""
+    if not cluster:
+        return None
+    objects, problems = read_cluster(cluster)
+    write_diagnostics(problems, sys.stderr)
+    if len(seeds) == 1:
+        return compare_placements(old.plans, new.plans, objects, seeds[0])
+    each = partial(side_by_side, enough=1, workers=workers)
+    return compare_seeds(old.plans, new.plans, objects, seeds, each)
+
+
+def _refuse_beside_shadow(
+    old: str | None, cluster: Sequence[str], seeds: int, output: Output
+) -> None:
+    """Raise PolicySchedError for options that a shadow's log has no use for."""
+    if old or cluster:
+        raise PolicySchedError("--shadow does not go together with OLD, NEW and --cluster")
+    if output == "markdown":
+        raise PolicySchedError("--shadow prints text or json, not markdown")
+    if seeds > 1:
+        raise PolicySchedError("--seeds goes with --cluster: a shadow decided once")
 
 
 def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:

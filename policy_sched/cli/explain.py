@@ -72,19 +72,21 @@ def explain(  # noqa: PLR0913  # the options of the verb
     infos = waiting_with(wanted, pods, pending)
     act = explain_after_queue if after_queue else explain_now
     every = scheduler.cache.nodes.n
-    uid = PodInfo.of(wanted).uid
-    found = act(scheduler, infos, uid, every if output == "annotations" else top)
-    application = Application(scheduler, plans)
-    for info in infos:
-        if info.uid == uid:
-            application.show(info)
-    own = [one for one in application.report(()) if one.profile == found.profile]
-    found.unmatched = [one.policy for one in own if not one.matched]
+    info = next(one for one in infos if one.uid == PodInfo.of(wanted).uid)
+    found = act(scheduler, infos, info.uid, every if output == "annotations" else top)
+    found.unmatched = _unmatched(Application(scheduler, plans), info)
     if output == "text":
         sys.stdout.writelines(f"{line}\n" for line in text_lines(found))
     else:
         sys.stdout.write(as_json(found) if output == "json" else as_annotations(found))
     return OK
+
+
+def _unmatched(application: Application, info: PodInfo) -> list[str]:
+    """Return the policies of the pod's profile that do not apply to it."""
+    application.show(info)
+    own = (one for one in application.report(()) if one.profile == info.scheduler_name)
+    return [one.policy for one in own if not one.matched]
 
 
 def _find(name: str, pods: Sequence[Pod]) -> Pod:

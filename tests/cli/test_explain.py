@@ -210,3 +210,12 @@ def test_a_pod_after_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2] == "  decided after the 6 pods ahead of it in the queue, as simulate does"
     found = json.loads(told(capsys, "shop/web-1", "--after-queue", "-o", "json"))
     assert (found["afterQueue"], found["ahead"], found["node"]) == (True, 1, "gpu-2")
+
+
+def test_a_policy_that_does_not_apply_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its matchConditions are false for the pod, so that it has no part in the decision."""
+    gang = str(POLICIES / "gang")
+    lines = told(capsys, "shop/web-1", "--policies", gang).splitlines()
+    assert lines[2] == "  Gang does not apply to it: a matchCondition is false"
+    found = json.loads(told(capsys, "shop/web-1", "--policies", gang, "-o", "json"))
+    assert found["unmatched"] == ["Gang"]

@@ -297,3 +297,23 @@ def test_mistakes_in_traces_and_manifests_come_together(
     text = capsys.readouterr().err
     assert f"{jobs}:2:3: error PS707: duration_s: 'soon' is not a whole number" in text
     assert f"{pod}:6:43: error PS707: 'soon' is not a duration" in text
+
+
+def test_a_policy_that_matches_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip in a matchCondition looked like a policy that has nothing to say."""
+    folder = Path(__file__).parents[2] / "policies"
+    manifests = str(folder / "example-cluster" / "manifests")
+    named = ("driver-version", "spot-nodes", "gang")
+    policies = [word for name in named for word in ("--policies", str(folder / name))]
+    assert run(["simulate", manifests, *policies]) == 0
+    shown = capsys.readouterr().out
+    assert "  DriverVersion  matched 0 of 8 pods, rejected 0 of 6 nodes\n" in shown
+    assert "  Gang           matched 0 of 8 pods\n" in shown
+    assert "  SpotNodes      matched 8 of 8 pods, rejected 0 of 6 nodes, scored 1 of 6" in shown
+    assert run(["simulate", manifests, *policies, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["summary"]["policies"]
+    assert {one["policy"]: one["matched"] for one in told} == {
+        "DriverVersion": 0,
+        "Gang": 0,
+        "SpotNodes": 8,
+    }
