@@ -30,7 +30,7 @@ class DetailedError(ApiError):
 
 
 class NoSuchPage(Exception):  # noqa: N818 - no error of the API, but of HTTP
-    """There is nothing under this path; answered as text."""
+    """There is nothing under this path."""
 
 
 def no_such_resource() -> ApiError:
@@ -99,12 +99,13 @@ def wrong_option(options: str, field: str, reason: str, why: str) -> ApiError:
 
 
 def no_version(text: str) -> ApiError:
-    """Return the refusal of a resourceVersion that is no number; the API server calls it its own.
+    """Return the refusal of a resourceVersion that is no number: a mistake of the client.
 
-    (kubernetes/kubernetes#101350)
+    kube-apiserver calls it its own (500, kubernetes/kubernetes#101350).
     """
-    parse = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-    return ApiError(500, "", f'resourceVersion: Invalid value: "{text}": {parse}')
+    shown = text if len(text) <= 64 else f"{text[:64]}..."
+    parse = f'strconv.ParseUint: parsing "{shown}": invalid syntax'
+    return bad_request(f'resourceVersion: Invalid value: "{shown}": {parse}')
 
 
 def not_there_yet(version: int, current: int) -> ApiError:

@@ -21,7 +21,7 @@ from policy_sched.apiserver.answering import Answers, Parts, headers_of, refused
 from policy_sched.apiserver.calls import is_set
 from policy_sched.apiserver.documents import TEXT
 from policy_sched.apiserver.fairness import Fairness
-from policy_sched.apiserver.refusals import LIMIT, NoSuchPage, too_large
+from policy_sched.apiserver.refusals import LIMIT, NoSuchPage, no_such_resource, too_large
 from policy_sched.apiserver.security.account_tokens import AccountTokens
 from policy_sched.apiserver.security.authentication import Authenticator, Tokens
 from policy_sched.apiserver.security.escalation import Granting
@@ -116,8 +116,7 @@ class ApiServer:
                 recognized(request)
             return await self._timed(request, user)
         except NoSuchPage:
-            text = b"404 page not found\n"
-            return web.Response(status=404, body=text, headers=headers_of(TEXT))
+            return refused(no_such_resource())
         except ApiError as error:
             return refused(error)
         except web.HTTPRequestEntityTooLarge:

@@ -51,8 +51,8 @@ class Subresources:
             raise bad_request(f"{what} ({target.name})")
         wrong = _wrong_target(binding.get("target") or {})
         if wrong:
-            # kube-apiserver makes no Status of these errors, so that they count as its own.
-            raise ApiError(500, "", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+            # kube-apiserver answers these with code 500, although they are the client's mistakes.
+            raise ApiError(422, "Invalid", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
         with self._writing.perhaps(dry=sent.options.dry_run):
             self._store.bind(target.namespace, name, binding)
         return DONE

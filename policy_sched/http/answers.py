@@ -56,6 +56,6 @@ def failure(request: str, error: BaseException | None) -> ApiError:
         code = trace.tb_frame.f_code
         place = f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
-    _LOG.error("Failed to answer a request %s: %s at %s", request, kind, place)
+    _LOG.error("Failed to answer %s: %s at %s", request or "a request", kind, place)
     causes = {"causes": [{"message": kind}]}
     return ApiError(500, "InternalError", f"Internal error occurred: {kind}", causes)

@@ -53,6 +53,7 @@ from policy_sched.serve.zpages import (
 TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 JSON: Final = "application/json"
+NO_PAGE: Final = "the server could not find the requested resource"
 OPEN: Final = ("/healthz", "/readyz", "/livez")
 """Paths that are for everybody (upstream's --authorization-always-allow-paths).
 
@@ -135,6 +136,8 @@ class Endpoints:
 
     async def _found(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
+        if not path.startswith("/"):  # OPTIONS *, CONNECT HOST:PORT
+            raise Refused(_status(404, "NotFound", NO_PAGE))
         if isinstance(self._door, OpenDoor) and not from_here(request):
             raise Refused(_status(403, "Forbidden", "forbidden: only for this machine"))
         free = self._free(path)
@@ -155,7 +158,7 @@ class Endpoints:
             return self._health(request)
         page = self._pages.get(path)
         if page is None:
-            return _text("404 page not found\n", 404)
+            return _status(404, "NotFound", NO_PAGE)
         if path not in _WRITING and request.method not in _READING:
             return _not_allowed("GET, HEAD")
         return await page(request, caller)
@@ -187,7 +190,7 @@ class Endpoints:
         if name:
             one = next((check for check in checks if check.name == name), None)
             if one is None:
-                return _text("404 page not found\n", 404)
+                return _status(404, "NotFound", NO_PAGE)
             return _verdict(answer_of_one(one))
         excluded = request.query.getall("exclude", [])
         observe = self._slis.checked
@@ -280,7 +283,7 @@ class Endpoints:
             told = await self._offered.instance.undisturbed(explained)
         except Unknown as unknown:
             unknown.__traceback__ = None  # it knows whoever waited for it, who knows it
-            return _text(f"{unknown}\n", 404)
+            return _status(404, "NotFound", str(unknown))
         # Thousands of nodes are a long text: others have their turns while it is put together.
         if JSON in request.headers.get("Accept", ""):
             text = await asyncio.to_thread(told.json)
@@ -322,7 +325,8 @@ def _json(value: object, status: int = 200) -> web.Response:
 
 
 def _not_allowed(methods: str) -> web.Response:
-    response = _text("Method Not Allowed\n", 405)
+    message = "the server does not allow this method on the requested resource"
+    response = _status(405, "MethodNotAllowed", message)
     response.headers["Allow"] = methods
     return response
 

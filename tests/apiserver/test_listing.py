@@ -97,7 +97,7 @@ def test_selectors_choose() -> None:
         ("limit=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
         ("continue=x", 400, "continue key is not valid"),
         ("resourceVersion=99999", 504, "Timeout: Too large resource version: 99999, current: "),
-        ("resourceVersion=-1", 500, 'resourceVersion: Invalid value: "-1"'),
+        ("resourceVersion=-1", 400, 'resourceVersion: Invalid value: "-1"'),
         ("resourceVersionMatch=Exact", 422, 'ListOptions.meta.k8s.io "" is invalid'),
         ("resourceVersion=1&resourceVersionMatch=X", 422, 'ListOptions.meta.k8s.io "" is invalid'),
         ("sendInitialEvents=false", 422, 'ListOptions.meta.k8s.io "" is invalid'),

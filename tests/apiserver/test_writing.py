@@ -280,11 +280,11 @@ OF_POD = "the object provided is unrecognized (must be of type Pod): "
         ("/api/v1/pods", pod("a"), 405, "the server does not allow this method"),
         (PODS, b"x" * (LIMIT + 1), 413, f"Request entity too large: limit is {LIMIT}"),
         (f"{PODS}/a/binding", {"target": 5}, 400, 'Binding in version "v1" cannot be handled as a'),
-        (f"{PODS}/a/binding", {"target": {}}, 500, "target.name: Required value"),
+        (f"{PODS}/a/binding", {"target": {}}, 422, "target.name: Required value"),
         (
             f"{PODS}/a/binding",
             {"target": {"kind": "Pod"}},
-            500,
+            422,
             '[target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>", target',
         ),
         (f"{PODS}/a/nope", {}, 404, "the server could not find the requested resource"),
@@ -340,7 +340,8 @@ def test_what_is_nowhere_is_told_as_text() -> None:
     async def run() -> None:
         async with serving() as world:
             for path in ("/foo", "/apis/foo/v1/bars", "/apis/apps/v9/deployments", "/api/v2"):
-                assert await world.ask("GET", path) == (404, "404 page not found\n")
+                status, body = await world.ask("GET", path)
+                assert (status, body["kind"], body["reason"]) == (404, "Status", "NotFound")
             assert (await world.ask("POST", "/version"))[0] == 405
             status, body = await world.ask("POST", PODS, b"<p/>", type="application/xml")
             assert (status, body["reason"]) == (415, "UnsupportedMediaType")

@@ -137,7 +137,8 @@ def test_health_is_for_everybody_and_its_detail_is_not(served: Served) -> None:
             assert (found["status"], found["text"]) == (200, "ok")
             found = await ask("/readyz?verbose&exclude=ping")
             assert found["text"] == (
-                "[+]ping excluded: ok\n[+]shutdown ok\n[+]policies ok\nreadyz check passed\n"
+                "[+]ping excluded: ok\n[+]shutdown ok\n[+]storage-readiness ok\n[+]policies ok\n"
+                "readyz check passed\n"
             )
             assert found["headers"]["Content-Type"] == "text/plain; charset=utf-8"
             assert (await ask("/livez/ping"))["status"] == 403
@@ -207,7 +208,8 @@ def test_the_index_names_every_page(served: Served) -> None:
             paths = json.loads((await ask("/", "admin"))["text"])["paths"]
             assert {"/metrics", "/readyz/shutdown", "/explain/NAMESPACE/POD"} <= set(paths)
             found = await ask("/nothing", "admin")
-            assert (found["status"], found["text"]) == (404, "404 page not found\n")
+            assert found["status"] == 404
+            assert json.loads(found["text"])["reason"] == "NotFound"
             found = await ask("/metrics", "admin", "POST")
             assert (found["status"], found["headers"]["Allow"]) == (405, "GET, HEAD")
 
@@ -339,7 +341,8 @@ def test_a_pod_that_has_a_node_is_explained_by_what_was_said_then(served: Served
             found = await ask("/explain/default/p", "admin")
             assert "too long ago" in found["text"]
             found = await ask("/explain/default/none", "admin")
-            assert (found["status"], found["text"]) == (404, "there is no pod default/none\n")
+            assert found["status"] == 404
+            assert json.loads(found["text"])["message"] == "there is no pod default/none"
             assert (await ask("/explain/default/p", "admin", "POST"))["status"] == 405
 
     tell(story)
@@ -354,7 +357,9 @@ def test_another_schedulers_pod_is_not_ours_to_explain(served: Served) -> None:
         async with served.session() as ask:
             found = await ask("/explain/default/q", "admin")
             assert found["status"] == 404
-            assert found["text"].endswith("does not wait here: the scheduler another decides\n")
+            assert json.loads(found["text"])["message"].endswith(
+                "does not wait here: the scheduler another decides"
+            )
 
     tell(story)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -146,7 +147,8 @@ def test_a_check_has_one_path(served: Served) -> None:
             served.door.rights["admin"] |= {"get /readyz/", "get /livez/ping/"}
             for path in ("/readyz/", "/livez/ping/"):
                 found = await ask(path, "admin")
-                assert (found["status"], found["text"]) == (404, "404 page not found\n")
+                assert found["status"] == 404
+                assert json.loads(found["text"])["reason"] == "NotFound"
 
     tell(story)
 
