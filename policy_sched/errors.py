@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,6 +10,31 @@ from typing import Final
 
 #: Source lines up to this length are shown whole, in characters.
 WHOLE_LINE: Final = 160
+
+
+_UNSEEN: Final = (
+    "\x00-\x08\x0a-\x1f\x7f-\x9f"  # controls but the tab
+    "\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"  # line breaks, and what turns text around
+    "\ud800-\udfff"  # halves of characters
+)
+_ODD: Final = re.compile(rf"[{_UNSEEN}]|(?<=#)#(?=\[|vso\[)")
+_NAMED: Final = {"\n": "\\n", "\r": "\\r", "\x1b": "\\e"}
+
+
+def one_line(text: str) -> str:
+    """Return a text as it may stand on a line of a log.
+
+    Line breaks, other control characters and halves of characters are escaped, and so is what
+    build servers take for a command: "::" at the start (GitHub), "##[" and "##vso[" (Azure).
+    """
+    text = _ODD.sub(_escaped, text)
+    return re.sub(r"^(\s*):(?=:)", r"\1\\x3a", text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    code = ord(char)
+    return _NAMED.get(char) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
 class Severity(StrEnum):
@@ -41,17 +67,17 @@ class Diagnostic:
 
     def render(self) -> str:
         """Return the diagnostic as text: position and message, source line, caret, hint."""
-        head = f"{self.file}:{self.line}:{self.column}: {self.severity} {self.code}: {self.message}"
-        parts = [head]
+        place = f"{self.file}:{self.line}:{self.column}"
+        parts = [one_line(f"{place}: {self.severity} {self.code}: {self.message}")]
         if self.source_line:
             number = f"{self.line:5d}"
-            text, column = _window(self.source_line, self.column)
+            text, column = _window(_ODD.sub("\ufffd", self.source_line), self.column)
             room = max(1, len(text) - column + 2)
             caret = "^" + "~" * (min(self.width, room) - 1)
             indent = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
             parts.append(f"{number} | {text}")
             parts.append(f"{' ' * len(number)} | {indent}{caret}")
-        parts.extend(f"   = {text}" for text in (self.context, self.hint) if text)
+        parts.extend(f"   = {one_line(text)}" for text in (self.context, self.hint) if text)
         return "\n".join(parts)
 
 

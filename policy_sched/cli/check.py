@@ -21,6 +21,7 @@ from policy_sched.cli.render import (
     require_files,
     write_diagnostics,
     write_hints,
+    write_lines,
 )
 from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.profiles.check import Checkup, check_all
@@ -70,7 +71,7 @@ def check(
         from policy_sched.profiles import cost_report  # noqa: PLC0415  only here
 
         lines = cost_report.text_lines(list(cost_report.estimates(checkup.policies)), nodes)
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        write_lines(lines)
     return _exit_code(checkup, strict=strict, lint_fatal=lint_fatal)
 
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.cluster_files import read_cluster
-from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
 from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.policy_diff import differences
@@ -87,7 +87,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
     placements = _placements(before, after, cluster, range(seed, seed + seeds), workers)
     found = PolicyDiff(before, after, differences(before, after))
     if output == "text":
-        sys.stdout.writelines(f"{line}\n" for line in text_lines(found, placements))
+        write_lines(text_lines(found, placements))
     else:
         write = as_json if output == "json" else as_markdown
         sys.stdout.write(write(found, placements))
@@ -128,7 +128,7 @@ def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:
     if output == "json":
         sys.stdout.write(shadow_report.as_json(found))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in shadow_report.text_lines(found))
+        write_lines(shadow_report.text_lines(found))
     worse = _worse(found.placements) or found.results[Result.ERROR] > 0
     return FAILED if fails and worse else OK
 

@@ -11,7 +11,14 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from policy_sched.cli.cluster_files import expanded
-from policy_sched.cli.render import OK, exit_code, require_files, write_diagnostics, write_hints
+from policy_sched.cli.render import (
+    OK,
+    exit_code,
+    require_files,
+    write_diagnostics,
+    write_hints,
+    write_lines,
+)
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.language.environment import ANY, SECTIONS
@@ -84,7 +91,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         print(json.dumps(document(found), indent=2))
     else:
         nodes = max(USUAL_NODES, cache.nodes.live_count)
-        sys.stdout.writelines(f"{line}\n" for line in text_lines(found, nodes))
+        write_lines(text_lines(found, nodes))
     return OK
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
 from policy_sched.cli.cluster_files import read_cluster
-from policy_sched.cli.render import OK, require_files, write_diagnostics
+from policy_sched.cli.render import OK, require_files, write_diagnostics, write_lines
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -76,7 +76,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     found = act(scheduler, infos, info.uid, every if output == "annotations" else top)
     found.unmatched = _unmatched(Application(scheduler, plans), info)
     if output == "text":
-        sys.stdout.writelines(f"{line}\n" for line in text_lines(found))
+        write_lines(text_lines(found))
     else:
         sys.stdout.write(as_json(found) if output == "json" else as_annotations(found))
     return OK

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from policy_sched.cli.paths import PathsOrStdin
 from policy_sched.cli.render import FAILED, OK, STDIN, require_files, write_diagnostics
-from policy_sched.errors import Diagnostic, PolicySchedError
+from policy_sched.errors import Diagnostic, PolicySchedError, one_line
 from policy_sched.profiles.document import files_below
 from policy_sched.profiles.formatting import format_file
 from policy_sched.source import decode_text, read_text
@@ -60,7 +60,7 @@ def fmt(
         elif name == STDIN and not check and not found:
             sys.stdout.write(shown)
         elif different:
-            print(name)
+            print(one_line(name))
             if not check:
                 _replace(Path(name), shown.replace("\n", "\r\n") if unix != text else shown)
     write_diagnostics(problems, sys.stderr)
@@ -84,7 +84,8 @@ def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str | Diagnostic]]:
 def _difference(name: str, before: str, after: str) -> Iterator[str]:
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     for line in difflib.unified_diff(old, new, name, name):
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        shown = f"{line[0]}{one_line(line[1:].removesuffix(chr(10)))}\n"
+        yield shown if line.endswith("\n") else f"{shown}\\ No newline at end of file\n"
 
 
 def _replace(path: Path, text: str) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from policy_sched import __version__
-from policy_sched.errors import Diagnostic, Severity
+from policy_sched.errors import Diagnostic, Severity, one_line
 from policy_sched.language.codes import CODES, WARNINGS
 from policy_sched.source.xml_text import xml_text
 
@@ -79,7 +79,7 @@ def as_tap(files: Sequence[str], diagnostics: Sequence[Diagnostic], *, strict: b
     lines = ["TAP version 14", f"1..{len(groups)}"]
     for number, (file, found) in enumerate(groups, start=1):
         bad = failures(found, strict=strict)
-        shown = " ".join(file.splitlines()).replace("\\", "\\\\").replace("#", "\\#")
+        shown = one_line(file).replace("\\", "\\\\").replace("#", "\\#")
         lines.append(f"{'not ok' if bad else 'ok'} {number} - {shown}")
         lines += (f"# {line}" for one in found for line in one.render().split("\n"))
     return "\n".join(lines)

@@ -9,6 +9,7 @@ flag is taken from the environment: POLICY_SCHED_CHECK_OUTPUT is ``check --outpu
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -22,7 +23,7 @@ from cyclopts.config import Env
 from policy_sched import __version__
 from policy_sched.cli.paths import MisspeltOptionError
 from policy_sched.cli.render import FAILED, UNUSABLE, write_diagnostics
-from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.errors import PolicyError, PolicySchedError, one_line
 
 VERBS = {
     "simulate": (
@@ -104,6 +105,9 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _our_mistake
     _open_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files may be no UTF-8
+            stream.reconfigure(errors="backslashreplace")
     if sys.argv[1:2] == ["run"]:
         # What they ask for is done at the start anyhow; left alone they would end the process.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -150,18 +154,18 @@ def run(arguments: Sequence[str]) -> int:
         print(told_option(str(error), app, arguments[0]), file=sys.stderr)
         return UNUSABLE
     except PolicySchedError as error:
-        print(f"policy-sched: {error}", file=sys.stderr)
+        print(_on_lines(f"policy-sched: {error}"), file=sys.stderr)
         return UNUSABLE
     except CycloptsError as error:
         from policy_sched.cli.usage import told  # noqa: PLC0415  needed only here
 
-        print(told(error, VERBS), file=sys.stderr)
+        print(_on_lines(told(error, VERBS)), file=sys.stderr)
         return UNUSABLE
     except BrokenPipeError:  # the reader has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     except OSError as error:
-        print(f"policy-sched: {_reason(error)}", file=sys.stderr)
+        print(_on_lines(f"policy-sched: {_reason(error)}"), file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -173,6 +177,10 @@ def _spelt_out(arguments: Sequence[str]) -> list[str]:
     if arguments and arguments[0] == "help":
         return [*arguments[1:], "--help"]
     return ["--version"] if list(arguments) == ["version"] else list(arguments)
+
+
+def _on_lines(text: str) -> str:
+    return "\n".join(map(one_line, text.split("\n")))
 
 
 def _reason(error: OSError) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Final, Literal, TextIO
 
-from policy_sched.errors import Diagnostic, Severity
+from policy_sched.errors import Diagnostic, Severity, one_line
 
 OK: Final = 0
 FAILED: Final = 1
@@ -46,6 +46,11 @@ def write_diagnostics(
     else:
         paint = colours_wanted(stream)
         stream.writelines(f"{_text(d, paint)}\n" for d in ordered)
+
+
+def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Write lines of a report, each of which stays one line whatever names are in it."""
+    (stream or sys.stdout).writelines(f"{one_line(line)}\n" for line in lines)
 
 
 def write_hints(hints: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from policy_sched.cli.cluster_files import read_cluster
 from policy_sched.cli.paths import PathsOrStdin
-from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.duration import nanoseconds_of
 from policy_sched.model.meta import ApiObject
@@ -123,7 +123,7 @@ def _played(
         if output == "json":
             sys.stdout.write(story_report.as_json(story, width))
         else:
-            sys.stdout.writelines(f"{line}\n" for line in story_report.table_lines(story, width))
+            write_lines(story_report.table_lines(story, width))
     print(story_report.speed_line(story), file=sys.stderr)
     return not never_placed(story)
 
@@ -161,7 +161,7 @@ def _write(run: Run, output: Output) -> None:
         sys.stdout.write(report.as_yaml(run))
     else:
         lines = [*report.table_lines(run, wide=output == "wide"), "", *report.summary_lines(run)]
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        write_lines(lines)
     print(report.speed_line(run), file=sys.stderr)
 
 

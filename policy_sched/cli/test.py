@@ -12,7 +12,7 @@ import re2
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics
+from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language.checker import check_policy
 from policy_sched.profiles.load_policies import load_policies
@@ -128,16 +128,16 @@ def _write(found: FileResults, output: Output, spots: list[SpotCoverage] | None)
     results = found.results
     if output == "text":
         if results or not found.problems:
-            sys.stdout.writelines(f"{line}\n" for line in text_lines(results))
+            write_lines(text_lines(results))
         if spots is not None:
-            sys.stdout.writelines(f"{line}\n" for line in coverage_lines(spots))
+            write_lines(coverage_lines(spots))
         return
     if output == "json":
         print(as_json(results, None if spots is None else coverage_data(spots)))
     else:
         print(as_junit(results) if output == "junit" else as_tap(results))
         if spots is not None:
-            sys.stderr.writelines(f"{line}\n" for line in coverage_lines(spots))
+            write_lines(coverage_lines(spots), sys.stderr)
     print(last_line(results), file=sys.stderr)
 
 

@@ -188,7 +188,21 @@ def as_json(run: Run) -> str:
 
 def as_yaml(run: Run) -> str:
     """Return the same document as YAML."""
-    return yaml.safe_dump(document(run), sort_keys=False, allow_unicode=True, width=10**6)
+    return yaml.dump(
+        document(run), Dumper=_OneLine, sort_keys=False, allow_unicode=True, width=10**6
+    )
+
+
+class _OneLine(yaml.SafeDumper):
+    """Writes every text on one line: a line of a message may look like a command to a log."""
+
+    def represent_str(self, data: str) -> yaml.nodes.ScalarNode:
+        """Return a text, in double quotes if it has line breaks, which are escaped there."""
+        style = '"' if len(data.splitlines()) > 1 or data.endswith("\n") else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
+
+
+_OneLine.add_representer(str, _OneLine.represent_str)
 
 
 def document(run: Run) -> dict[str, object]:

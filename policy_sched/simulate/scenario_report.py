@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
+from policy_sched.errors import one_line
 from policy_sched.simulate.comparison import Difference, Value
 from policy_sched.simulate.outcome import Outcome
 from policy_sched.source.xml_text import xml_text
@@ -108,17 +109,17 @@ def as_tap(results: Sequence[StepResult]) -> str:
     """Return TAP version 14: a test per step, with its differences as comments."""
     lines = ["TAP version 14", f"1..{len(results)}"]
     for number, result in enumerate(results, start=1):
-        name = " ".join(f"{result.file}: {result.scenario}: {result.pod}".splitlines())
+        name = one_line(f"{result.file}: {result.scenario}: {result.pod}")
         shown = name.replace("\\", "\\\\").replace("#", "\\#")
         lines.append(f"{'ok' if result.ok else 'not ok'} {number} - {shown}")
-        lines += (f"# {line}" for text in _lines_of(result) for line in text.splitlines())
+        lines += (f"# {line}" for line in _lines_of(result))
     return "\n".join(lines)
 
 
 def _lines_of(result: StepResult) -> Iterator[str]:
     """Yield what differs, each in a text of its own."""
     for one in result.differences:
-        yield f"{one.field}: expected {_shown(one.expected)}, got {_shown(one.got)}"
+        yield one_line(f"{one.field}: expected {_shown(one.expected)}, got {_shown(one.got)}")
 
 
 def _counts(results: Sequence[StepResult]) -> dict[str, str]:
