@@ -11,12 +11,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.cluster_files import read_cluster
+from policy_sched.cli.moments import moment
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
 from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.policy_diff import differences
 from policy_sched.profiles.policy_set import PolicySet, read_policy_set
 from policy_sched.scheduler.shadow_records import Result
+from policy_sched.scheduler.wiring import EPOCH
 from policy_sched.simulate import shadow_report
 from policy_sched.simulate.diff_markdown import as_markdown
 from policy_sched.simulate.diff_report import PolicyDiff, as_json, text_lines
@@ -42,6 +44,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
     seed: int = 0,
     seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
     workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    now: str | None = None,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
     fail_on: Literal["regression"] | None = None,
 ) -> int:
@@ -69,6 +72,8 @@ def diff(  # noqa: PLR0913  # the options of the verb
         differences, and what is noise.
     workers
         Processes for --seeds, one for each core unless given; the output is the same.
+    now
+        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
     output
         text; json: the same bytes for the same input; markdown: a comment on a pull request.
     fail_on
@@ -76,26 +81,41 @@ def diff(  # noqa: PLR0913  # the options of the verb
         --seeds, if fewer pods are placed and the interval tells that from noise.
     """
     if shadow:
-        _refuse_beside_shadow(old, cluster, seeds, output)
+        _refuse_beside_shadow(old, cluster, seeds, now, output)
         return _shadow(shadow, output, fails=fail_on is not None)
     if old is None or new is None:
         raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
-    if seeds > 1 and not cluster:
-        raise PolicySchedError("--seeds goes with --cluster")
+    seen = _seen(cluster, seeds, now)
     require_files([old, new, *cluster])
     before, after = _policy_set(old), _policy_set(new)
-    placements = _placements(before, after, cluster, range(seed, seed + seeds), workers)
-    found = PolicyDiff(before, after, differences(before, after))
+    placements = _placements(before, after, cluster, range(seed, seed + seeds), workers, seen)
+    _write(PolicyDiff(before, after, differences(before, after)), placements, output)
+    return FAILED if fail_on and _worse(placements) else OK
+
+
+def _write(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None, output: Output) -> None:
     if output == "text":
         write_lines(text_lines(found, placements))
     else:
         write = as_json if output == "json" else as_markdown
         sys.stdout.write(write(found, placements))
-    return FAILED if fail_on and _worse(placements) else OK
 
 
-def _placements(
-    old: PolicySet, new: PolicySet, cluster: Sequence[str], seeds: range, workers: int | None
+def _seen(cluster: Sequence[str], seeds: int, now: str | None) -> int:
+    """Return the time that rules see; raise PolicySchedError for options that need a cluster."""
+    for name, given in (("--seeds", seeds > 1), ("--now", now is not None)):
+        if given and not cluster:
+            raise PolicySchedError(f"{name} goes with --cluster")
+    return EPOCH if now is None else moment(now)
+
+
+def _placements(  # two sets, and how they are compared
+    old: PolicySet,
+    new: PolicySet,
+    cluster: Sequence[str],
+    seeds: range,
+    workers: int | None,
+    now: int,
 ) -> PlacementDiff | SeedsDiff | None:
     """Return what both sets do to a cluster, if there is one."""
     if not cluster:
@@ -103,13 +123,13 @@ def _placements(
     objects, problems = read_cluster(cluster)
     write_diagnostics(problems, sys.stderr)
     if len(seeds) == 1:
-        return compare_placements(old.plans, new.plans, objects, seeds[0])
+        return compare_placements(old.plans, new.plans, objects, seeds[0], now)
     each = partial(side_by_side, enough=1, workers=workers)
-    return compare_seeds(old.plans, new.plans, objects, seeds, each)
+    return compare_seeds(old.plans, new.plans, objects, seeds, each, now)
 
 
 def _refuse_beside_shadow(
-    old: str | None, cluster: Sequence[str], seeds: int, output: Output
+    old: str | None, cluster: Sequence[str], seeds: int, now: str | None, output: Output
 ) -> None:
     """Raise PolicySchedError for options that a shadow's log has no use for."""
     if old or cluster:
@@ -118,6 +138,8 @@ def _refuse_beside_shadow(
         raise PolicySchedError("--shadow prints text or json, not markdown")
     if seeds > 1:
         raise PolicySchedError("--seeds goes with --cluster: a shadow decided once")
+    if now is not None:
+        raise PolicySchedError("--now goes with --cluster: a shadow had a clock")
 
 
 def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:

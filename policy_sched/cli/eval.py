@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from policy_sched.cli.cluster_files import expanded
+from policy_sched.cli.moments import moment
 from policy_sched.cli.render import (
     OK,
     exit_code,
@@ -47,6 +48,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     cluster: Paths = (),
     section: str = ANY.name,
     policy: str | None = None,
+    now: str | None = None,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Evaluate one expression of the rule language: its type, its cost, its value on each node.
@@ -70,6 +72,8 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         filter or score.
     policy
         A policy file whose params, functions and variables the expression may use.
+    now
+        The time that the expression sees, as in "2026-01-31T18:00:00Z"; the clock's unless given.
     output
         text, or json.
     """
@@ -77,6 +81,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     if section != ANY.name and section not in SECTIONS:
         hint = did_you_mean(section, SECTIONS)
         raise PolicySchedError(f'there is no section "{section}"{hint}')
+    seen = time.time_ns() if now is None else moment(now)
     cache = Cache()
     load_cluster(cache, _objects([*node, *cluster]))
     found = evaluated(
@@ -85,7 +90,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         None if policy is None else _source(policy),
         cache,
         None if pod is None else _pod(pod),
-        time.time_ns(),
+        seen,
     )
     if output == "json":
         print(json.dumps(document(found), indent=2))

@@ -10,10 +10,12 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
 from policy_sched.cli.cluster_files import read_cluster
+from policy_sched.cli.moments import clock
 from policy_sched.cli.render import OK, require_files, write_diagnostics, write_lines
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler.explanation import Explanation
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate.applied import Application
 from policy_sched.simulate.cluster_load import load_cluster
@@ -31,6 +33,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     top: PositiveInt = 5,
     after_queue: Annotated[bool, Parameter(negative="")] = False,
     seed: int = 0,
+    now: str | None = None,
     output: Annotated[
         Literal["text", "json", "annotations"], Parameter(name=["--output", "-o"])
     ] = "text",
@@ -58,6 +61,8 @@ def explain(  # noqa: PLR0913  # the options of the verb
         pod is explained on the cluster as it is.
     seed
         With --after-queue: decides between nodes with equal scores.
+    now
+        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
     output
         text, json, or annotations: those that kube-scheduler-simulator's web interface reads.
     """
@@ -65,7 +70,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     objects, problems = read_cluster(cluster)
     plans, warnings = read(config, policies)
     write_diagnostics([*problems, *warnings], sys.stderr)
-    scheduler = assemble(plans, seed=seed, objects=objects)
+    scheduler = assemble(plans, seed=seed, objects=objects, now=clock(now))
     pods = [one for one in objects if isinstance(one, Pod)]
     wanted = _find(pod, pods)
     pending = load_cluster(scheduler.cache, [one for one in objects if one is not wanted])
@@ -75,11 +80,15 @@ def explain(  # noqa: PLR0913  # the options of the verb
     info = next(one for one in infos if one.uid == PodInfo.of(wanted).uid)
     found = act(scheduler, infos, info.uid, every if output == "annotations" else top)
     found.unmatched = _unmatched(Application(scheduler, plans), info)
+    _write(found, output)
+    return OK
+
+
+def _write(found: Explanation, output: str) -> None:
     if output == "text":
         write_lines(text_lines(found))
     else:
         sys.stdout.write(as_json(found) if output == "json" else as_annotations(found))
-    return OK
 
 
 def _unmatched(application: Application, info: PodInfo) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from policy_sched.cli.cluster_files import read_cluster
+from policy_sched.cli.moments import clock
 from policy_sched.cli.paths import PathsOrStdin
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
 from policy_sched.errors import PolicySchedError
@@ -44,6 +45,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     timeline: Annotated[bool, Parameter(negative="")] = False,
     bucket: str | None = None,
     until: str | None = None,
+    now: str | None = None,
 ) -> int:
     """Decide every pending pod as kube-scheduler would, over all nodes, and print the placements.
 
@@ -79,22 +81,28 @@ def simulate(  # noqa: PLR0913  # the options of the verb
         unless given.
     until
         How long --timeline plays, as in "36h"; until nothing happens any more unless given.
+    now
+        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
     """
     require_files([*paths, *([config] if config else []), *policies])
-    times = _Times.of(bucket, until, timeline=timeline)
+    times = _Times.of(bucket, until, now, timeline=timeline)
     objects, problems = read_cluster(paths, nodes)
     plans, warnings = read(config, policies)
     write_diagnostics([*problems, *warnings], sys.stderr)
-    act = partial(_played, times) if timeline else _decided
+    act = partial(_played, times) if timeline else partial(_decided, times.now)
     everywhere = act(objects, plans, seed, output)
     return FAILED if fail_on and not everywhere else OK
 
 
 def _decided(
-    objects: Sequence[ApiObject], plans: Sequence[CompiledPlan], seed: int, output: Output
+    now: Callable[[], int] | None,
+    objects: Sequence[ApiObject],
+    plans: Sequence[CompiledPlan],
+    seed: int,
+    output: Output,
 ) -> bool:
     """Decide all pods once, print the placements, and tell whether every pod has a node."""
-    scheduler = assemble(plans, seed=seed, objects=objects)
+    scheduler = assemble(plans, seed=seed, objects=objects, now=now)
     infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
     application = Application(scheduler, plans)
     with _progress(len(infos)) as advance:
@@ -130,26 +138,41 @@ def _played(
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """How a timeline is cut, and how long it is, in nanoseconds; None where that is not said."""
+    """How a timeline is cut and how long it is, in nanoseconds, or what time it is without one.
+
+    None where that is not said.
+    """
 
     bucket: int | None
     until: int | None
+    now: Callable[[], int] | None
 
     @classmethod
-    def of(cls, bucket: str | None, until: str | None, *, timeline: bool) -> _Times:
+    def of(
+        cls, bucket: str | None, until: str | None, now: str | None, *, timeline: bool
+    ) -> _Times:
         """Read the options; raise PolicySchedError if they make no sense."""
-        found = []
-        for name, text in (("--bucket", bucket), ("--until", until)):
-            if text is not None and not timeline:
-                raise PolicySchedError(f"{name} goes with --timeline")
-            try:
-                time = None if text is None else nanoseconds_of(text)
-            except ValueError as error:
-                raise PolicySchedError(f"{name}: {error}") from None
-            if time == 0:
-                raise PolicySchedError(f"{name}: a stretch of time cannot be empty")
-            found.append(time)
-        return cls(*found)
+        if now is not None and timeline:
+            raise PolicySchedError("--now does not go with --timeline, whose time runs")
+        return cls(
+            _stretch("--bucket", bucket, timeline=timeline),
+            _stretch("--until", until, timeline=timeline),
+            clock(now),
+        )
+
+
+def _stretch(name: str, text: str | None, *, timeline: bool) -> int | None:
+    if text is None:
+        return None
+    if not timeline:
+        raise PolicySchedError(f"{name} goes with --timeline")
+    try:
+        time = nanoseconds_of(text)
+    except ValueError as error:
+        raise PolicySchedError(f"{name}: {error}") from None
+    if time == 0:
+        raise PolicySchedError(f"{name}: a stretch of time cannot be empty")
+    return time
 
 
 def _write(run: Run, output: Output) -> None:

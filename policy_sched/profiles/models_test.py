@@ -7,12 +7,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from policy_sched.profiles.model_types import Document, Many
+from policy_sched.profiles.moments import moment_of
+
+
+def _moment(text: str) -> str:
+    try:
+        moment_of(text)
+    except ValueError as error:
+        raise PydanticCustomError("moment", "{why}", {"why": str(error)}) from None
+    return text
+
 
 Named = dict[str, Any]
 """A mapping whose content Kubernetes defines."""
+Moment = Annotated[str, AfterValidator(_moment)]
+"""A time, as in Kubernetes objects: 2026-01-31T18:00:00Z."""
 Amount = str | int | float
 """A quantity: a number, or a text such as 500m or 8Gi."""
 AnswerCode = Literal[
@@ -227,6 +240,8 @@ class PolicyTest(Document):
     """Policy files that take part, relative to this file."""
     config: str | Named | None = None
     """A KubeSchedulerConfiguration, or the path of one; without it the default profile."""
+    now: Moment | None = None
+    """The time while all of it happens, in RFC 3339; 2026-01-01T00:00:00Z unless it is given."""
     objects: Many[NodeEntry | PodEntry | NamespaceEntry | Manifest] = ()
     """What is in the cluster: short forms, or whole manifests."""
     pending: Annotated[Many[str | PodEntry | Manifest], Field(default=())]

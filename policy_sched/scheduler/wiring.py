@@ -16,6 +16,7 @@ from policy_sched.framework.pipeline import Pipeline
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.profiles.build import CompiledPlan, raise_errors
+from policy_sched.profiles.moments import DEFAULT_NOW, moment_of
 from policy_sched.profiles.policy_files import Config, PolicyFiles
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.nominator import Nominator
@@ -23,8 +24,8 @@ from policy_sched.scheduler.assembly import Assembly
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.queueing import build_queue
 
-#: 2026-01-01T00:00:00Z in nanoseconds: the time of a cluster that nobody gave a clock.
-EPOCH = 1_767_225_600_000_000_000
+#: The time of a cluster without a clock, in nanoseconds since 1970.
+EPOCH = moment_of(DEFAULT_NOW)
 
 
 def read(

@@ -14,7 +14,7 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.wiring import assemble
+from policy_sched.scheduler.wiring import EPOCH, assemble
 from policy_sched.simulate.applied import Application, Applied
 from policy_sched.simulate.attribution import Attribution, Cause
 from policy_sched.simulate.cluster_load import load_cluster
@@ -178,12 +178,16 @@ def compare_placements(
     new: Sequence[CompiledPlan],
     objects: Sequence[ApiObject],
     seed: int = 0,
+    now: int = EPOCH,
 ) -> PlacementDiff:
-    """Decide all pending pods of a cluster with each set. ``seed`` decides between equal nodes."""
-    scheduler = assemble(old, seed=seed, objects=objects)
+    """Decide all pending pods of a cluster with each set. ``seed`` decides between equal nodes.
+
+    ``now``: the time that rules see, in nanoseconds since 1970.
+    """
+    scheduler = assemble(old, seed=seed, objects=objects, now=lambda: now)
     attribution = Attribution(scheduler, new)
     first, before = _side(scheduler, old, objects, attribution)
-    second, after = _side(assemble(new, seed=seed, objects=objects), new, objects)
+    second, after = _side(assemble(new, seed=seed, objects=objects, now=lambda: now), new, objects)
     moves = tuple(
         Move(
             one.pod,
@@ -209,9 +213,10 @@ def compare_seeds(
     objects: Sequence[ApiObject],
     seeds: Sequence[int],
     each: EachSeed = one_by_one,
+    now: int = EPOCH,
 ) -> SeedsDiff:
     """Do as `compare_placements` does with every seed; ``each`` may do several at a time."""
-    work = partial(compare_placements, old, new, objects)
+    work = partial(compare_placements, old, new, objects, now=now)
     return SeedsDiff(tuple(seeds), tuple(each(work, seeds)))
 
 

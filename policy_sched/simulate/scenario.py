@@ -20,6 +20,8 @@ from policy_sched.model.manifests import ApiObject, Report, decode_object
 from policy_sched.model.pod import Pod
 from policy_sched.profiles.models_policy import API_VERSION
 from policy_sched.profiles.models_test import PolicyTest, keys_of
+from policy_sched.profiles.moments import moment_of
+from policy_sched.scheduler.wiring import EPOCH
 from policy_sched.simulate.expectations import read_outcome
 from policy_sched.simulate.outcome import Outcome
 from policy_sched.simulate.reader import (
@@ -59,7 +61,7 @@ class Scenario:
 
     ``config`` is the KubeSchedulerConfiguration itself, or the path of a file, or None for the
     default profile. ``complete`` is set where a machine recorded everything that happened.
-    ``expect`` is by pod (namespace/name).
+    ``expect`` is by pod (namespace/name). ``now`` is in nanoseconds since 1970.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Scenario:
     pending: tuple[Pod, ...]
     expect: Mapping[str, Outcome]
     complete: bool
+    now: int = EPOCH
 
 
 def load_scenarios(path: str, roots: Sequence[str] = ()) -> list[Scenario]:
@@ -180,7 +183,19 @@ def _scenario(
         pending=pending,
         expect=_expectations(reader, fields, {_key(pod) for pod in pending}),
         complete=complete,
+        now=_now(reader, fields.get("now")),
     )
+
+
+def _now(reader: Reader, value: object) -> int:
+    """Return the time that a document states, or the usual one."""
+    if value is None:
+        return EPOCH
+    try:
+        return moment_of(reader.text(value, ("now",)))
+    except ValueError as error:
+        reader.problem(("now",), WRONG_VALUE, str(error))
+        return EPOCH
 
 
 def _is_scenario(reader: Reader, value: object) -> bool:

@@ -75,7 +75,7 @@ def observe_scenario(
     plans, _ = read(scenario.config, scenario.policies)
     if scenario.complete:
         plans = tuple(_without(UNRECORDED, plan) for plan in plans)
-    scheduler = assemble(plans, objects=scenario.objects)
+    scheduler = assemble(plans, objects=scenario.objects, now=lambda: scenario.now)
     load_cluster(scheduler.cache, scenario.objects)
     coverage = run.coverage
     watch = None if coverage is None else coverage.watch(scenario, plans, scheduler)
