@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,12 +17,13 @@ from policy_sched.language.bound_placement import BoundPlacement
 from policy_sched.language.bound_score import FEW_ROWS, BoundScore
 from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
 from policy_sched.language.cycle import Cycle
-from policy_sched.language.faults import Failure, RuleError, Some
-from policy_sched.language.judging import BoundUnit, Codes, judge, reversed_key
+from policy_sched.language.faults import Failure, LimitError, RuleError, Some
+from policy_sched.language.judging import BoundUnit, Codes, Out, judge, reversed_key
 from policy_sched.language.life_cycle import BoundLifeCycle
 from policy_sched.language.normalizers import RawScores
 from policy_sched.language.preempting import BoundPreemption
 from policy_sched.language.runtime import Runtime
+from policy_sched.language.work import one_evaluation
 from policy_sched.model.pod_group import NO_GROUP, GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
@@ -31,6 +32,8 @@ Rows = npt.NDArray[np.intp] | None
 Scores = npt.NDArray[np.int64]
 
 _NO_CYCLE: Final = Cycle()
+#: The code of a row of which the rules together take too much work: an error of the first.
+_EXHAUSTED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,10 @@ class BoundPolicy:
     def _all(self, bound: BoundUnit | None, pod: PodInfo, cycle: Cycle) -> bool:
         if bound is None:
             return True
-        out = bound.functions.scalar(pod, cycle, 0)
+        try:
+            out = bound.functions.scalar(pod, cycle, 0)
+        except LimitError as error:
+            raise RuleError(f"matchConditions: {error}") from None
         if not bound.unit.can_fail:
             return all(out)
         values = [bound.one(root, out) for root in bound.unit.roots]
@@ -121,7 +127,7 @@ class BoundPolicy:
             strict = (gate for gate, _ in self._gates if gate.on_error != "Allow")
             return next((f"rule {gate.name}: {error}" for gate in strict), None)
         for gate, bound in self._gates:
-            out = bound.functions.scalar(pod, cycle, 0)
+            out = bound.scalar(pod, cycle, 0)
             verdict = bound.one(bound.unit.roots[0], out)
             if isinstance(verdict, Failure):
                 if gate.on_error == "Allow":
@@ -131,7 +137,7 @@ class BoundPolicy:
                 return self._gate_message(gate, bound, out)
         return None
 
-    def _gate_message(self, gate: GateRule, bound: BoundUnit, out: Sequence[Any]) -> str:
+    def _gate_message(self, gate: GateRule, bound: BoundUnit, out: Out) -> str:
         if len(bound.unit.roots) == 1:
             return gate.message
         words = bound.one(bound.unit.roots[1], out)
@@ -146,13 +152,14 @@ class BoundPolicy:
         """
         if self._keys is None:
             return ()
-        out = self._keys.functions.scalar(queued.info, Cycle(queued=queued, pod_group=group), 0)
+        cycle = Cycle(queued=queued, pod_group=group)
+        out = self._keys.scalar(queued.info, cycle, 0)
         keys = []
         roots = self._keys.unit.roots
         for root, descending in zip(roots, self._sections.descending, strict=True):
             value = self._keys.one(root, out)
             if isinstance(value, Failure):
-                value = type(out[root.value])()
+                value = root.zero
             elif value != value:  # noqa: PLR0124  # NaN, which nothing is before or after
                 value = -math.inf
             keys.append(reversed_key(value) if descending else value)
@@ -162,8 +169,7 @@ class BoundPolicy:
         """Return the only nodes to look at, by name, or None for all. May raise RuleError."""
         if self._names is None:
             return None
-        out = self._names.functions.scalar(pod, cycle, 0)
-        value = self._names.one(self._names.unit.roots[0], out)
+        value = self._names.answer(0, pod, cycle, 0)
         if isinstance(value, Failure):
             raise RuleError(f"preFilter.nodeNames: {value.message}")
         if isinstance(value, Some):
@@ -183,7 +189,12 @@ class BoundPolicy:
         if rows is not None and len(rows) <= FEW_ROWS:
             return self._filter_few(bound, pod, cycle, rows)
         n = self._table.n if rows is None else len(rows)
-        out = bound.vector(pod, cycle, rows, n)
+        try:
+            out = bound.vector(pod, cycle, rows, n)
+        except LimitError as error:
+            if error.whole:
+                raise
+            return self._filter_rows(bound, pod, cycle, range(n) if rows is None else rows.tolist())
         codes: Codes | None = None
         for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
@@ -198,7 +209,11 @@ class BoundPolicy:
         if bound is None:
             return []
         n = self._table.n if rows is None else len(rows)
-        out = bound.vector(pod, cycle, rows, n)
+        try:
+            out = bound.vector(pod, cycle, rows, n)
+        except LimitError:
+            codes = self.filter(pod, cycle, rows)
+            return [(rule.name, codes) for rule, _ in self._rules]
         found = []
         for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
@@ -208,13 +223,25 @@ class BoundPolicy:
     def _filter_few(
         self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp]
     ) -> Codes | None:
-        codes = [self._filter_one(bound, pod, cycle, row) for row in rows.tolist()]
+        return self._filter_rows(bound, pod, cycle, rows.tolist())
+
+    def _filter_rows(
+        self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, rows: Iterable[int]
+    ) -> Codes | None:
+        """Return what `filter` does, one row after the other."""
+        with one_evaluation():
+            codes = [self._filter_one(bound, pod, cycle, row) for row in rows]
         if not any(codes):
             return None
         return np.array(codes, dtype=np.int16)
 
     def _filter_one(self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, row: int) -> int:
-        out = bound.functions.scalar(pod, cycle, row)
+        try:
+            out = bound.functions.scalar(pod, cycle, row)
+        except LimitError as error:
+            if error.whole:
+                raise
+            return _EXHAUSTED
         for i, root in enumerate(bound.unit.roots):
             if root.error is not None and out[root.error]:
                 if self._rules[i][0].on_error != "Allow":
@@ -259,7 +286,7 @@ class BoundPolicy:
             return self._explain_error(rule, number, pod, cycle, row)
         if bound is None:
             return Explanation(bool(rule.resolvable), (rule.message,))
-        out = bound.functions.scalar(pod, cycle, row)
+        out = bound.scalar(pod, cycle, row)
         roots = list(bound.unit.roots)
         resolvable: Any = rule.resolvable
         if resolvable is None:
@@ -275,8 +302,7 @@ class BoundPolicy:
         self, rule: FilterRule, number: int, pod: PodInfo, cycle: Cycle, row: int
     ) -> Explanation:
         assert self._filter is not None
-        out = self._filter.functions.scalar(pod, cycle, row)
-        error = self._filter.one(self._filter.unit.roots[number], out)
+        error = self._filter.answer(number, pod, cycle, row)
         words = error.message if isinstance(error, Failure) else "error"
         return Explanation(False, (f"rule {rule.name}: {words}",))
 

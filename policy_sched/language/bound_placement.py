@@ -53,9 +53,7 @@ class BoundPlacement:
         """Return how good a domain is, 0 to 100. RuleError where the rule fails and may not."""
         assert self._score is not None, "the policy has a score"
         seen = replace(cycle, placement=placement)
-        value = self._score.one(
-            self._score.unit.roots[0], self._score.functions.scalar(pod, seen, 0)
-        )
+        value = self._score.answer(0, pod, seen, 0)
         if not isinstance(value, Failure):
             return int(value)
         if self._aborts:

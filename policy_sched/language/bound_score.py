@@ -9,6 +9,7 @@ each with its own raw score, and statistics over all of them that did not fail.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -17,11 +18,12 @@ import numpy.typing as npt
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.language.compiled import Score
 from policy_sched.language.cycle import Cycle
-from policy_sched.language.faults import Failure, RuleError
+from policy_sched.language.faults import Failure, LimitError, RuleError
 from policy_sched.language.judging import BoundUnit
 from policy_sched.language.normalizers import FAILED, RawScores, failures, normalized
 from policy_sched.language.normalizing import Scored
 from policy_sched.language.runtime import Runtime
+from policy_sched.language.work import one_evaluation
 from policy_sched.model.pod_info import PodInfo
 
 Rows = npt.NDArray[np.intp] | None
@@ -55,12 +57,16 @@ class BoundScore:
         if rows is not None and len(rows) <= FEW_ROWS:
             values = []
             for row in rows.tolist():
-                out = bound.functions.scalar(pod, cycle, row)
-                failed = root.error is not None and out[root.error]
-                values.append(instead if failed else out[root.value])
+                value = bound.answer(0, pod, cycle, row)
+                values.append(instead if isinstance(value, Failure) else value)
             return np.array(values, dtype=self._dtype)
         n = self._table.n if rows is None else len(rows)
-        out = bound.vector(pod, cycle, rows, n)
+        try:
+            out = bound.vector(pod, cycle, rows, n)
+        except LimitError as error:
+            if error.whole:
+                raise
+            return self._row_by_row(pod, cycle, range(n) if rows is None else rows.tolist())
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):
@@ -72,6 +78,24 @@ class BoundScore:
                 result = np.where(errors, instead, result)
         scores: RawScores = result.astype(self._dtype, copy=False)
         return scores
+
+    def _row_by_row(self, pod: PodInfo, cycle: Cycle, rows: Iterable[int]) -> RawScores:
+        """Return what `raw` does where the rule takes too much work of some rows."""
+        root = self._unit.unit.roots[0]
+        instead = self._failed if self._score.marks_failures else 0
+        values = []
+        with one_evaluation():
+            for row in rows:
+                try:
+                    out = self._unit.functions.scalar(pod, cycle, row)
+                except LimitError as error:
+                    if error.whole:
+                        raise
+                    values.append(instead)
+                    continue
+                failed = root.error is not None and out[root.error]
+                values.append(instead if failed else out[root.value])
+        return np.array(values, dtype=self._dtype)
 
     def _flat(self, score: float, n: int) -> RawScores:
         """Return an array of one score; the last one is shared, and read-only."""
@@ -94,8 +118,7 @@ class BoundScore:
         if not len(places):
             return None
         row = int(rows[places[0]])
-        out = self._unit.functions.scalar(pod, cycle, row)
-        return self._said("score", self._unit.one(self._unit.unit.roots[0], out), row)
+        return self._said("score", self._unit.answer(0, pod, cycle, row), row)
 
     def _said(self, part: str, error: Any, row: int) -> str:
         words = error.message if isinstance(error, Failure) else "error"

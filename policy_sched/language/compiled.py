@@ -19,6 +19,8 @@ class Root:
 
     value: int
     error: int | None
+    zero: object = 0
+    """The zero of the value's type."""
 
 
 @dataclass(frozen=True, slots=True)

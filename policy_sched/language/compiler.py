@@ -35,7 +35,8 @@ from policy_sched.language.compiled import (
     Unit,
 )
 from policy_sched.language.easing import may_ease
-from policy_sched.language.expression import constant
+from policy_sched.language.expression import constant, limit_steps
+from policy_sched.language.faults import LimitError
 from policy_sched.language.generate import generate
 from policy_sched.language.ir import Op
 from policy_sched.language.lower import make_lowering
@@ -43,6 +44,7 @@ from policy_sched.language.lower_logic import coded
 from policy_sched.language.lower_numbers import rounded, to_int
 from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.normalizers import NORMALIZERS, NOT_NEGATIVE
+from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import Reads, find_reads
 from policy_sched.language.types import DOUBLE, Type
@@ -132,10 +134,13 @@ class PolicyCompiler:
     def _attempt(self, checked: Checked, step: Callable[[], _T]) -> _T | None:
         """Run a step; what it refuses becomes a diagnostic."""
         try:
-            return step()
+            found = step()
+            if isinstance(found, Val):
+                limit_steps(found, checked.core.span)
         except Refusal as refusal:
             self._refused(checked, refusal.placed_at(checked.core.span))
             return None
+        return found
 
     def _lowered(self, checked: Checked) -> Val | None:
         return self._attempt(checked, lambda: self._value(self._low.lower(checked.core, {})))
@@ -256,7 +261,11 @@ class PolicyCompiler:
         value = self._lowered(checked)
         if value is None:
             return 0
-        found, error = constant(self._low, value)
+        try:
+            found, error = constant(self._low, value)
+        except LimitError as limit:
+            self._problem(checked, "PS503", f"this cannot be worked out: {limit}")
+            return 0
         every = int(found)
         if error:
             self._problem(checked, "PS012", f"this is no time to wait: {error}", "write 1m")
@@ -351,7 +360,8 @@ def make_unit(
         if value.err is not None:
             error = len(ops)
             ops.append(value.err)
-        roots.append(Root(len(ops) - (1 if error is None else 2), error))
+        place = len(ops) - (1 if error is None else 2)
+        roots.append(Root(place, error, default_of(value.type)))
     return Unit(
         generate(ops, low.build if keeps else None, code=code),
         tuple(roots),

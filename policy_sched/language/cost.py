@@ -9,6 +9,7 @@ The prices are measured; `policy-sched bench RuleCost` compares estimates with t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -106,6 +107,23 @@ def cost_of(placement: Placement) -> Cost:
             units += times * one.units
             fixed += times * (one.fixed + PER_CALL)
     return Cost(units, fixed)
+
+
+def known_steps(roots: Iterable[Op]) -> int:
+    """Return the steps that the dearest loop over constant lists takes, loops inside included."""
+    lengths: dict[int, int] = {}
+    most = 0
+    for op, more in descending(roots):
+        more.extend(op.args)
+        if not isinstance(op.data, Loop):
+            continue
+        source = op.args[0]
+        length = len(source.data) if source.kind == "const" and isinstance(source.data, list) else 1
+        # What is inside of a loop is older than the loop: its variables are known by then.
+        around = math.prod(lengths.get(p.serial, 1) for p in op.params)
+        most = max(most, around * length)
+        lengths |= {n: length for n in (op.data.param, op.data.index) if n is not None}
+    return most
 
 
 def _times(scope: Scope) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from policy_sched.language import emit_scalar, emit_vector
 from policy_sched.language.emit_loops import loop_text
 from policy_sched.language.ir import MIXED, Call, Loop, Op
+from policy_sched.language.kernels import is_sized
 from policy_sched.language.placement import Placement, Scope, Shapes
 from policy_sched.language.slots import Slots
 from policy_sched.language.tallying import Counted
@@ -36,6 +37,7 @@ class Emitter:
         self.placement = placement
         self.slots = slots
         self.prefix = sub[1] if sub else "v"
+        self.steps = 0
         self._texts: dict[Op, str] = dict(bound)
 
     def root(self, op: Op) -> str:
@@ -119,7 +121,9 @@ class Emitter:
         take = self.named if not over and op.kind in emit_scalar.ATOMS else self.text
         arguments = [take(a, home) for a in op.args]
         if isinstance(op.data, Call):
-            return self.slots.call(op.data, arguments, op.rep[0] == "t")
+            counted = home.in_loop and is_sized(op.data.function)
+            self.steps += counted
+            return self.slots.call(op.data, arguments, op.rep[0] == "t", counted=counted)
         return self._fill(template, op, arguments)
 
     def _fill(self, template: str, op: Op, arguments: list[str]) -> str:
@@ -163,6 +167,7 @@ class Emitter:
             Placement([counted.test], False, names, shapes), self.slots, names, (shapes, f"{name}_")
         )
         result = inner.root(counted.test)
+        self.steps += inner.steps
         body = Scope()
         body.lines = [*inner.lines(), f"return {result}"]
         arguments = [names[counted.param], *(names[a] for a in op.args)]
@@ -180,6 +185,7 @@ class Emitter:
         placement = Placement([op], False, [*bound, *names], self.placement.shapes)
         inner = Emitter(placement, self.slots, bound | names, (self.placement.shapes, f"{name}_"))
         result = inner.root(op)
+        self.steps += inner.steps
         body = Scope()
         arguments = ["row"] if region.row else []
         arguments += [names[o] for o in region.by_row]
@@ -205,6 +211,9 @@ class Emitter:
             inputs = ", rt.row_numbers(rows)" if region.row else ""
             inputs += "".join(f", {self.text(o, home)}" for o in region.by_row)
             call = f'rt.by_row_{how}("{rep}", {name}f, n{inputs})'
+        if home.in_loop:
+            self.steps += 1
+            home.lines.append("spend_of_total(n)")
         home.lines.append(f"{target} = {call}")
 
 

@@ -23,8 +23,15 @@ _START: Final = {
 }
 
 
+#: Lists that objects of the API hold: a loop over one, with none inside, needs no counting.
+_READ: Final = frozenset({"attr", "field_of_pod", "pods_at", "taints", "ports", "of_ctx"})
+
+
 class Emitter(Protocol):
     """What writes everything else; see emit."""
+
+    steps: int
+    """How many times steps are counted in what was written so far."""
 
     @property
     def placement(self) -> Placement:
@@ -49,8 +56,7 @@ def _names(loop: Loop) -> str:
 def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Scope) -> None:
     """Write the loop ``op`` into ``home``; its value and error get the names ``name`` + v, e."""
     source = emitter.text(op.args[0], home)
-    if loop.index is not None:
-        source = f"enumerate({source})"
+    before = emitter.steps
     body = emitter.branch(op, 0)
     head = [f"{name}v = {_START[loop.kind]}", f"{name}e = 0"]
     over = emitter.placement.over_rows(op)
@@ -63,6 +69,13 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Scope) -> N
             body.lines.append(f"if not {name}s{i}: {name}s{i} = {error}")
     rest = op.args[1 + loop.errors :]
     (_rows if over else _single)(emitter, op, loop, name, list(rest))
+    if over or home.in_loop or emitter.steps > before or op.args[0].kind not in _READ:
+        emitter.steps += 1
+        home.lines.append(f"{name}l = {source}")
+        source = f"{name}l"
+        home.lines.append(_counted(source, over=over, inside=home.in_loop))
+    if loop.index is not None:
+        source = f"enumerate({source})"
     home.lines += [*head, f"for {_names(loop)} in {source}:", body]
     tail = {"all": f"{name}v", "exists": f"not {name}v"}.get(loop.kind)
     if tail and len(rest) - loop.masked > 1:
@@ -75,6 +88,13 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Scope) -> N
         stage = f"{name}s{i}"
         joined = f"earlier({stage}, {name}e)" if over else f"{stage} or {name}e"
         home.lines.append(f"{name}e = {joined}")
+
+
+def _counted(source: str, *, over: bool, inside: bool) -> str:
+    """Return the line that counts a loop's steps, see `work`."""
+    if over:
+        return f"{'spend' if inside else 'begin'}_rows({source}, n)"
+    return f"spend(len({source}))" if inside else f"begin({source})"
 
 
 def _single(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> None:

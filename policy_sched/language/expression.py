@@ -12,6 +12,7 @@ import numpy.typing as npt
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.abstract import Val, rep_of
+from policy_sched.language.cost import known_steps
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.generate import Functions, Program, generate
 from policy_sched.language.ir import KINDS, Level, Site
@@ -20,8 +21,9 @@ from policy_sched.language.lowering import Lowering, Refusal
 from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import Reads, find_reads
 from policy_sched.language.runtime import Runtime
-from policy_sched.language.typed import Core, UserFunction
+from policy_sched.language.typed import Core, Span, UserFunction
 from policy_sched.language.types import RecordType
+from policy_sched.language.work import MAX_STEPS
 from policy_sched.model.pod_info import PodInfo
 
 #: The number of an error kind in the catalogue is this and its number in ir.KINDS (PS601..607).
@@ -104,6 +106,7 @@ def compile_expression(
         value = low.plain(low.lower(core, {}))
     except Refusal as refusal:
         raise refusal.placed_at(core.span) from None
+    limit_steps(value, core.span)
     roots = [value.op] if value.err is None else [value.op, value.err]
     number = rep_of(core.type) in "if"
     return Expression(
@@ -114,6 +117,14 @@ def compile_expression(
         reads=find_reads(roots),
         by_row=value.op.level is Level.NODE,
     )
+
+
+def limit_steps(value: Val, span: Span) -> None:
+    """Refuse an expression whose loops over constant lists take too many steps."""
+    steps = known_steps([value.op] if value.err is None else [value.op, value.err])
+    if steps > MAX_STEPS:
+        message = f"the loops of this rule take {steps} steps; the limit is {MAX_STEPS}"
+        raise Refusal("PS503", message, span, "shorten the lists, or nest fewer loops")
 
 
 def constant(low: Lowering, value: Val) -> tuple[Any, str]:

@@ -32,3 +32,14 @@ class Failure:
 
 class RuleError(PolicySchedError):
     """A rule whose onError is Abort failed: the attempt cannot go on."""
+
+
+class LimitError(RuleError):
+    """A rule takes too much work, or makes too large a value: its evaluation cannot go on.
+
+    ``whole``: of all rows together, so that nothing is known of any of them.
+    """
+
+    def __init__(self, message: str, *, whole: bool = False) -> None:
+        super().__init__(message)
+        self.whole = whole

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
 
-from policy_sched.language import runtime_node, runtime_rows, runtime_scalar, runtime_wide
+from policy_sched.language import runtime_node, runtime_rows, runtime_scalar, runtime_wide, work
 from policy_sched.language.cost import NOTHING, Cost, cost_of
 from policy_sched.language.emit import INDENT, Emitter
 from policy_sched.language.faults import Some
@@ -44,6 +44,7 @@ _NAMES: Final[dict[str, object]] = {
     **runtime_rows.NAMES,
     **runtime_wide.NAMES,
     **runtime_node.NAMES,
+    **work.NAMES,
     "Some": Some,
     "each": each,
 }
@@ -168,6 +169,8 @@ class _Writer:
             return
         values = [emitter.root(op) for op in roots]
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
+        if emitter.steps:
+            body.insert(0, "refill()")
         if first:
             body.insert(0, first)
         self.lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]

@@ -146,6 +146,11 @@ class Builder:
         self._keep: list[object] = []
         self._tables: dict[Hashable, Table] = {}
 
+    @property
+    def size(self) -> int:
+        """How many operations there are."""
+        return len(self._ops)
+
     def const(self, value: object, rep: str) -> Op:
         """Return the op of a value known at compile time."""
         self._keep.append(value)

@@ -10,13 +10,15 @@ import numpy.typing as npt
 
 from policy_sched.language.compiled import FilterRule, Root, Unit
 from policy_sched.language.cycle import Cycle
-from policy_sched.language.faults import Failure
+from policy_sched.language.faults import Failure, LimitError
 from policy_sched.language.generate import Functions
 from policy_sched.language.ir import KINDS
 from policy_sched.language.runtime import Runtime
 from policy_sched.model.pod_info import PodInfo
 
 Codes = npt.NDArray[np.int16]
+Out = Sequence[Any] | Failure
+"""The values and errors of one row, or why there are none."""
 
 
 class BoundUnit:
@@ -28,12 +30,25 @@ class BoundUnit:
         self.unit = unit
         self.functions: Functions = unit.program.bind(runtime)
 
-    def one(self, root: Root, out: Sequence[Any]) -> Any:
+    def scalar(self, pod: PodInfo | None, cycle: Any, row: int) -> Out:
+        """Return the values of one row, for `one`; a Failure where they take too much work."""
+        try:
+            return self.functions.scalar(pod, cycle, row)
+        except LimitError as error:
+            return Failure("exhausted", str(error))
+
+    def one(self, root: Root, out: Out) -> Any:
         """Return a root's value, or the Failure in its place."""
+        if isinstance(out, Failure):
+            return out
         if root.error is not None and out[root.error]:
             site = int(out[root.error])
             return Failure(KINDS[self.unit.sites[site].kind], self.unit.words(site))
         return out[root.value]
+
+    def answer(self, root: int, pod: PodInfo | None, cycle: Any, row: int) -> Any:
+        """Return the value of the root of a number for one row, or the Failure in its place."""
+        return self.one(self.unit.roots[root], self.scalar(pod, cycle, row))
 
     def vector(self, pod: PodInfo | None, cycle: Cycle, rows: Any, n: int) -> Any:
         """Run the vector function over ``n`` rows: a slice, row numbers, or None for all rows.

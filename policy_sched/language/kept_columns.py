@@ -17,8 +17,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.journal import DYNAMIC, STRUCTURE
+from policy_sched.cluster.journal import DYNAMIC, STRUCTURE, Changes
 from policy_sched.cluster.node_table import NodeTable
+from policy_sched.language.faults import LimitError
 
 #: Beyond this many changed rows all rows are computed at once.
 FEW_CHANGES: Final = 32
@@ -136,10 +137,19 @@ class KeptColumns:
         return self._shown
 
     def _renew(self) -> None:
+        """Work out what has changed; where that takes too much work, nothing is kept."""
         table = self._table
         journal = table.journal
         changes = journal.since(self._version) if self._n == table.n else None
         self._version, self._n = journal.version, table.n
+        self._shown = None
+        try:
+            self._work_out(changes)
+        except LimitError:
+            self._n = -1
+
+    def _work_out(self, changes: Changes | None) -> None:
+        table = self._table
         if changes is None or changes.kind & STRUCTURE or len(changes.rows) > FEW_CHANGES:
             live = table.live.values[: table.n]
             if changes is None or changes.kind != DYNAMIC:

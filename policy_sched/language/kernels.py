@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.language import (
+    kernels_format,
     kernels_lists,
     kernels_numbers,
     kernels_quantities,
@@ -19,6 +20,25 @@ from policy_sched.language import (
     kernels_strings,
     kernels_time,
 )
+
+#: Kernels whose work does not grow with what they are given.
+_CHEAP: Final = frozenset(
+    {
+        kernels_lists.has_key,
+        kernels_lists.value_at,
+        kernels_lists.amount,
+        kernels_lists.has_element,
+        kernels_lists.element,
+    }
+)
+_SIZED: Final = frozenset(
+    room.__name__ for room in (kernels_format, kernels_lists, kernels_strings)
+)
+
+
+def is_sized(function: Callable[..., Any]) -> bool:
+    """Tell whether a kernel takes the longer the longer its texts and lists are."""
+    return getattr(function, "__module__", "") in _SIZED and function not in _CHEAP
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from policy_sched.language import work
 from policy_sched.language.faults import Fault
 from policy_sched.language.ir import CONVERSION, OUT_OF_RANGE
 from policy_sched.language.kernels_numbers import text_of_double
@@ -27,11 +28,16 @@ from policy_sched.language.types import (
 _CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([A-Za-z]))")
 _ESCAPES: Final = str.maketrans({**ESCAPES, '"': r"\""})
 _DEFAULT_PRECISION: Final = 6
+#: No double has more decimals than this.
+_MAX_PRECISION: Final = 1_074
+_DIGITS: Final = 4
 
 
 def quoted(text: str) -> str:
     """Return a text as a double-quoted literal."""
-    return f'"{text.translate(_ESCAPES)}"'
+    found = text.translate(_ESCAPES)
+    work.text_of(len(found) + 2)
+    return f'"{found}"'
 
 
 def _special(number: float) -> str:
@@ -50,21 +56,55 @@ _PLAIN: Final[dict[Type, Callable[[Any], str]]] = {
 }
 
 
-def _plain(value: Any, kind: Type) -> str:
-    if isinstance(kind, ListType):
-        return f"[{', '.join(_plain(item, kind.element) for item in value)}]"
-    if isinstance(kind, MapType) and isinstance(value, Mapping):
-        entries = sorted((_plain(k, kind.key), _plain(v, kind.value)) for k, v in value.items())
-        return f"{{{', '.join(f'{k}: {v}' for k, v in entries)}}}"
-    write = _PLAIN.get(kind)
-    if write is None:
+class _Room:
+    """Counts the characters that a text is made of while it is made."""
+
+    def __init__(self) -> None:
+        self._used = 0
+
+    def count(self, characters: int) -> None:
+        """Take room for so many characters. Raises LimitError."""
+        self._used += characters
+        work.text_of(self._used)
+
+    def take(self, text: str) -> str:
+        """Return a text that has room. Raises LimitError."""
+        self.count(len(text))
+        return text
+
+    def plain(self, value: Any, kind: Type) -> str:
+        """Return a value as %s writes it."""
+        if isinstance(kind, ListType):
+            self.count(2 * len(value))
+            return f"[{', '.join([self.plain(item, kind.element) for item in value])}]"
+        if isinstance(kind, MapType) and isinstance(value, Mapping):
+            self.count(4 * len(value))
+            entries = sorted(
+                (self.plain(k, kind.key), self.plain(v, kind.value)) for k, v in value.items()
+            )
+            return f"{{{', '.join(f'{k}: {v}' for k, v in entries)}}}"
+        write = _PLAIN.get(kind)
+        if write is None:
+            raise Fault(CONVERSION)
+        return self.take(write(value))
+
+    def clause(self, letter: str, precision: int, value: Any, kind: Type) -> str:
+        """Return a value as a clause such as %.2f writes it."""
+        if letter == "s":
+            return self.plain(value, kind)
+        return self.take(_clause(letter, precision, value, kind))
+
+
+def _precision(digits: str | None) -> int:
+    """Return how many decimals a clause asks for; fault: conversion, beyond any double's."""
+    if digits is None:
+        return _DEFAULT_PRECISION
+    if len(digits) > _DIGITS or int(digits) > _MAX_PRECISION:
         raise Fault(CONVERSION)
-    return write(value)
+    return int(digits)
 
 
 def _clause(letter: str, precision: int, value: Any, kind: Type) -> str:
-    if letter == "s":
-        return _plain(value, kind)
     if kind == DOUBLE and letter in "def" and not math.isfinite(value):
         return _special(value)
     if letter in "fe" and kind in (DOUBLE, INT):
@@ -84,18 +124,18 @@ def formatter(kinds: Sequence[Type], others: Type) -> Callable[[str, Sequence[An
 
     def formatted(form: str, items: Sequence[Any]) -> str:
         parts: list[str] = []
+        room = _Room()
         at = used = 0
         for found in _CLAUSE.finditer(form):
-            parts.append(form[at : found.start()])
+            parts.append(room.take(form[at : found.start()]))
             at = found.end()
             if not found[2]:
                 parts.append("%")
                 continue
             if used >= len(items):
                 raise Fault(OUT_OF_RANGE)
-            precision = int(found[1]) if found[1] else _DEFAULT_PRECISION
             kind = kinds[used] if used < len(kinds) else others
-            parts.append(_clause(found[2], precision, items[used], kind))
+            parts.append(room.clause(found[2], _precision(found[1]), items[used], kind))
             used += 1
         if "%" in form[at:]:
             raise Fault(CONVERSION)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from policy_sched.language import work
 from policy_sched.language.faults import Fault, Some
 from policy_sched.language.ir import CONVERSION, NO_VALUE, OUT_OF_RANGE
 from policy_sched.language.kernels_numbers import quotient
@@ -114,27 +115,65 @@ def index_of(items: Sequence[object], item: object) -> int:
 
 def last_index_of(items: Sequence[object], item: object) -> int:
     """Return the last position of an equal element, or -1."""
-    found = [i for i, other in enumerate(items) if equal(other, item)]
-    return found[-1] if found else -1
+    places = range(len(items) - 1, -1, -1)
+    return next((i for i in places if equal(items[i], item)), -1)
+
+
+def _key(value: object) -> Hashable:
+    """Return what is equal and hashes alike for exactly the values that are `equal`."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_key, value))
+    if isinstance(value, dict):
+        return frozenset((key, _key(item)) for key, item in value.items())
+    if isinstance(value, Some):
+        return Some, _key(value.value)
+    if isinstance(value, float) and math.isnan(value):
+        return object()
+    if not isinstance(value, Hashable):
+        raise TypeError(type(value))
+    return value
+
+
+def _keys(items: Sequence[object]) -> list[Hashable] | None:
+    """Return the elements' keys; None where a record among them has no hash."""
+    try:
+        found = list(map(_key, items))
+        set(found)
+    except TypeError:
+        return None
+    return found
 
 
 def distinct(items: Sequence[object]) -> list[object]:
     """Return each value once, in order of first appearance."""
+    keys = _keys(items)
+    if keys is not None:
+        met: dict[Hashable, object] = {}
+        for key, item in zip(keys, items, strict=True):
+            met.setdefault(key, item)
+        return list(met.values())
     found: list[object] = []
     for item in items:
+        work.spend_of_total(len(found))
         if not contains(item, found):
             found.append(item)
     return found
 
 
 def ordered(items: Sequence[Any]) -> list[Any]:
-    """Return the elements in ascending order; equal ones keep theirs."""
+    """Return the elements in ascending order; equal ones keep theirs.
+
+    NaN, which nothing is before or after, stays where it is, and others on their side of it.
+    """
+    places = [i for i, item in enumerate(items) if item != item]  # noqa: PLR0124
+    if not places:
+        return sorted(items)
     result: list[Any] = []
-    for item in items:
-        at = len(result)
-        while at and item < result[at - 1]:
-            at -= 1
-        result.insert(at, item)
+    start = 0
+    for end in (*places, len(items)):
+        result += sorted(items[start:end])
+        result += items[end : end + 1]
+        start = end + 1
     return result
 
 
@@ -161,7 +200,44 @@ def includes_map(whole: Mapping[Any, object], part: Mapping[Any, object]) -> boo
 
 def contains_all(items: Sequence[object], others: Sequence[object]) -> bool:
     """Tell whether a list has every element of another."""
+    keys, wanted = _keys(items), _keys(others)
+    if keys is not None and wanted is not None:
+        return set(keys).issuperset(wanted)
+    work.spend_of_total(len(items) * len(others))
     return all(contains(other, items) for other in others)
+
+
+def contains_any(items: Sequence[object], others: Sequence[object]) -> bool:
+    """Tell whether two lists share an element."""
+    keys, wanted = _keys(items), _keys(others)
+    if keys is not None and wanted is not None:
+        return not set(keys).isdisjoint(wanted)
+    work.spend_of_total(len(items) * len(others))
+    return any(contains(other, items) for other in others)
+
+
+def concatenated(a: Sequence[object], b: Sequence[object]) -> list[object]:
+    """Return the elements of two lists."""
+    work.list_of(len(a) + len(b))
+    return [*a, *b]
+
+
+def concatenated_text(a: str, b: str) -> str:
+    """Return two texts as one."""
+    work.text_of(len(a) + len(b))
+    return a + b
+
+
+def flattened(lists: Sequence[Sequence[object]]) -> list[object]:
+    """Return the elements of the elements."""
+    work.list_of(sum(map(len, lists)))
+    return [item for items in lists for item in items]
+
+
+def joined(items: Sequence[str], separator: str = "") -> str:
+    """Return texts as one, with a separator between them."""
+    work.text_of(sum(map(len, items)) + len(separator) * max(0, len(items) - 1))
+    return separator.join(items)
 
 
 def _first(items: Sequence[object]) -> Some | None:
@@ -173,8 +249,7 @@ def _last(items: Sequence[object]) -> Some | None:
 
 
 def _range(number: int) -> list[int]:
-    if number > 1_000_000:
-        raise Fault(OUT_OF_RANGE)
+    work.list_of(number)
     return list(range(number))
 
 
@@ -188,8 +263,8 @@ TOTAL: Final[dict[str, Function]] = {
     "in_any_list": contains,
     "in_any_map": lambda key, whole: key in whole,
     "in_string_resources": lambda key, whole: key in whole,
-    "add_list_list": lambda a, b: [*a, *b],
-    "add_string_string": operator.add,
+    "add_list_list": concatenated,
+    "add_string_string": concatenated_text,
     "size_string": len,
     "size_list": len,
     "size_map": len,
@@ -200,10 +275,10 @@ TOTAL: Final[dict[str, Function]] = {
     "sort_list": ordered,
     "first_list": _first,
     "last_list": _last,
-    "flatten_list": lambda lists: [item for items in lists for item in items],
+    "flatten_list": flattened,
     "reverse_list": lambda items: [*reversed(items)],
     "sets_contains_list_list": contains_all,
-    "sets_intersects_list_list": lambda a, b: any(contains(item, b) for item in a),
+    "sets_intersects_list_list": contains_any,
     "sets_equivalent_list_list": lambda a, b: contains_all(a, b) and contains_all(b, a),
     "mean_list": lambda items: mean(_doubles(items)),
     "stddev_list": lambda items: deviation(_doubles(items)),
@@ -215,8 +290,8 @@ TOTAL: Final[dict[str, Function]] = {
     "optional_unwrap_list": lambda items: [item.value for item in items if item is not None],
     "unwrapOpt_list": lambda items: [item.value for item in items if item is not None],
     "hasValue_optional": lambda value: value is not None,
-    "join_list": "".join,
-    "join_list_string": lambda items, separator: separator.join(items),
+    "join_list": joined,
+    "join_list_string": joined,
 }
 PARTIAL: Final[dict[str, Function]] = {
     "min_list": _extreme(operator.lt),

@@ -20,6 +20,10 @@ from policy_sched.language.runtime_scalar import (
 
 Function = Callable[..., Any]
 _EDGE: Final = 2.0**63
+#: Digits of the greatest int64.
+_INT_DIGITS: Final = 19
+#: Characters of the longest text that is read as a double; Python takes the square of its length.
+_MAX_DOUBLE: Final = 4_096
 
 
 def quotient(a: int, b: int) -> int:
@@ -69,7 +73,10 @@ def int_of_text(text: str) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         raise Fault(CONVERSION)
-    number = int(text)
+    if len(digits.lstrip("0")) > _INT_DIGITS:
+        raise Fault(CONVERSION)
+    number = int(digits.lstrip("0") or "0")
+    number = -number if text[0] == "-" else number
     if not INT_MIN <= number <= INT_MAX:
         raise Fault(CONVERSION)
     return number
@@ -77,7 +84,7 @@ def int_of_text(text: str) -> int:
 
 def double_of_text(text: str) -> float:
     """Read a double as Go's ParseFloat without its hexadecimal forms; fault: conversion."""
-    if "_" in text or text != text.strip() or not text.isascii():
+    if len(text) > _MAX_DOUBLE or "_" in text or text != text.strip() or not text.isascii():
         raise Fault(CONVERSION)
     try:
         number = float(text)

@@ -105,6 +105,14 @@ def is_quantity(text: str) -> bool:
     return maybe(fraction_of_text)(text) is not None
 
 
+def _double(amount: Fraction | int) -> float:
+    """Return the double nearest to an amount; an infinity beyond them."""
+    try:
+        return float(amount)
+    except OverflowError:
+        return math.inf if amount > 0 else -math.inf
+
+
 def _as_integer(amount: Fraction) -> int:
     if amount.denominator != 1:
         raise Fault(CONVERSION)
@@ -122,7 +130,7 @@ PARTIAL: Final[dict[str, Function]] = {}
 FREE_TOTAL: Final[dict[str, Function]] = {
     "sign_quantity": lambda q: (q > 0) - (q < 0),
     "isInteger_quantity": lambda q: q.denominator == 1 and INT_MIN <= q <= INT_MAX,
-    "asApproximateFloat_quantity": float,
+    "asApproximateFloat_quantity": _double,
     "neg_quantity": operator.neg,
     "abs_quantity": abs,
     "add_quantity_quantity": operator.add,
@@ -131,7 +139,7 @@ FREE_TOTAL: Final[dict[str, Function]] = {
     "sub_quantity_int": operator.sub,
     "mul_quantity_int": operator.mul,
     "mul_int_quantity": operator.mul,
-    "div_quantity_quantity": lambda a, b: double_quotient(float(_nanos(a)), float(_nanos(b))),
+    "div_quantity_quantity": lambda a, b: double_quotient(_double(_nanos(a)), _double(_nanos(b))),
     "percent_quantity_quantity": _free_percent,
     "lt_quantity_quantity": operator.lt,
     "le_quantity_quantity": operator.le,

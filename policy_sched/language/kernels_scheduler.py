@@ -5,7 +5,6 @@ A method of the pod is given the part of the pod that it reads, so that what a r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,22 +14,12 @@ from policy_sched.language.faults import Fault, Some
 from policy_sched.language.ir import CONVERSION, DIVIDE_BY_ZERO
 from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.records import HostPort, Taint, Toleration
-from policy_sched.model.selectors import (
-    Requirement,
-    Selector,
-    node_matcher,
-    required_node_names,
-    requirement,
-)
+from policy_sched.model.selector_text import parse_selector
+from policy_sched.model.selectors import Selector, node_matcher, required_node_names
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
-_SET: Final = re.compile(r"\s*(\S+)\s+(in|notin)\s*\(([^()]*)\)\s*")
-_EQUALS: Final = re.compile(r"\s*([^\s=!<>]+)\s*(==|=|!=)\s*([^\s=!]*)\s*")
-_EXISTS: Final = re.compile(r"\s*(!?)\s*([^\s=!<>()]+)\s*")
-_COMPARES: Final = re.compile(r"\s*([^\s=!<>]+)\s*([<>])\s*(-?\d+)\s*")
-_PART: Final = re.compile(r"(?:[^,(]|\([^)]*\))+")
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
@@ -84,23 +73,10 @@ def is_scalar_resource(name: str) -> bool:
     return name.startswith(("hugepages-", "attachable-volumes-")) or is_extended_resource(name)
 
 
-def _requirement(part: str) -> Requirement:
-    if found := _SET.fullmatch(part):
-        values = tuple(value.strip() for value in found[3].split(","))
-        return requirement(found[1], "In" if found[2] == "in" else "NotIn", values)
-    if found := _EQUALS.fullmatch(part):
-        return requirement(found[1], "NotIn" if found[2] == "!=" else "In", (found[3],))
-    if found := _COMPARES.fullmatch(part):
-        return requirement(found[1], "Gt" if found[2] == ">" else "Lt", (found[3],))
-    if found := _EXISTS.fullmatch(part):
-        return requirement(found[2], "DoesNotExist" if found[1] else "Exists", ())
-    raise Fault(CONVERSION)
-
-
 def selector(text: str) -> Selector:
     """Read a label selector such as "a in (b, c), !d"; fault: conversion."""
     try:
-        return Selector(tuple(_requirement(part) for part in _PART.findall(text)))
+        return parse_selector(text)
     except ValueError:
         raise Fault(CONVERSION) from None
 

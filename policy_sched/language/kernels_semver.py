@@ -15,6 +15,10 @@ _EXACT: Final = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?"
 )
 _LOOSE: Final = re.compile(r"v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?([-+].*)?")
+#: Characters of a text that is read as a version.
+_MAX_TEXT: Final = 1_024
+#: Every number of a version with so many digits fits int64.
+_DIGITS: Final = 18
 _LABEL: Final = re.compile(r"0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*")
 
 
@@ -30,16 +34,21 @@ class Version:
 
 def version(text: str, normalize: bool = False) -> Version:
     """Read a version; ``normalize`` also takes "v1.36". Fault: conversion."""
+    if len(text) > _MAX_TEXT:
+        raise Fault(CONVERSION)
     if normalize and (loose := _LOOSE.fullmatch(text)):
-        text = ".".join(str(int(n or 0)) for n in loose.groups()[:3]) + (loose[4] or "")
+        text = ".".join((n or "").lstrip("0") or "0" for n in loose.groups()[:3]) + (loose[4] or "")
     found = _EXACT.fullmatch(text)
     if found is None:
         raise Fault(CONVERSION)
     labels = found[4].split(".") if found[4] else []
     if not all(_LABEL.fullmatch(label) for label in labels):
         raise Fault(CONVERSION)
+    if max(map(len, found.groups()[:3])) > _DIGITS:
+        raise Fault(CONVERSION)
     numbers = (int(found[1]), int(found[2]), int(found[3]))
-    ranks = tuple((0, int(x), "") if x.isdigit() else (1, 0, x) for x in labels)
+    # A longer number is a greater one: labels have no zeros in front.
+    ranks = tuple((0, len(x), x) if x.isdigit() else (1, 0, x) for x in labels)
     return Version(*numbers, (*numbers, not labels, ranks))
 
 

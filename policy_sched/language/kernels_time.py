@@ -32,11 +32,16 @@ _UNITS: Final = {
     "m": 60 * SECOND,
     "h": 3600 * SECOND,
 }
-_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_DURATION: Final = re.compile(rf"([+-]?)(0|(?:{_PART.pattern})+)")
+# Possessive: digits that are followed by no unit are not split in all ways.
+_PART: Final = re.compile(r"([0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION: Final = re.compile(rf"([+-]?)(0|(?:{_PART.pattern})++)")
+#: Characters of a text that is read: no duration, and no moment, needs as many digits.
+_MAX_TEXT: Final = 512
 _MOMENT: Final = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
 )
+#: The longest name of a time zone has half as many characters.
+_MAX_ZONE: Final = 64
 _OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
 
 
@@ -54,7 +59,7 @@ def in_duration(length: int) -> int:
 
 def duration_of_text(text: str) -> int:
     """Read Go's notation, such as "1h30m" or "1.5s"; fault: conversion."""
-    found = _DURATION.fullmatch(text)
+    found = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if found is None:
         raise Fault(CONVERSION)
     length = sum(
@@ -68,7 +73,7 @@ def duration_of_text(text: str) -> int:
 
 def timestamp_of_text(text: str) -> int:
     """Read RFC 3339, nine decimals of a second kept; fault: conversion."""
-    found = _MOMENT.fullmatch(text)
+    found = _MOMENT.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if found is None:
         raise Fault(CONVERSION)
     try:
@@ -107,6 +112,8 @@ def text_of_timestamp(moment: int) -> str:
 
 @lru_cache(maxsize=256)
 def _zone(text: str) -> tzinfo:
+    if len(text) > _MAX_ZONE:
+        raise Fault(CONVERSION)
     found = _OFFSET.fullmatch(text)
     if found is not None:
         minutes = int(found[2]) * 60 + int(found[3])
@@ -115,7 +122,7 @@ def _zone(text: str) -> tzinfo:
         return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
     try:
         return ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a directory such as "Europe"
         raise Fault(CONVERSION) from None
 
 

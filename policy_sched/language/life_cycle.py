@@ -109,4 +109,4 @@ def _unit(unit: Unit | None, runtime: Runtime) -> BoundUnit | None:
 
 
 def _value(bound: BoundUnit, pod: PodInfo, cycle: Cycle, row: int) -> Any:
-    return bound.one(bound.unit.roots[0], bound.functions.scalar(pod, cycle, row))
+    return bound.answer(0, pod, cycle, row)

@@ -12,9 +12,10 @@ import re2
 
 from policy_sched.language.codes import MAX_PATTERN_BYTES
 from policy_sched.model import quantity
+from policy_sched.model.selector_text import parse_selector
 
-_DURATION: Final = re.compile(r"[+-]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION_PART: Final = re.compile(r"([0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION: Final = re.compile(rf"[+-]?(?:0|(?:{_DURATION_PART.pattern})++)")
 _SECONDS: Final = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -35,15 +36,6 @@ _SEMVER: Final = re.compile(
     r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 _MAX_DURATION_SECONDS: Final = 315_576_000_000  # ten thousand years, as CEL's durations
-_KEY: Final = r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_VALUE: Final = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
-_SELECTOR_TERM: Final = re.compile(
-    rf"\s*(?:!\s*{_KEY}"
-    rf"|{_KEY}\s*(?:==?|!=)\s*{_VALUE}"
-    rf"|{_KEY}\s+(?:in|notin)\s*\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\)"
-    rf"|{_KEY}\s*[<>]\s*-?\d+"
-    rf"|{_KEY})\s*(?:,|$)"
-)
 
 
 def bad_duration(text: str) -> str | None:
@@ -83,12 +75,10 @@ def bad_semver(text: str) -> str | None:
 
 def bad_selector(text: str) -> str | None:
     """Return what is wrong with a label selector's text, or None."""
-    at = 0
-    while at < len(text):
-        found = _SELECTOR_TERM.match(text, at)
-        if found is None or (found.end() == len(text) and text.endswith(",")):
-            return f'is not a label selector such as "tier in (web, api), !legacy": {text[at:]!r}'
-        at = found.end()
+    try:
+        parse_selector(text)
+    except ValueError as error:
+        return f'is not a label selector such as "tier in (web, api), !legacy": {error}'
     return None
 
 

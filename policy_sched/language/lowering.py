@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from policy_sched.language import ranges
 from policy_sched.language.abstract import (
@@ -29,7 +29,7 @@ from policy_sched.language.abstract import (
     range_of,
     rep_of,
 )
-from policy_sched.language.faults import Fault, Some
+from policy_sched.language.faults import Fault, LimitError, Some
 from policy_sched.language.ir import Builder, Call, Level, Op
 from policy_sched.language.kernels_lists import value_at
 from policy_sched.language.nulls import default_of
@@ -39,6 +39,11 @@ from policy_sched.language.types import BOOL, INT, STRING, ListType, OptionalTyp
 
 #: Attributes of NodeFacts that hold all that a family of columns has of a node.
 _WHOLE = {"image": "images", "nonZeroRequested": "non_zero_requested"}
+
+
+#: Parts of the typed trees of one policy, loops over constant lists unrolled, and their operations.
+MAX_LOWERED: Final = 200_000
+MAX_OPS: Final = 50_000
 
 
 class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a user as such
@@ -100,6 +105,7 @@ class Lowering:
         self.globals: dict[str, Thunk | Abstract] = {}
         self.bound: set[Op] = set()
         """Loop variables that a macro has given a name to: another macro needs others."""
+        self._lowered = 0
         self.run: set[Op] = set()
         """Loop variables of the loops that exist: another loop needs others."""
         self.totals: dict[Hashable, Op] = {}
@@ -109,6 +115,11 @@ class Lowering:
 
     def lower(self, core: Core, env: Env) -> Abstract:
         """Return the abstract value of an expression."""
+        self._lowered += 1
+        if self._lowered > MAX_LOWERED or self.build.size > MAX_OPS:
+            message = "the loops over constant lists come to too many operations"
+            hint = "shorten the lists, or nest fewer loops"
+            raise Refusal("PS503", message, core.span, hint)
         try:
             return self._dispatch(self, core, env)
         except Refusal as refusal:
@@ -343,6 +354,8 @@ class Lowering:
             return Static(function(*args), result)
         except Fault as fault:
             return self.failing(fault.kind, "", span, result)
+        except LimitError as error:
+            raise Refusal("PS503", f"this constant cannot be worked out: {error}", span) from None
 
     def int_const(self, number: int) -> Static:
         """Return an int known at compile time."""

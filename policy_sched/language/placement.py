@@ -37,6 +37,16 @@ class Scope:
         """How many scopes enclose this one."""
         return 0 if self.parent is None else self.parent.depth + 1
 
+    @property
+    def in_loop(self) -> bool:
+        """Whether this is the body of a loop, or inside of one."""
+        at: Scope | None = self
+        while at is not None:
+            if at.variables:
+                return True
+            at = at.parent
+        return False
+
 
 def _meeting(a: Scope, b: Scope) -> Scope:
     while a is not b:

@@ -60,11 +60,14 @@ class Slots:
             return self.column(op.data)
         return self.literal(op.data)
 
-    def call(self, call: Call, arguments: list[str], paired: bool) -> str:
-        """Return the text of a generic call, guarded by its guards."""
+    def call(self, call: Call, arguments: list[str], paired: bool, *, counted: bool = False) -> str:
+        """Return the text of a generic call, guarded by its guards; ``counted``: see `work`."""
         guards, plain = arguments[: call.guards], arguments[call.guards :]
         name = self.constant(call.function)
         default = self.literal(call.default)
+        if counted:
+            plain.insert(0, name)
+            name = "metered"
         if paired:
             text = f"safe({', '.join([name, default, str(call.site), *plain])})"
             default = f"({default}, 0)"

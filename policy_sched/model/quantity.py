@@ -63,9 +63,11 @@ _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.item
 _BINARY_SUFFIX: Final = {0: "", **{exponent: suffix for suffix, exponent in _BINARY.items()}}
 
 _PARTS: Final = re.compile(
-    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
-    r"(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)"
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+"
+    r"(?P<suffix>[eEinumkKMGTP]*+[-+]?+[0-9]*+)"
 )
+#: Characters of a text that is read; a longer one is no amount of anything.
+_MAX_TEXT: Final = 1_024
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)")
 
 _PLAIN: Final = re.compile(r"([0-9]{1,9})(m|k|M|G|Ki|Mi|Gi|)", re.ASCII)
@@ -151,7 +153,7 @@ def parse(text: str) -> Quantity:
 
     Raises ValueError with Kubernetes' words if the text is no quantity.
     """
-    match = _PARTS.fullmatch(text)
+    match = _PARTS.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if match is None or not text or not text.isascii():
         raise ValueError(FORMAT_WRONG)
     whole, fraction = match["whole"].lstrip("0"), match["fraction"] or ""

@@ -21,6 +21,7 @@ from policy_sched.language.codes import Problem
 from policy_sched.language.cost import Cost
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.expression import FIRST_ERROR, compile_expression
+from policy_sched.language.faults import LimitError
 from policy_sched.language.ir import KINDS, Site
 from policy_sched.language.lowering import Refusal
 from policy_sched.language.sources import PolicySource, Text
@@ -96,8 +97,13 @@ def evaluated(
     strings = cache.nodes.strings
     values = []
     for row in _rows(cache, by_row=expression.by_row):
-        with np.errstate(all="ignore"):
-            out = functions.scalar(pod or PodInfo.of(Pod()), Cycle(now=now), row)
+        try:
+            with np.errstate(all="ignore"):
+                out = functions.scalar(pod or PodInfo.of(Pod()), Cycle(now=now), row)
+        except LimitError as error:
+            span = checked.core.span
+            problem = Problem(span.start, span.end, "PS503", f"this expression: {error}")
+            raise PolicyError([diagnostic(problem, checked.text)]) from None
         name = cache.nodes.names[row] if expression.by_row else ""
         site = expression.sites[out[1]] if expression.can_fail else None
         if site is not None and site.kind:

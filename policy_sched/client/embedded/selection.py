@@ -3,50 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from policy_sched.client.embedded.api_error import bad_request
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.model.pod import Pod
-from policy_sched.model.selectors import LABEL_OPERATORS, Selector, requirement
+from policy_sched.model.selector_text import parse_selector
+from policy_sched.model.selectors import LABEL_OPERATORS
 
 Match = Callable[[Stored], bool]
 """Whether an object is selected."""
 
-_SET: Final = re.compile(r"^([^\s=!,()]+)\s+(in|notin)\s*\(([^()]*)\)$")
-_EQUAL: Final = re.compile(r"^([^=!\s]+)\s*(==|=|!=)\s*(\S*)$")
-_PART: Final = re.compile(r"[^,(]+(?:\([^)]*\))?")
+_EQUAL: Final = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*(\S*)")
 
 
 def label_match(text: str) -> Match:
     """Return a test of an object's labels. Raises ApiError if the text is no selector."""
     try:
-        selector = Selector(tuple(requirement(*part) for part in _label_parts(text)))
+        selector = parse_selector(text, LABEL_OPERATORS)
     except ValueError as error:
         raise bad_request(f"unable to parse requirement: {error}") from None
     return lambda stored: selector.matches(stored.labels)
-
-
-def _label_parts(text: str) -> Iterator[tuple[str, str, tuple[str, ...], tuple[str, ...]]]:
-    for part in (found[0].strip() for found in _PART.finditer(text)):
-        if found := _SET.match(part):
-            given = found[3].split(",") if found[3].strip() else []
-            values = tuple(value.strip() for value in given)
-            yield found[1], "In" if found[2] == "in" else "NotIn", values, LABEL_OPERATORS
-        elif found := _EQUAL.match(part):
-            yield found[1], "NotIn" if found[2] == "!=" else "In", (found[3],), LABEL_OPERATORS
-        elif part.startswith("!"):
-            yield part[1:].strip(), "DoesNotExist", (), LABEL_OPERATORS
-        else:
-            yield part, "Exists", (), LABEL_OPERATORS
 
 
 def field_match(text: str) -> Match:
     """Return a test of an object's fields. Raises ApiError if the text is no selector."""
     wanted: list[tuple[str, bool, str]] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        found = _EQUAL.match(part)
+        found = _EQUAL.fullmatch(part)
         if found is None:
             raise bad_request(f"invalid field selector: {part!r}")
         wanted.append((found[1], found[2] != "!=", found[3]))
