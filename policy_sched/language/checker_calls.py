@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from policy_sched.language import macros
 from policy_sched.language.functions import FUNCTIONS, METHODS, NAMESPACES, Overload
@@ -14,6 +15,9 @@ from policy_sched.language.syntax import CallExpr, Ident, ListExpr, MethodExpr
 from policy_sched.language.typed import Call, Const, Core, ListLit, Span, UserCall
 from policy_sched.language.types import ERROR, STRING, UNKNOWN, Type, list_of
 from policy_sched.language.unify import CLASH_HINT, clash_message, dimensions, fit
+
+#: Characters of a constant text that a message shows.
+_SHOWN: Final = 80
 
 
 def call(node: CallExpr, scope: Scope) -> Core:
@@ -191,7 +195,8 @@ def _constants_are_good(overload: str, args: list[Core], scope: Scope) -> bool:
     bad = check(arg.value)
     if bad is None:
         return True
-    scope.report("PS012", arg.span, f'"{arg.value}" {bad}')
+    shown = arg.value if len(arg.value) <= _SHOWN else f"{arg.value[:_SHOWN]}..."
+    scope.report("PS012", arg.span, f'"{shown}" {bad}')
     return False
 
 

@@ -135,5 +135,7 @@ MAX_FUNCTIONS: Final = 32
 MAX_RULES: Final = 64
 MAX_PATTERN_BYTES: Final = 512
 MAX_RULE_COST: Final = 500  # units of one rule, see cost.py; an annotation may raise it
+MAX_ANNOTATED_COST: Final = 20_000  # the most that the annotation may say
 MAX_PROFILE_COST: Final = 5_000  # units of all rules of a profile
+MAX_ANNOTATED_PROFILE_COST: Final = 50_000  # the same with what annotations add
 MAX_PROBLEMS: Final = 100  # printed of one policy

@@ -49,6 +49,7 @@ from policy_sched.language.ranges import Interval
 from policy_sched.language.reads import Reads, find_reads
 from policy_sched.language.types import DOUBLE, Type
 from policy_sched.language.victim_plan import plan_of
+from policy_sched.language.work import one_evaluation
 
 _T = TypeVar("_T")
 
@@ -70,8 +71,9 @@ class PolicyCompiler:
 
     def compile(self) -> Sections:
         """Return the compiled sections; of no use where there are diagnostics."""
-        sections = self._sections()
-        self._limit_cost(sections)
+        with one_evaluation():
+            sections = self._sections()
+            self._limit_cost(sections)
         return sections
 
     def _limit_cost(self, sections: Sections) -> None:

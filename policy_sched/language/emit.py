@@ -38,6 +38,7 @@ class Emitter:
         self.slots = slots
         self.prefix = sub[1] if sub else "v"
         self.steps = 0
+        self.refills = False
         self._texts: dict[Op, str] = dict(bound)
 
     def root(self, op: Op) -> str:
@@ -121,7 +122,9 @@ class Emitter:
         take = self.named if not over and op.kind in emit_scalar.ATOMS else self.text
         arguments = [take(a, home) for a in op.args]
         if isinstance(op.data, Call):
-            counted = home.in_loop and is_sized(op.data.function)
+            sized = is_sized(op.data.function)
+            self.refills = self.refills or sized
+            counted = sized and home.in_loop
             self.steps += counted
             return self.slots.call(op.data, arguments, op.rep[0] == "t", counted=counted)
         return self._fill(template, op, arguments)
@@ -168,6 +171,7 @@ class Emitter:
         )
         result = inner.root(counted.test)
         self.steps += inner.steps
+        self.refills = self.refills or inner.refills
         body = Scope()
         body.lines = [*inner.lines(), f"return {result}"]
         arguments = [names[counted.param], *(names[a] for a in op.args)]
@@ -186,6 +190,7 @@ class Emitter:
         inner = Emitter(placement, self.slots, bound | names, (self.placement.shapes, f"{name}_"))
         result = inner.root(op)
         self.steps += inner.steps
+        self.refills = self.refills or inner.refills
         body = Scope()
         arguments = ["row"] if region.row else []
         arguments += [names[o] for o in region.by_row]

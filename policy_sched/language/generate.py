@@ -169,7 +169,7 @@ class _Writer:
             return
         values = [emitter.root(op) for op in roots]
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
-        if emitter.steps:
+        if emitter.steps or emitter.refills:
             body.insert(0, "refill()")
         if first:
             body.insert(0, first)

@@ -33,6 +33,7 @@ from policy_sched.language.types import (
     optional_of,
 )
 from policy_sched.language.unify import CLASH_HINT, FIXED_DIMENSIONS, clash_message, parts
+from policy_sched.language.work import spend_of_total
 
 _ANY: Final = QuantityType()
 
@@ -166,13 +167,18 @@ def _converter(kind: Type) -> Callable[[Any, int], Any]:
     match kind:
         case ListType():
             inside = _converter(kind.element)
-            return lambda items, scale: [inside(item, scale) for item in items]
+
+            def each(items: Sequence[Any], scale: int) -> list[Any]:
+                spend_of_total(len(items))
+                return [inside(item, scale) for item in items]
+
+            return each
         case OptionalType():
             present = _converter(kind.element)
             return lambda some, scale: None if some is None else Some(present(some.value, scale))
         case MapType():
-            each = _converter(kind.value)
-            return lambda whole, scale: {key: each(item, scale) for key, item in whole.items()}
+            value = _converter(kind.value)
+            return lambda whole, scale: {key: value(item, scale) for key, item in whole.items()}
     return _in_units if is_free(kind) else lambda value, _scale: value
 
 

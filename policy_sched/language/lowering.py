@@ -36,14 +36,15 @@ from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import Interval
 from policy_sched.language.typed import Core, Span, UserFunction
 from policy_sched.language.types import BOOL, INT, STRING, ListType, OptionalType, Type, map_of
+from policy_sched.language.work import folded
 
 #: Attributes of NodeFacts that hold all that a family of columns has of a node.
 _WHOLE = {"image": "images", "nonZeroRequested": "non_zero_requested"}
 
 
 #: Parts of the typed trees of one policy, loops over constant lists unrolled, and their operations.
-MAX_LOWERED: Final = 200_000
-MAX_OPS: Final = 50_000
+MAX_LOWERED: Final = 60_000
+MAX_OPS: Final = 20_000
 
 
 class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a user as such
@@ -351,7 +352,7 @@ class Lowering:
     ) -> Abstract:
         """Return the result of a kernel on constants."""
         try:
-            return Static(function(*args), result)
+            return Static(folded(function, args), result)
         except Fault as fault:
             return self.failing(fault.kind, "", span, result)
         except LimitError as error:

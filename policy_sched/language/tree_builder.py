@@ -309,7 +309,7 @@ class TreeBuilder:
         span = _token_span(items[0])
         value = float(items[0])
         if value == float("inf"):
-            message = f"{items[0]} does not fit a double"
+            message = "the number does not fit a double"
             self._problems.append(Problem(span.start, span.end, "PS011", message))
         return span.start, span.end, Literal(value=value, span=span)
 

@@ -12,11 +12,11 @@ of one row is outermost in that of all rows, too, so both count alike.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from typing import Any, Final
 
-from policy_sched.language.faults import LimitError
+from policy_sched.language.faults import LimitError, Some
 
 #: Characters of a text, and elements of a list, that a rule makes.
 MAX_TEXT: Final = 2**20
@@ -52,11 +52,11 @@ def refill() -> None:
 def one_evaluation() -> Iterator[None]:
     """Let evaluations inside share the steps that one has."""
     refill()
-    _LEFT.shared = True
+    before, _LEFT.shared = _LEFT.shared, True
     try:
         yield
     finally:
-        _LEFT.shared = False
+        _LEFT.shared = before
 
 
 def begin(items: Sized) -> None:
@@ -89,7 +89,7 @@ def spend_of_total(steps: int) -> None:
     """Take steps of the evaluation's. Raises LimitError where none are left."""
     _LEFT.total -= steps
     if _LEFT.total < 0:
-        text = f"its loops take more than {MAX_TOTAL} steps for all nodes together"
+        text = f"it takes more than {MAX_TOTAL} steps for all nodes together"
         raise LimitError(text, whole=True)
 
 
@@ -97,6 +97,22 @@ def metered(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function inside of a loop, which costs as many steps as its arguments are long."""
     spend(1 + sum(map(_weight, args)))
     return function(*args)
+
+
+def folded(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call a function while a policy is compiled, which is one evaluation."""
+    spend_of_total(1 + sum(map(_weight, args)))
+    return function(*args)
+
+
+def weigh(value: object) -> None:
+    """Take a step for each value inside of a value, as often as it is there."""
+    if isinstance(value, Some):
+        weigh(value.value)
+    elif isinstance(value, (list, tuple, dict)):
+        spend_of_total(len(value))
+        for item in value.values() if isinstance(value, dict) else value:
+            weigh(item)
 
 
 def _weight(value: object) -> int:

@@ -10,7 +10,11 @@ from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Pipeline, freeze_implementations
 from policy_sched.framework.points import CONFIGURED
-from policy_sched.language.codes import MAX_PROFILE_COST, MAX_RULE_COST
+from policy_sched.language.codes import (
+    MAX_ANNOTATED_PROFILE_COST,
+    MAX_PROFILE_COST,
+    MAX_RULE_COST,
+)
 from policy_sched.language.program import CompiledPolicy
 from policy_sched.plugins.registry import factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
@@ -90,6 +94,7 @@ def _too_costly(
     limit = MAX_PROFILE_COST + sum(
         source.cost_limit for source in plan.policies.values() if source.cost_limit > MAX_RULE_COST
     )
+    limit = min(limit, MAX_ANNOTATED_PROFILE_COST)
     costs = {name: policy.units for name, policy in ready.items()}
     if sum(costs.values()) <= limit:
         return []

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_snake
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.budget import ANNOTATION
+from policy_sched.language.codes import MAX_ANNOTATED_COST
 from policy_sched.profiles.document import (
     Place,
     covered,
@@ -170,7 +171,8 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
     stated = policy.metadata.annotations.get(ANNOTATION)
     if stated is not None and cost_limit(policy.metadata.annotations) is None:
         text = f'metadata.annotations[{ANNOTATION}]: Invalid value: "{stated}": must be a number'
-        yield Problem(("metadata", "annotations", ANNOTATION), BAD_VALUE, f"{text} from 1 on")
+        text += f" from 1 to {MAX_ANNOTATED_COST}, the nanoseconds for each node"
+        yield Problem(("metadata", "annotations", ANNOTATION), BAD_VALUE, text)
     placement = spec.placement
     if placement is not None and placement.domain is None and placement.score is None:
         at: Path = ("spec", "placement")
@@ -187,9 +189,11 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
 
 
 def cost_limit(annotations: Mapping[str, str]) -> int | None:
-    """Return what a policy lets its rules cost; None where it says nothing, or no number."""
+    """Return what a policy lets its rules cost; None where it says nothing, or what it may not."""
     stated = annotations.get(ANNOTATION, "")
-    return int(stated) if stated.isdecimal() and len(stated) < _DIGITS and int(stated) else None
+    if not (stated.isascii() and stated.isdecimal() and len(stated) < _DIGITS):
+        return None
+    return int(stated) if 1 <= int(stated) <= MAX_ANNOTATED_COST else None
 
 
 def _one_message(

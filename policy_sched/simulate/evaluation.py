@@ -27,6 +27,7 @@ from policy_sched.language.lowering import Refusal
 from policy_sched.language.sources import PolicySource, Text
 from policy_sched.language.types import DURATION, STRING, TIMESTAMP, Type
 from policy_sched.language.value_text import value_data, value_text
+from policy_sched.language.work import one_evaluation, refill, weigh
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 
@@ -85,8 +86,9 @@ def evaluated(
     _refuse_others({name for core in (checked.core, *bodies) for name in names_read(core)})
     given = (policy.params, policy.params_type, policy.functions, variables)
     try:
-        expression = compile_expression(checked.core, *given)
-        part = breakdown(checked.core, *given)
+        with one_evaluation():
+            expression = compile_expression(checked.core, *given)
+            part = breakdown(checked.core, *given)
     except Refusal as refusal:
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
@@ -100,6 +102,8 @@ def evaluated(
         try:
             with np.errstate(all="ignore"):
                 out = functions.scalar(pod or PodInfo.of(Pod()), Cycle(now=now), row)
+            refill()
+            weigh(out[0])
         except LimitError as error:
             span = checked.core.span
             problem = Problem(span.start, span.end, "PS503", f"this expression: {error}")
