@@ -22,6 +22,7 @@ from policy_sched.language.cost import Cost
 from policy_sched.language.cycle import Cycle
 from policy_sched.language.expression import FIRST_ERROR, compile_expression
 from policy_sched.language.faults import LimitError
+from policy_sched.language.generate import Functions
 from policy_sched.language.ir import KINDS, Site
 from policy_sched.language.lowering import Refusal
 from policy_sched.language.sources import PolicySource, Text
@@ -99,16 +100,12 @@ def evaluated(
     strings = cache.nodes.strings
     values = []
     for row in _rows(cache, by_row=expression.by_row):
-        try:
-            with np.errstate(all="ignore"):
-                out = functions.scalar(pod or PodInfo.of(Pod()), Cycle(now=now), row)
-            refill()
-            weigh(out[0])
-        except LimitError as error:
-            span = checked.core.span
-            problem = Problem(span.start, span.end, "PS503", f"this expression: {error}")
-            raise PolicyError([diagnostic(problem, checked.text)]) from None
         name = cache.nodes.names[row] if expression.by_row else ""
+        try:
+            out = _of_row(functions, pod or PodInfo.of(Pod()), now, row)
+        except LimitError as error:
+            values.append(NodeValue(name, None, "PS503", str(error)))
+            continue
         site = expression.sites[out[1]] if expression.can_fail else None
         if site is not None and site.kind:
             values.append(NodeValue(name, None, f"PS{FIRST_ERROR + site.kind}", _words(site)))
@@ -126,6 +123,15 @@ def evaluated(
         part=part,
         values=tuple(values),
     )
+
+
+def _of_row(functions: Functions, pod: PodInfo, now: int, row: int) -> tuple[Any, ...]:
+    """Return the value and the error of one row. Raises LimitError, too, where it is too large."""
+    with np.errstate(all="ignore"):
+        out = functions.scalar(pod, Cycle(now=now), row)
+    refill()
+    weigh(out[0])
+    return out
 
 
 def _refuse_others(names: set[str]) -> None:
