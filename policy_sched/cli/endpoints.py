@@ -289,6 +289,7 @@ async def _door(
     ):
         api = _asked(path, instance.api)
         api.observe = instance.metrics.attempts.requested
+        api.traffic = instance.metrics.attempts
         asked[kind] = await stack.enter_async_context(api)
 
     async def review(kind: str, spec: Plain) -> Plain:

@@ -34,7 +34,7 @@ from policy_sched.framework.runner import Parts, Runner
 from policy_sched.framework.sampling import Sample
 from policy_sched.framework.scoring import Scoring
 from policy_sched.framework.signing import Key, key_getter
-from policy_sched.framework.status import Status
+from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 
 NO_HINT: Final = "no_hint"
@@ -364,7 +364,9 @@ class Evaluator:
             fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest))
             self._runner.evaluated(NO_HINT, fresh)
             return fresh
+        began = self._runner.began()
         key = self._key(pod)
+        self._runner.ended("sign_pod", Code.SUCCESS, began)
         entry = key if lowest is None else (*key, lowest)
         kept = self._kept.get(entry)
         if kept is not None:

@@ -176,7 +176,7 @@ def _at_work(attempt: Attempt, node: str) -> tuple[list[Hook], bool]:
     """
     runner = attempt.profile.runner
     working: list[Hook] = []
-    expected = False
+    expected, start = False, runner.began()
     for hook, flight in runner.pre_bind:
         if flight is not None:
             said = runner.call(
@@ -186,10 +186,12 @@ def _at_work(attempt: Attempt, node: str) -> tuple[list[Hook], bool]:
             if status.code is Code.SKIP:
                 continue
             if not status.ok:
+                runner.ended("pre_bind_pre_flight", status.code, start)
                 name = POINTS["pre_bind_pre_flight"].name
                 raise PluginError(f'running {name} plugin "{hook.plugin}": {status.message()}')
             expected = True
         working.append(hook)
+    runner.ended("pre_bind_pre_flight", Code.SUCCESS if expected else Code.SKIP, start)
     return working, expected
 
 

@@ -178,6 +178,18 @@ class AttemptMetrics:
         self.families.rest_client_request_duration_seconds.take((method, host), [seconds])
         self._note()
 
+    def throttled(self, verb: str, host: str, seconds: float) -> None:
+        """A request waited for the client's own limit."""
+        self.families.rest_client_rate_limiter_duration_seconds.take((verb, host), [seconds])
+        self._note()
+
+    def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
+        """A request had so many bytes (None: no body), and its answer so many."""
+        if sent is not None:
+            self.families.rest_client_request_size_bytes.take((verb, host), [sent])
+        self.families.rest_client_response_size_bytes.take((verb, host), [received])
+        self._note()
+
     # What becomes of it.
 
     def fold(self) -> None:

@@ -170,3 +170,40 @@ class Histogram(Family):
                 parts.append(f"{prefix}{total}\n")
             parts.append(f"{sum_}{number(series.sum)}\n{count}{total}\n")
             yield "".join(parts)
+
+
+class Families:
+    """A set of families, in the order in which they are shown."""
+
+    def __init__(self) -> None:
+        self.all: list[Family] = []
+
+    def counter(self, name: str, help_: str, labels: str = "") -> Numbers:
+        """Return a new counter."""
+        return self._added(Numbers(name, COUNTER, help_, labels.split()))
+
+    def gauge(self, name: str, help_: str, labels: str = "") -> Numbers:
+        """Return a new gauge."""
+        return self._added(Numbers(name, GAUGE, help_, labels.split()))
+
+    def histogram(
+        self, name: str, help_: str, ends: tuple[float, ...], labels: str = ""
+    ) -> Histogram:
+        """Return new histograms."""
+        found = Histogram(name, help_, ends, labels.split())
+        self.all.append(found)
+        return found
+
+    def text(self) -> str:
+        """Return everything in Prometheus' text format."""
+        return "".join(line for family in self.all for line in family.lines())
+
+    def fold(self) -> None:
+        """Make what waits in lists into buckets."""
+        for family in self.all:
+            if isinstance(family, Histogram):
+                family.fold()
+
+    def _added(self, numbers: Numbers) -> Numbers:
+        self.all.append(numbers)
+        return numbers

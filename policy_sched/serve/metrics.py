@@ -21,11 +21,12 @@ from prometheus_client import (
 )
 
 from policy_sched import __version__
+from policy_sched.client.kube.work_queue import WorkQueue
 from policy_sched.profiles.store import PolicySet, Result, StoreStatus
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.serve.attempt_metrics import AttemptMetrics
-from policy_sched.serve.families import Labels
-from policy_sched.serve.upstream_metrics import Families, UpstreamMetrics
+from policy_sched.serve.families import Families, Labels
+from policy_sched.serve.upstream_metrics import UpstreamMetrics
 
 UPSTREAM: Final = ("1", "36")
 """Major and minor of the kube-scheduler whose decisions and metrics these are."""
@@ -33,8 +34,8 @@ FOLDED_AFTER: Final = 4096
 """Attempts after which what was measured is made into buckets even if nobody asks."""
 _HASH_DIGITS: Final = 13
 """Hexadecimal digits of a hash that a number of 64 bits floating point holds exactly."""
-_QUEUES: Final = {"active": "Active", "backoff": "Backoff", "unschedulable": "Unschedulable"}
-"""Queues as ``queue_incoming_pods_total`` writes them."""
+_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
+"""Machines that Go calls by other names than the system."""
 
 
 class PolicyMetrics(Families):
@@ -97,6 +98,8 @@ class Metrics:
         self.policies = PolicyMetrics()
         self.attempts = AttemptMetrics(self.upstream, timer)
         self.refresh: list[Callable[[], None]] = []
+        self.queues: list[WorkQueue] = []
+        """The queues of work that are shown."""
         self._unfolded = 0
         self.upstream.kubernetes_build_info.values[_build()] = 1
 
@@ -151,6 +154,7 @@ class Metrics:
         """Yield the text series by series, so that others may have their turns in between."""
         for look in self.refresh:
             look()
+        self.upstream.look_at_queues(self.queues)
         self._fold()
         for family in (*self.upstream.all, *self.policies.all):
             yield from family.lines()
@@ -165,7 +169,7 @@ class Metrics:
         families, queue, cache = self.upstream, scheduler.queue, scheduler.cache
         families.pending_pods.replace({(n,): count for n, count in queue.lengths().items()})
         families.queue_incoming_pods_total.replace(
-            {(_QUEUES[name], event): count for (name, event), count in queue.incoming().items()}
+            {(name, event): count for (name, event), count in queue.incoming().items()}
         )
         families.unschedulable_pods.replace({(*who,): n for who, n in queue.rejections().items()})
         happening: Counter[Labels] = Counter((label,) for label in queue.events_in_flight())
@@ -184,5 +188,10 @@ def _build() -> Labels:
     """Return the labels of kubernetes_build_info, in their order."""
     major, minor = UPSTREAM
     version = f"v{major}.{minor}.0+policy-sched.{__version__}"
-    machine = f"{platform.system().lower()}/{platform.machine()}"
-    return ("", platform.python_implementation(), "", "", version, "", major, minor, machine)
+    return ("", platform.python_implementation(), "", "", version, "", major, minor, machine())
+
+
+def machine() -> str:
+    """Return the system and the machine as Go names them: linux/amd64."""
+    name = platform.machine()
+    return f"{platform.system().lower()}/{_MACHINES.get(name.lower(), name.lower())}"

@@ -15,7 +15,7 @@ from policy_sched import __version__
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.store import PolicyStore, StoreStatus
-from policy_sched.serve.metrics import UPSTREAM
+from policy_sched.serve.metrics import UPSTREAM, machine
 
 Plain = dict[str, Any]
 
@@ -40,7 +40,7 @@ def version() -> Plain:
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": f"{platform.python_implementation()} {platform.python_version()}",
-        "platform": f"{platform.system().lower()}/{platform.machine()}",
+        "platform": machine(),
     }
 
 

@@ -142,9 +142,10 @@ class RemoteInstance(Scheduling):
         self._lost = False
         self._resigned = False
         self._troubles = Troubles(api.chance.clocks.monotonic)
-        api.observe = self.metrics.attempts.requested
+        api.observe, api.traffic = self.metrics.attempts.requested, self.metrics.attempts
         if candidacy is not None:
-            candidacy.api.observe = api.observe
+            candidacy.api.observe, candidacy.api.traffic = api.observe, api.traffic
+        self.metrics.queues.append(self.client.events.queue)
         self.metrics.refresh.append(self._look)
 
     def _elector(self, candidacy: Candidacy) -> Elector:

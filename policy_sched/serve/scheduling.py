@@ -87,6 +87,7 @@ class Scheduling(ABC):
         self._wake: Callable[[], None] = _nobody
         asks = self.scheduler.handle.extenders
         self._bench = Workbench(lambda: bool(asks), self._woken, self._slice)
+        self.metrics.refresh.append(self._look_at_extenders)
         self.slice = inf
         """Seconds after which a step takes up nothing new; whoever drives it may set them."""
         self.metrics.loaded(store.current, store.status)
@@ -343,6 +344,12 @@ class Scheduling(ABC):
     def _decided(self, outcome: Outcome, *, late: bool = False) -> None:
         self.metrics.decided(outcome, self.now())
         self.log.decided(outcome, 0 if late else self.scheduler.cache.nodes.live_count)
+
+    def _look_at_extenders(self) -> None:
+        """Set whether an extender is being asked, for a page of metrics."""
+        if self.scheduler.handle.extenders:
+            values = self.metrics.upstream.goroutines.values
+            values[("prioritizing_extender",)] = self._bench.busy
 
     def _in_force(self) -> dict[str, object]:
         status = self.reloader.status

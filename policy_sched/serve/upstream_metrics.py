@@ -9,57 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from policy_sched.serve.families import (
-    COUNTER,
-    GAUGE,
-    Family,
-    Histogram,
-    Numbers,
-    exponential,
-)
+from policy_sched.serve.families import Families, exponential
+from policy_sched.serve.process_metrics import ProcessFamilies
 
 _ATTEMPT: Final = exponential(0.001, 2, 15)
 _LONG: Final = exponential(0.01, 2, 20)
 _POINT: Final = exponential(0.0001, 2, 12)
 _PLUGIN: Final = exponential(0.00001, 1.5, 20)
-_REST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-
-
-class Families:
-    """A set of families, in the order in which they are shown."""
-
-    def __init__(self) -> None:
-        self.all: list[Family] = []
-
-    def counter(self, name: str, help_: str, labels: str = "") -> Numbers:
-        """Return a new counter."""
-        return self._added(Numbers(name, COUNTER, help_, labels.split()))
-
-    def gauge(self, name: str, help_: str, labels: str = "") -> Numbers:
-        """Return a new gauge."""
-        return self._added(Numbers(name, GAUGE, help_, labels.split()))
-
-    def histogram(
-        self, name: str, help_: str, ends: tuple[float, ...], labels: str = ""
-    ) -> Histogram:
-        """Return new histograms."""
-        found = Histogram(name, help_, ends, labels.split())
-        self.all.append(found)
-        return found
-
-    def text(self) -> str:
-        """Return everything in Prometheus' text format."""
-        return "".join(line for family in self.all for line in family.lines())
-
-    def fold(self) -> None:
-        """Make what waits in lists into buckets."""
-        for family in self.all:
-            if isinstance(family, Histogram):
-                family.fold()
-
-    def _added(self, numbers: Numbers) -> Numbers:
-        self.all.append(numbers)
-        return numbers
 
 
 class HealthMetrics(Families):
@@ -85,7 +41,7 @@ class HealthMetrics(Families):
         self.kubernetes_healthchecks_total.values[name, status, path] += 1
 
 
-class UpstreamMetrics(Families):
+class UpstreamMetrics(ProcessFamilies):
     """The families, by upstream's names without their prefix ``scheduler_``."""
 
     def __init__(self) -> None:
@@ -266,32 +222,4 @@ class UpstreamMetrics(Families):
             "scheduler_preemption_goroutines_execution_total",
             "[ALPHA] Number of preemption goroutines executed.",
             "result",
-        )
-
-    def _of_the_process(self) -> None:
-        self.rest_client_requests_total = self.counter(
-            "rest_client_requests_total",
-            "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",
-            "code method host",
-        )
-        self.rest_client_request_duration_seconds = self.histogram(
-            "rest_client_request_duration_seconds",
-            "[ALPHA] Request latency in seconds. Broken down by verb, and host.",
-            _REST,
-            "verb host",
-        )
-        self.leader_election_master_status = self.gauge(
-            "leader_election_master_status",
-            "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates"
-            " backup, 1 indicates master. 'name' is the string used to identify the lease. Please"
-            " make sure to group by name.",
-            "name",
-        )
-        self.kubernetes_build_info = self.gauge(
-            "kubernetes_build_info",
-            "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git"
-            " commit, git tree state, build date, Go version, and compiler from which Kubernetes"
-            " was built, and platform on which it is running.",
-            "build_date compiler git_commit git_tree_state git_version go_version major minor"
-            " platform",
         )

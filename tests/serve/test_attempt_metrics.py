@@ -135,8 +135,8 @@ def test_a_pod_that_fits_nowhere_is_counted_under_who_rejected_it() -> None:
     assert page["schedule_attempts_total{profile=default-scheduler,result=unschedulable}"] == 1
     assert page["unschedulable_pods{plugin=NodeResourcesFit,profile=default-scheduler}"] == 1
     assert page["pending_pods{queue=unschedulable}"] == 1
-    assert page["queue_incoming_pods_total{event=UnschedulablePodAdd,queue=Active}"] == 1
-    failed = "{event=ScheduleAttemptFailure,queue=Unschedulable}"
+    assert page["queue_incoming_pods_total{event=UnschedulablePodAdd,queue=active}"] == 1
+    failed = "{event=ScheduleAttemptFailure,queue=unschedulable}"
     assert page[f"queue_incoming_pods_total{failed}"] == 1
     assert page["preemption_attempts_total{}"] == 1
     assert page["preemption_victims_count{}"] == 0
@@ -144,7 +144,7 @@ def test_a_pod_that_fits_nowhere_is_counted_under_who_rejected_it() -> None:
     world.metrics.attempts.happened(events, 0.25)
     page = world.page()
     assert page["pending_pods{queue=backoff}"] == 1
-    assert page["queue_incoming_pods_total{event=NodeAdd,queue=Backoff}"] == 1
+    assert page["queue_incoming_pods_total{event=NodeAdd,queue=backoff}"] == 1
     assert page["event_handling_duration_seconds_sum{event=NodeAdd}"] == 0.25
     hint = "{event=NodeAdd,hint=Queue,plugin=NodeResourcesFit}"
     assert page[f"queueing_hint_execution_duration_seconds_count{hint}"] == 1

@@ -39,7 +39,7 @@ def test_requests_are_answered_while_an_extender_is_asked() -> None:
                     assert await ask("/readyz") == "ok"
                 assert not explaining.done()
                 gate.opened.set()
-                assert "huge fits on none of 1 node" in await explaining
+                assert "huge does not fit on the only node" in await explaining
 
     acted(play)
 

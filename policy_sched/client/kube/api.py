@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from functools import cached_property, lru_cache
 from random import Random
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import aiohttp
 import msgspec
@@ -107,6 +107,16 @@ class Chance:
     sleep: Sleep = asyncio.sleep
 
 
+class Traffic(Protocol):
+    """Is told what requests wait for, and how large they are; ``verb`` is the method."""
+
+    def throttled(self, verb: str, host: str, seconds: float) -> None:
+        """A request waited for the client's own limit."""
+
+    def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
+        """A request had so many bytes (None: no body), and its answer so many."""
+
+
 def nothing() -> None:
     """Check nothing."""
 
@@ -143,6 +153,7 @@ class Api:
         self._limits = self._own_limits(), self._own_limits()
         self._tls = TlsContexts(access.trust, chance.clocks.monotonic)
         self.observe: Observe | None = None
+        self.traffic: Traffic | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -193,7 +204,7 @@ class Api:
         limits = self._limits[aside]
         while True:
             tries += 1
-            await self._limit(limits.bucket)
+            await self._limit(limits.bucket, method)
             try:
                 async with limits.room:
                     check()
@@ -228,7 +239,7 @@ class Api:
         A server that says nothing for ``silence`` seconds is Unreachable. Nothing is tried
         again. Raises ApiError, Unreachable, Malformed, AccessError, here or while reading.
         """
-        await self._limit(self._limits[0].bucket)
+        await self._limit(self._limits[0].bucket, "GET")
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self.settings.connect, sock_read=silence
         )
@@ -248,8 +259,10 @@ class Api:
         bucket = TokenBucket(self.chance.clocks.monotonic, self.settings.qps, self.settings.burst)
         return _Limits(bucket, asyncio.Semaphore(self.settings.connections))
 
-    async def _limit(self, bucket: TokenBucket) -> None:
+    async def _limit(self, bucket: TokenBucket, method: str) -> None:
         wait = bucket.take()
+        if self.traffic is not None:
+            self.traffic.throttled(method, self._server.authority, wait)
         if wait > 0:
             try:
                 await self.chance.sleep(wait)
@@ -271,6 +284,9 @@ class Api:
             limit = self.settings.longest_answer
             raise Malformed(f"{sending}: the answer is longer than {limit} bytes")
         self.recovery.answered()
+        if self.traffic is not None:
+            sent = None if sending.data is None else len(sending.data)
+            self.traffic.sized(sending.method, self._server.authority, sent, len(body))
         return body
 
     @asynccontextmanager

@@ -14,6 +14,7 @@ from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.event_series import REFRESH, EventSeries, Said, Write
 from policy_sched.client.kube.lanes import Begin, Lanes, at_once
 from policy_sched.client.kube.paths import collection_path, object_path
+from policy_sched.client.kube.work_queue import WorkQueue
 from policy_sched.errors import ClusterError
 
 EVENT: Final = ("events.k8s.io/v1", "Event")
@@ -48,6 +49,7 @@ class EventWriter:
         self._series = EventSeries()
         self._lanes = Lanes(begin)
         self._room = asyncio.Semaphore(TOGETHER)
+        self.queue = WorkQueue("events", api.chance.clocks.monotonic)
 
     def say(self, said: Said) -> None:
         """Say something; it is written soon."""
@@ -69,6 +71,7 @@ class EventWriter:
         """Give up what waits; it is lost."""
         await self._lanes.cancel()
         self.waiting = 0
+        self.queue.given_up()
 
     async def _finish(self) -> None:
         while True:
@@ -92,12 +95,17 @@ class EventWriter:
             self.lost += 1
             return
         self.waiting += 1
-        self._lanes.add(f"{write.namespace}/{write.name}", partial(self._take, write))
+        added = self.queue.added()
+        self._lanes.add(f"{write.namespace}/{write.name}", partial(self._take, write, added))
 
-    async def _take(self, write: Write) -> None:
+    async def _take(self, write: Write, added: int) -> None:
         try:
             async with self._room:
-                await self._persist(write)
+                number = self.queue.begun(added)
+                try:
+                    await self._persist(write)
+                finally:
+                    self.queue.done(number)
         finally:
             self.waiting -= 1
 
@@ -115,6 +123,7 @@ class EventWriter:
                     return
             else:
                 return
+            self.queue.retries += 1
             await self._api.chance.sleep(PAUSE)
 
     async def _send(self, write: Write) -> None:

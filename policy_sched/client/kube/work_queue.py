@@ -1,0 +1,57 @@
+"""What is measured of a queue of work, as of client-go's: how long work waits and takes.
+
+Nothing is decided here: the owner of a queue tells of each piece of work when it is added, begun
+and done, and whoever makes metrics reads the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class WorkQueue:
+    """The numbers of one queue; ``now`` is monotonic, in nanoseconds. Durations are in seconds."""
+
+    def __init__(self, name: str, now: Callable[[], int]) -> None:
+        self.name = name
+        self.adds = 0
+        self.retries = 0
+        self.depth = 0
+        self.waited: list[float] = []
+        """How long work waited, since the list was emptied."""
+        self.took: list[float] = []
+        """How long work took, since the list was emptied."""
+        self._now = now
+        self._running: dict[int, int] = {}
+        self._begun = 0
+
+    def added(self) -> int:
+        """A piece of work was added; return when, which is handed to `begun`."""
+        self.adds += 1
+        self.depth += 1
+        return self._now()
+
+    def begun(self, added: int) -> int:
+        """A piece of work is begun; return its number, which is handed to `done`."""
+        now = self._now()
+        self.depth -= 1
+        self.waited.append((now - added) / 1e9)
+        self._begun += 1
+        self._running[self._begun] = now
+        return self._begun
+
+    def done(self, number: int) -> None:
+        """A piece of work is done, unless it was given up."""
+        began = self._running.pop(number, None)
+        if began is not None:
+            self.took.append((self._now() - began) / 1e9)
+
+    def given_up(self) -> None:
+        """Forget the work that waits or goes on."""
+        self.depth = 0
+        self._running.clear()
+
+    def running(self) -> list[float]:
+        """Return for how long work that is not done has been going on."""
+        now = self._now()
+        return [(now - began) / 1e9 for began in self._running.values()]
