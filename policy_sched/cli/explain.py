@@ -93,8 +93,7 @@ def _write(found: Explanation, output: str) -> None:
 
 def _unmatched(application: Application, info: PodInfo) -> list[str]:
     """Return the policies of the pod's profile that do not apply to it."""
-    application.show(info)
-    own = (one for one in application.report(()) if one.profile == info.scheduler_name)
+    own = (one for one in application.report([info]) if one.profile == info.scheduler_name)
     return [one.policy for one in own if not one.matched]
 
 

@@ -77,7 +77,7 @@ class Application:
         for info in infos:
             if info.uid not in self._seen:
                 self.show(info)
-        return tuple(policy.applied(len(infos), self._table) for policy in self._policies)
+        return tuple(policy.applied(infos, self._table) for policy in self._policies)
 
 
 class _Policy:
@@ -87,7 +87,7 @@ class _Policy:
         self.profile = profile
         self._handle, self._policy = handle, policy
         self._bound = policy.bind(handle.nodes, handle.pods)
-        self._matched = 0
+        self._matched: set[str] = set()
         self._rejected: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._scored: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
@@ -100,7 +100,7 @@ class _Policy:
                 return
         except RuleError:
             return  # the attempt fails, and tells why
-        self._matched += 1
+        self._matched.add(pod.uid)
         if self._policy.has_filter:
             codes = bound.filter(pod, cycle)
             if codes is not None:
@@ -112,13 +112,13 @@ class _Policy:
         if scores:
             self._scored = _either(self._scored, np.asarray(bound.score(pod, cycle)) > 0)
 
-    def applied(self, pods: int, table: NodeTable) -> Applied:
+    def applied(self, pods: Sequence[PodInfo], table: NodeTable) -> Applied:
         policy, live = self._policy, table.live.values[: table.n]
         return Applied(
             policy.name,
             self.profile,
-            self._matched,
-            pods,
+            sum(pod.uid in self._matched for pod in pods),
+            len(pods),
             _count(self._rejected, live) if policy.has_filter else None,
             _count(self._scored, live) if policy.has_score else None,
             table.live_count,
@@ -126,8 +126,12 @@ class _Policy:
 
 
 def _either(known: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return fresh if not known.size else known | fresh
+    """Return what holds of either; nodes that came since are further rows."""
+    found = fresh.copy()
+    found[: known.size] |= known[: found.size]
+    return found
 
 
 def _count(rows: NDArray[np.bool_], live: NDArray[np.bool_]) -> int:
-    return int(np.count_nonzero(rows & live)) if rows.size else 0
+    shared = min(rows.size, live.size)
+    return int(np.count_nonzero(rows[:shared] & live[:shared]))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.simulate.applied import Applied
+
 
 @dataclass(slots=True)
 class Life:
@@ -83,8 +85,8 @@ class Story:
     """A finished play from ``start`` to ``end``, nanoseconds since 1970.
 
     ``lives``: every pod that was to be placed, in order of arrival. ``used`` and ``allocatable``
-    are by resource, in the scheduler's units. ``seconds`` is what playing took; everything else
-    is deterministic.
+    are by resource, in the scheduler's units. ``policies``: what each policy applied to.
+    ``seconds`` is what playing took; everything else is deterministic.
     """
 
     start: int
@@ -97,3 +99,4 @@ class Story:
     used: Mapping[str, Steps]
     allocatable: Mapping[str, Steps]
     seconds: float
+    policies: tuple[Applied, ...] = ()

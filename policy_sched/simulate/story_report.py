@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.simulate.report import quantity_text
+from policy_sched.simulate.report import counted, policy_document, policy_lines, quantity_text
 from policy_sched.simulate.story import Life, Story
 from policy_sched.simulate.story_measures import (
     SECOND,
@@ -33,15 +33,19 @@ def table_lines(story: Story, width: int) -> Iterator[str]:
     """Yield the story for people."""
     lost = never_placed(story)
     pods, nodes = len(story.lives), story.nodes
-    yield f"{pods - len(lost)} of {pods} pods placed on {nodes} node{'' if nodes == 1 else 's'}"
+    placed, on = f"{pods - len(lost):,}", counted(nodes, "node")
+    yield f"{placed} of {counted(pods, 'pod')} placed on {on}"
     yield f"  makespan      {duration_text(story.end - story.start)}"
     yield f"  attempts      {sum(life.attempts for life in story.lives)}"
-    yield f"  preemptions   {len(story.evictions)}, of {victims_of(story)} pods"
+    yield f"  preemptions   {len(story.evictions)}, of {counted(victims_of(story), 'pod')}"
     yield f"  longest queue {max(story.pending.values, default=0)}"
     yield ""
     yield from _waiting_lines(story)
     yield ""
     yield from _bucket_lines(Buckets.of(story, width), story)
+    if story.policies:
+        yield ""
+        yield from policy_lines(story.policies)
     if story.evictions:
         yield ""
         yield "Preemptions:"
@@ -124,6 +128,7 @@ def document(story: Story, width: int) -> dict[str, object]:
             "preemptions": len(story.evictions),
             "evicted": victims_of(story),
             "longestQueue": max(story.pending.values, default=0),
+            "policies": policy_document(story.policies),
         },
         "waiting": {
             "all": _waiting(Waiting.of(story.lives)),

@@ -34,6 +34,7 @@ from policy_sched.scheduler.attempt import Preempt
 from policy_sched.scheduler.event_handlers import node_seen, pod_gone, pod_seen
 from policy_sched.scheduler.loop import Outcome
 from policy_sched.scheduler.wiring import EPOCH, assemble
+from policy_sched.simulate.applied import Application
 from policy_sched.simulate.cluster_load import ENDED
 from policy_sched.simulate.cluster_run import resource_names, turned_away
 from policy_sched.simulate.story import Eviction, Life, Steps, Story
@@ -104,6 +105,8 @@ class _Timeline:
         self._number = 0
         self._last = self._start
         self._lives: dict[str, Life] = {}
+        self._arrived: list[PodInfo] = []
+        self._application = Application(self._scheduler, plans)
         self._running: dict[str, PodInfo] = {}
         self._again: Counter[str] = Counter()
         self._origins: dict[str, str] = {}
@@ -177,6 +180,7 @@ class _Timeline:
     def _arrives(self, pod: Pod) -> None:
         info = PodInfo.of(created_form(pod, self._clock.ns))
         life = self._lives[info.uid] = Life(info.key, info.priority, self._clock.ns)
+        self._arrived.append(info)
         life.message = turned_away(self._scheduler, info) or ""
         self._advance(1)
 
@@ -295,6 +299,7 @@ class _Timeline:
             used=self._used_steps,
             allocatable=self._allocatable,
             seconds=seconds,
+            policies=self._application.report(self._arrived),
         )
 
 

@@ -317,3 +317,17 @@ def test_a_policy_that_matches_nothing_is_told(capsys: pytest.CaptureFixture[str
         "Gang": 0,
         "SpotNodes": 8,
     }
+
+
+def test_a_timeline_tells_what_policies_match(capsys: pytest.CaptureFixture[str]) -> None:
+    """Pods that are tried again count once."""
+    folder = Path(__file__).parents[2] / "policies"
+    manifests = str(folder / "example-cluster" / "manifests")
+    policies = ["--policies", str(folder / "gang"), "--policies", str(folder / "spot-nodes")]
+    assert run(["simulate", manifests, "--timeline", *policies]) == 0
+    shown = capsys.readouterr().out
+    assert "  Gang       matched 0 of 8 pods\n" in shown
+    assert "  SpotNodes  matched 8 of 8 pods, rejected 0 of 6 nodes, scored 1 of 6" in shown
+    assert run(["simulate", manifests, "--timeline", *policies, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["summary"]["policies"]
+    assert [one["matched"] for one in told] == [0, 8]

@@ -32,7 +32,7 @@ TABLE = """\
 2 of 3 pods placed on 1 node
   makespan      2m00s
   attempts      6
-  preemptions   1, of 1 pods
+  preemptions   1, of 1 pod
   longest queue 2
 
 WAITING       PODS   P50   P90   P99   MAX
@@ -72,6 +72,7 @@ def test_the_document_is_for_programs() -> None:
         "preemptions": 1,
         "evicted": 1,
         "longestQueue": 2,
+        "policies": [],
     }
     assert found["waiting"]["byPriority"]["10"] == {
         "pods": 1,
