@@ -114,6 +114,7 @@ class PodGroups:
             placed,
             topology_key=group.topology_key,
             schedule_timeout=group.schedule_timeout,
+            exists=True,
         )
 
 

@@ -102,6 +102,7 @@ labels annotations | map(string, string) | P | | Metadata by key.
         "The group of pods that a pod belongs to.",
         """
 name | string | P | | Its name, or "".
+exists | bool | P | | Whether there is a PodGroup of that name.
 minCount | int | P | count | How many must run together.
 members scheduled waiting | int | P | count | Its pods: all, those bound, those held by permit.
 topologyKey | string | P | | The label whose value its nodes must share, if it says so; else "".

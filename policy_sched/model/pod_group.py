@@ -119,7 +119,7 @@ class CoschedulingGroup(ApiObject):
 class GroupCounts:
     """A group as rules see it: how many pods must run together, how many there are, run, wait.
 
-    ``topology_key``: the label whose value its nodes share, or empty; ``schedule_timeout``: how
+    ``exists``: whether there is a PodGroup of that name; ``topology_key``: the label whose value its nodes share, or empty; ``schedule_timeout``: how
     long its pods may wait for one another, in ns, or None.
     """
 
@@ -130,6 +130,7 @@ class GroupCounts:
     waiting: int = 0
     topology_key: str = ""
     schedule_timeout: int | None = None
+    exists: bool = False
 
 
 NO_GROUP: Final = GroupCounts()

@@ -49,7 +49,8 @@ BINDING: Final = 30_000_000
 """Nanoseconds that a binding takes."""
 PROVISIONING: Final = 50
 """Ticks from one provisioning of volumes to the next: PreBind takes up to a second."""
-NODES: Final = 40
+PODS_PER_NODE: Final = 15
+"""The cluster grows with the load, so that it does not fill up."""
 VOLUMES: Final = 0.05
 DELETIONS: Final = 0.08
 CLASS: Final = "local"
@@ -150,7 +151,7 @@ def play(pods: int, seed: int = 0) -> list[Comparison]:
     client = instance.scheduler.handle.client
     assert isinstance(client, EmbeddedClient)
     client.latency = BINDING
-    for index in range(NODES):
+    for index in range(40 + pods // PODS_PER_NODE):
         cluster.apply(node(index))
     storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
     storage |= {"metadata": {"name": CLASS}, "provisioner": "example.com/disk"}
