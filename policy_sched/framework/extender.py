@@ -49,8 +49,18 @@ class NamedVictims:
     violations: int
 
 
+@dataclass(slots=True)
+class Skips:
+    """How often scheduling went on without an extender that failed, and its last error."""
+
+    count: int = 0
+    error: str = ""
+
+
 class Extender(Protocol):
     """One extender. The verbs that it does not have are never called."""
+
+    skips: Skips
 
     @property
     def name(self) -> str:

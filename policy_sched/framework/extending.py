@@ -8,6 +8,7 @@ that the cluster binds.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -28,6 +29,7 @@ from policy_sched.framework.unfinished import Unfinished
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 
+LOG: Final = logging.getLogger(__name__)
 Said = Sequence[tuple[str, int]]
 """Scores by node name."""
 #: An extender's best score is 10 and a plugin's 100, so an extender's are multiplied by this.
@@ -37,6 +39,23 @@ SCALE: Final = 10
 def interested(extenders: Sequence[Extender], pod: PodInfo) -> tuple[Extender, ...]:
     """Return the extenders that are to be asked about the pod, in order."""
     return tuple(extender for extender in extenders if extender.interested(pod))
+
+
+def skip(extender: Extender, error: PluginError) -> None:
+    """Take note that scheduling goes on without an extender; another error than before is logged.
+
+    An extender that is away fails for every pod.
+    """
+    skips = extender.skips
+    if skips.error != str(error):
+        LOG.warning("scheduling goes on without extender %s: %s", extender.name, error)
+    skips.count += 1
+    skips.error = str(error)
+
+
+def skipped(extenders: Sequence[Extender]) -> dict[str, tuple[int, str]]:
+    """Return by name how often each extender was skipped so far, and its last error."""
+    return {one.name: (one.skips.count, one.skips.error) for one in extenders if one.skips.count}
 
 
 def passing(
@@ -56,9 +75,10 @@ def passing(
             continue
         try:
             answer = aside(partial(extender.filter, pod, _nodes(table, left)))
-        except PluginError:
+        except PluginError as error:
             if not extender.ignorable:
                 raise
+            skip(extender, error)
             continue
         left = [row for row in left if table.names[row] in answer.nodes]
         for code, said in (
@@ -86,7 +106,8 @@ def preferences(
     def ask(extender: Extender) -> Said | None:
         try:
             return extender.prioritize(pod, nodes)
-        except PluginError:
+        except PluginError as error:
+            skip(extender, error)
             return None
 
     found: dict[str, Scores] = {}
@@ -139,6 +160,7 @@ class _Answer(Unfinished):
                 if not extender.ignorable:
                     self._said = Status(Code.ERROR, (str(error),))
                     return
+                skip(extender, error)
             else:
                 self._said = SUCCESS
                 return

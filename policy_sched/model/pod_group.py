@@ -119,8 +119,9 @@ class CoschedulingGroup(ApiObject):
 class GroupCounts:
     """A group as rules see it: how many pods must run together, how many there are, run, wait.
 
-    ``exists``: whether there is a PodGroup of that name; ``topology_key``: the label whose value its nodes share, or empty; ``schedule_timeout``: how
-    long its pods may wait for one another, in ns, or None.
+    ``exists``: whether there is a PodGroup of that name; ``topology_key``: the label whose value
+    its nodes share, or empty; ``schedule_timeout``: how long its pods may wait for one another, in
+    ns, or None.
     """
 
     name: str = ""

@@ -14,6 +14,7 @@ import numpy as np
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PluginError
 from policy_sched.framework.extender import Extender, NamedVictims, NodeVictims
+from policy_sched.framework.extending import skip
 from policy_sched.framework.strand import aside
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.rules import Candidates
@@ -34,9 +35,10 @@ def consulted(
         try:
             answer = aside(partial(extender.preempt, pod, victims))
             victims = _accepted(extender, _resolved(extender, answer, cache))
-        except PluginError:
+        except PluginError as error:
             if not extender.ignorable:
                 raise
+            skip(extender, error)
     return victims
 
 

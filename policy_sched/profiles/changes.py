@@ -14,6 +14,7 @@ from typing import Final
 from policy_sched.language.sources import PolicySource
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.compile import content_hash, kept_hash, rejecting_hash
+from policy_sched.profiles.defaults import DEFAULT_PLUGINS
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.resolve import ProfilePlan
 
@@ -42,7 +43,8 @@ RESTART: Final = (
 class Changes:
     """What a new set changes; profiles by schedulerName, sorted.
 
-    ``policies``: names of the policies that came, went or say something else. ``filters``:
+    ``policies``: names of the policies that came, went or say something else; ``gone``: those that
+    no profile has any more. ``filters``:
     profiles whose filters or other rejecting plugins differ, ``gates`` those whose PreEnqueue
     plugins do. ``void``: by profile, the plugins whose rejections may not hold any more; None
     instead of names: everybody's.
@@ -52,6 +54,7 @@ class Changes:
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     queue_sort: bool = False
@@ -88,11 +91,18 @@ def changes_between(old: Sequence[CompiledPlan], new: Sequence[CompiledPlan]) ->
         removed=tuple(sorted(before.keys() - after.keys())),
         changed=tuple(changed),
         policies=_policies(before.values(), after.values()),
+        gone=tuple(sorted(policy_names(old) - policy_names(new))),
         filters=_differing(pairs, REJECTING),
         gates=_differing(pairs, GATING),
         queue_sort=_queue_sort(old[0], new[0]),
         void={name: names for name, names in void.items() if names is None or names},
     )
+
+
+def policy_names(plans: Iterable[CompiledPlan]) -> frozenset[str]:
+    """Return the names of the policies that decide, the shipped default ones left out."""
+    names = {name for ready in plans for name in ready.policies}
+    return frozenset(names - {name for name, _ in DEFAULT_PLUGINS})
 
 
 def restarts_between(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework.evaluation import Evaluation
+from policy_sched.framework.extending import skipped
 from policy_sched.framework.results import Codes
 from policy_sched.framework.status import Code
 from policy_sched.framework.strand import pause
@@ -58,6 +59,21 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -
     """
     name = by or pod.scheduler_name
     profile = scheduler.profiles.get(name)
+    before = skipped(profile.extenders) if profile is not None else {}
+    found = _explained(scheduler, profile, pod, name, top)
+    if profile is not None:
+        found.skipped_extenders = {
+            extender: error
+            for extender, (count, error) in skipped(profile.extenders).items()
+            if extender not in before or count > before[extender][0]
+        }
+    return found
+
+
+def _explained(
+    scheduler: Scheduler, profile: Profile | None, pod: PodInfo, name: str, top: int
+) -> Explanation:
+    """Return why the profile of a name decides as it does."""
     table = scheduler.handle.nodes
     found = Explanation(pod.key, name, nodes=table.live_count)
     if profile is None:

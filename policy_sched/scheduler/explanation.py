@@ -80,7 +80,8 @@ class Explanation:
     as a whole, and ``placement`` the one that it goes to; both are empty for other pods.
     ``unmatched``: policies that do not apply to it, since a matchCondition is false.
     ``ahead``: pods ahead of it in the queue; ``after_queue``: they were decided first, and
-    ``node`` is where the pod ended, empty if it has no node.
+    ``node`` is where the pod ended, empty if it has no node. ``skipped_extenders``: the error of
+    each ignorable extender that failed, by its name: the decision was made without it.
     """
 
     pod: str
@@ -106,3 +107,4 @@ class Explanation:
     ahead: int = 0
     after_queue: bool = False
     node: str = ""
+    skipped_extenders: dict[str, str] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from policy_sched.client.protocol import Client
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.profiles.changes import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.policy_files import Compilation
 from policy_sched.profiles.store import PolicyStore, Reload, Result
@@ -282,6 +283,11 @@ class Scheduling(ABC):
         if reload.result is Result.LOADED:
             changes = reload.changes
             yield from self._adopting(changes.added)
+            if changes.gone:
+                text = "Policies are gone"
+                if not policy_names(reload.policies.plans):
+                    text += "; only the default plugins decide"
+                self.log.say("warning", text, policies=list(changes.gone))
             text = "Reloaded policies"
             self._say_what_is_in_force(text, trigger=trigger, policies=list(changes.policies))
         else:

@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from policy_sched.cluster.node_table import NodeTable
+from policy_sched.framework.extending import skipped
 from policy_sched.framework.filtering import FEASIBLE
 from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod import Pod
@@ -75,6 +76,11 @@ def run_queue(
         preemptions=tuple(preemptions),
         allocation=tuple(_allocation(scheduler)),
         seconds=seconds,
+        skipped_extenders={
+            name: skips
+            for profile in scheduler.profiles.values()
+            for name, skips in skipped(profile.extenders).items()
+        },
     )
 
 

@@ -17,6 +17,8 @@ PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 def text_lines(found: Explanation) -> Iterator[str]:
     """Yield the explanation for people."""
     yield from _head(found)
+    for extender, error in found.skipped_extenders.items():
+        yield f"  extender {extender} failed and is ignored: {error}"
     yield from _queue(found)
     for name in found.unmatched:
         yield f"  {name} does not apply to it: a matchCondition is false"
@@ -214,6 +216,7 @@ _FIELDS: Final = {
     "rejected_by": "rejectedBy",
     "nominated_node": "nominatedNode",
     "after_queue": "afterQueue",
+    "skipped_extenders": "skippedExtenders",
 }
 
 

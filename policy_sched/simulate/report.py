@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 import msgspec
@@ -67,7 +67,8 @@ class Run:
     """A finished run. ``seconds`` covers the decisions; everything else is deterministic.
 
     ``unschedulable_by`` counts pods by reason; a pod that was refused for several reasons counts
-    for each of them. ``policies``: what each policy applied to.
+    for each of them. ``policies``: what each policy applied to. ``skipped_extenders``: how often
+    ignorable extenders failed, by name, and the last error of each.
     """
 
     nodes: int
@@ -77,6 +78,7 @@ class Run:
     allocation: tuple[Allocation, ...]
     seconds: float
     policies: tuple[Applied, ...] = ()
+    skipped_extenders: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def placed(self) -> int:
@@ -123,6 +125,11 @@ def summary_lines(run: Run) -> Iterator[str]:
     if run.policies:
         yield ""
         yield from policy_lines(run.policies)
+    if run.skipped_extenders:
+        yield ""
+        yield "Extenders that failed and were ignored:"
+        for name, (count, error) in run.skipped_extenders.items():
+            yield f"  {name}: {counted(count, 'failure')}, the last: {error}"
     if run.allocation:
         yield ""
         yield "Allocation:"
@@ -228,6 +235,10 @@ def document(run: Run) -> dict[str, object]:
                     "percent": round(a.percent, 2),
                 }
                 for a in run.allocation
+            },
+            "skippedExtenders": {
+                name: {"failures": count, "error": error}
+                for name, (count, error) in run.skipped_extenders.items()
             },
         },
     }

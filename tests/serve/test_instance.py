@@ -200,6 +200,20 @@ def test_mistakes_in_manifests(world: World) -> None:
     assert not instance.manifest_problems
 
 
+def test_a_policy_that_is_deleted_is_told(world: World) -> None:
+    """The default profile was all that was left, and the log said that policies were reloaded."""
+    write(world.folder / "policies" / "other.yaml", keeping("Other", 'node.name == "a"'))
+    world.start()
+    (world.folder / "policies" / "other.yaml").unlink()
+    assert world.reload() is Result.LOADED
+    (one,) = world.said("Policies are gone")
+    assert (one["level"], one["policies"]) == ("warning", ["Other"])
+    (world.folder / "policies" / "keep.yaml").unlink()
+    assert world.reload() is Result.LOADED
+    (last,) = world.said("Policies are gone; only the default plugins decide")
+    assert last["policies"] == ["Keep"]
+
+
 def test_a_profile_comes(world: World) -> None:
     """Pods that waited for it before it was there are scheduled; they were nobody's."""
     write(world.folder / "config.yaml", config({"default-scheduler": ["Keep"]}))

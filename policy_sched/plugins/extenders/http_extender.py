@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.extender import NamedVictims, NodeVictims, Passed
+from policy_sched.framework.extender import NamedVictims, NodeVictims, Passed, Skips
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.extenders import wire
@@ -27,6 +27,7 @@ class HttpExtender:
     """
 
     def __init__(self, settings: ExtenderSettings) -> None:
+        self.skips = Skips()
         self._settings = settings
         https = settings.url_prefix.startswith("https:")
         tls = settings.tls
