@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -25,11 +26,12 @@ from policy_sched.cli.render import (
 )
 from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.profiles.check import Checkup, check_all
+from policy_sched.profiles.files_of_ours import files_of_ours
 
 Output = Literal["text", "json", "github", "junit", "tap", "sarif", "gitlab"]
 
 
-def check(
+def check(  # noqa: PLR0913  # one parameter for each option
     paths: PathsOrStdin,
     /,
     *,
@@ -38,6 +40,7 @@ def check(
     lint_fatal: Annotated[bool, Parameter(negative="")] = False,
     snapshot: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     nodes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    ignore_unknown: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Check policies and scheduler configurations; print every problem with its place.
 
@@ -62,10 +65,15 @@ def check(
         priority classes that nothing there has, and of filters that reject all of its nodes.
     nodes
         Number of nodes for which the time that the rules take is estimated, in text.
+    ignore_unknown
+        Pass over files that are no policies, tests or configurations, by what is in them: for
+        hooks that are given every YAML file.
     """
     require_files([*paths, *snapshot])
+    if ignore_unknown:
+        paths = tuple(files_of_ours(paths))
     with _few_collections():
-        checkup = _checked(paths, snapshot)
+        checkup = _checked(paths, snapshot, refuse_others=not ignore_unknown)
     _write(checkup, output, strict=strict)
     if nodes is not None and output == "text":
         from policy_sched.profiles import cost_report  # noqa: PLC0415  only here
@@ -95,10 +103,11 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-def _checked(paths: tuple[str, ...], snapshot: tuple[str, ...]) -> Checkup:
+def _checked(paths: tuple[str, ...], snapshot: tuple[str, ...], *, refuse_others: bool) -> Checkup:
     """Check files; what is wrong with those of the snapshot is told beside what is wrong here."""
+    checked = partial(check_all, paths, stdin=sys.stdin, refuse_others=refuse_others)
     if not snapshot:
-        return check_all(paths, stdin=sys.stdin, each=side_by_side)
+        return checked(each=side_by_side)
     # API objects and the cluster take 50 ms to import.
     from policy_sched.model.manifests import load  # noqa: PLC0415  see above
     from policy_sched.profiles.snapshot import snapshot_of  # noqa: PLC0415  see above
@@ -106,8 +115,8 @@ def _checked(paths: tuple[str, ...], snapshot: tuple[str, ...]) -> Checkup:
     manifests = load(snapshot, sys.stdin)
     write_hints(manifests.hints)
     if not manifests.diagnostics:
-        return check_all(paths, snapshot_of(manifests.objects).lint, sys.stdin)
-    checkup = check_all(paths, stdin=sys.stdin)
+        return checked(snapshot_of(manifests.objects).lint)
+    checkup = checked()
     found = sorted([*checkup.diagnostics, *manifests.diagnostics])
     return replace(checkup, diagnostics=found)
 

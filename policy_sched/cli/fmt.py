@@ -16,8 +16,9 @@ from policy_sched.cli.paths import PathsOrStdin
 from policy_sched.cli.render import FAILED, OK, STDIN, require_files, write_diagnostics
 from policy_sched.errors import Diagnostic, PolicySchedError, one_line
 from policy_sched.profiles.document import files_below
+from policy_sched.profiles.files_of_ours import files_of_ours
 from policy_sched.profiles.formatting import format_file
-from policy_sched.source import decode_text, read_text
+from policy_sched.source import MAX_POLICY_BYTES, decode_text, read_bytes, read_text
 
 _YAML = (".yaml", ".yml")
 
@@ -28,6 +29,7 @@ def fmt(
     *,
     check: Annotated[bool, Parameter(negative="")] = False,
     diff: Annotated[bool, Parameter(negative="")] = False,
+    ignore_unknown: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Put policy files into their one form, and print the names of those that changed.
 
@@ -42,8 +44,13 @@ def fmt(
         Write nothing; exit with 1 if a file would change.
     diff
         Write nothing; print what would change.
+    ignore_unknown
+        Pass over files that are no policies, tests or configurations, by what is in them: for
+        hooks that are given every YAML file.
     """
     require_files(paths)
+    if ignore_unknown:
+        paths = tuple(path for path in files_of_ours(paths) if not path.endswith(".json"))
     problems: list[Diagnostic] = []
     changed = False
     for name, text in _texts(paths):
@@ -78,7 +85,8 @@ def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str | Diagnostic]]:
             raise PolicySchedError(f"{path}: JSON has no form to choose; fmt reads YAML files")
         for file in files_below(root):
             if file.suffix in _YAML or file == root:
-                yield str(file), decode_text(str(file), file.read_bytes())
+                data = read_bytes(file, MAX_POLICY_BYTES, "split it")
+                yield str(file), decode_text(str(file), data)
 
 
 def _difference(name: str, before: str, after: str) -> Iterator[str]:

@@ -151,6 +151,8 @@ def check_all(
     further: Further | None = None,
     stdin: TextIO | None = None,
     each: CheckEach = one_by_one,
+    *,
+    refuse_others: bool = True,
 ) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
@@ -158,8 +160,9 @@ def check_all(
     the policies found here, those of the shipped default profile, and installed Python plugins.
     Tests of policies are looked at for their shape. Documents of other kinds are refused in a file
     that is named, and passed over in a directory; but a path without anything to check is a
-    problem. ``further``: what else is asked of policies without errors. ``each``: how policies are
-    gone through.
+    problem. Without ``refuse_others`` they are passed over in files that are named, too.
+    ``further``: what else is asked of policies without errors. ``each``: how policies are gone
+    through.
     """
     found = _Found()
     seen: set[FilePath] = set()
@@ -176,7 +179,7 @@ def check_all(
         for file in files_below(root):
             if file.resolve() not in seen:
                 seen.add(file.resolve())
-                found.read_file(read_source(file), named=file == root)
+                found.read_file(read_source(file), named=refuse_others and file == root)
                 any_here |= str(file) in found.known
             else:
                 any_here = True

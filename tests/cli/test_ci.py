@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from policy_sched.cli.main import VERBS, app
+from policy_sched.cli.main import VERBS, app, run
 from policy_sched.cli.paths import MisspeltOptionError
-from policy_sched.profiles.load_policies import load_policies
+from policy_sched.profiles.files_of_ours import files_of_ours
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "policies" / "README.md").read_text(encoding="utf-8")
@@ -57,13 +57,70 @@ def test_the_hooks_call_what_exists() -> None:
         parsed(shlex.join([*shlex.split(hook["entry"]), *hook.get("args", []), *files]))
 
 
-def test_the_hooks_are_given_the_files_that_they_are_for() -> None:
-    """Each shipped policy is checked, and what is no policy is not refused."""
+def test_the_hooks_take_the_files_that_they_are_for() -> None:
+    """Each shipped policy, test and configuration is checked, manifests are passed over."""
     pattern = re.compile(HOOKS[0]["files"])
-    files = [str(one.relative_to(ROOT)) for one in (ROOT / "policies").rglob("*.yaml")]
-    wanted = [file for file in files if pattern.search(file)]
-    assert len(wanted) > 5
-    assert load_policies([str(ROOT / file) for file in wanted])[1] == []
+    files = [str(one) for one in (ROOT / "policies").rglob("*.yaml") if pattern.search(str(one))]
+    ours = files_of_ours(files)
+    assert [one for one in files if one not in ours] == [one for one in files if "manifests" in one]
+    assert run([*shlex.split(HOOKS[0]["entry"])[1:], *files]) == 0
+
+
+OTHERS = {
+    ".gitlab-ci.yml": "stages: [test]\njob: {script: !reference [.x, script]}\n",
+    "chart/templates/deployment.yaml": "apiVersion: apps/v1\n{{- if .V }}\nkind: X\n{{- end }}\n",
+    "chart/templates/policy.yaml": "apiVersion: policysched.dev/v1\n{{ toYaml .V }}\n: [\n",
+    "config-map.yaml": "apiVersion: v1\nkind: ConfigMap\ndata:\n  p.yaml: |\n    "
+    "apiVersion: policysched.dev/v1alpha1\n    kind: Policy\n",
+    "kyverno.yaml": "apiVersion: kyverno.io/v1\nkind: Policy\nmetadata: {name: x}\n",
+    "cut.yaml": "a: [1, 2\n",
+    "package.json": '{"name": "x"}',
+    "empty.yaml": "",
+}
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: P}
+spec: {score: {expression: "1"}}
+"""
+
+
+def test_the_hooks_pass_over_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The hooks refused Helm templates and .gitlab-ci.yml, and rewrote what was not ours."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in OTHERS.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    for hook in HOOKS[:2]:
+        assert run([*shlex.split(hook["entry"])[1:], *OTHERS]) == 0
+        assert run([*shlex.split(hook["entry"])[1:], "."]) == 0
+    assert {name: Path(name).read_text() for name in OTHERS} == OTHERS
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (POLICY.replace("score", "scroe"), 'unknown field "spec.scroe"'),
+        (POLICY.replace("policysched", "policyshed"), "there is no policy"),
+        (POLICY.replace("apiVersion: policysched.dev/v1alpha1\n", ""), "there is no policy"),
+        (POLICY + "  x: [\n", "did not find expected"),
+        (POLICY + f"---\n{OTHERS['kyverno.yaml']}", None),
+    ],
+)
+def test_the_hooks_refuse_what_is_wrong_with_ours(
+    text: str, problem: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broken policy, or one whose apiVersion is misspelt or missing, is no other file."""
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    code = run(["check", "--ignore-unknown", str(file)])
+    assert (code, (problem or "no problems found") in capsys.readouterr().out) == (
+        int(problem is not None),
+        True,
+    )
 
 
 def test_the_manual_configures_hooks_that_exist() -> None:
