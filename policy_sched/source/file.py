@@ -60,8 +60,7 @@ class SourceFile:
 
 
 _SECRET: Final = re.compile(
-    r"""(?<=://)[^/\s@"']+(?=@)"""
-    r"""|(?<=keyData)["']?\s*:\s*["']?[^\s,"'}]+|(?<=password)["']?\s*:\s*["']?[^\s,"'}]+"""
+    r"""(?<=://)[^/\s@"']+(?=@)|(?<=keyData)["']?\s*:[^,}]+|(?<=password)["']?\s*:[^,}]+"""
 )
 """The user of a URL; the value of a key that is secret in a configuration."""
 

@@ -155,7 +155,8 @@ class SqliteStorage:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NONBLOCK, 0o600))
         except OSError as error:
-            raise ClusterError(f"{path}: cannot be opened: {error.strerror}; {_NAME}") from None
+            cure = f"make it writable, or {_NAME}"
+            raise ClusterError(f"{path}: cannot be opened: {error.strerror}; {cure}") from None
         try:
             # A step may be done in another thread than the rest, never while that does anything.
             self._connection = sqlite3.connect(

@@ -29,7 +29,12 @@ from policy_sched.client.kube.access import (
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.credentials import bearer, token_problem
 from policy_sched.client.kube.proxies import proxy_of_environment
-from policy_sched.client.kube.transport import connector_of, proxy_argument, read_within
+from policy_sched.client.kube.transport import (
+    connector_of,
+    proxy_argument,
+    read_within,
+    text_of,
+)
 
 EARLY: Final = 10 * SECOND
 """How long before its end an id-token counts as ended (client-go: expiryDelta)."""
@@ -146,8 +151,7 @@ class Oidc:
         try:
             tokens = await self._ask()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            why = str(error) or type(error).__name__
-            raise AccessError(f"{self._who}: no answer: {why}") from None
+            raise AccessError(f"{self._who}: no answer: {text_of(error)}") from None
         if not tokens.id_token:
             raise AccessError(
                 f"{self._who} gave no id_token: the scope openid was not asked for at login, or"

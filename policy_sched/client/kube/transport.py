@@ -88,14 +88,14 @@ def translation(sending: Sending, error: Exception) -> ClusterError:
         why = f"cannot connect to {error.host}:{error.port}: {_reason(error.os_error)}"
         return Unreachable(f"{sending}: {why}", sent=False)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return Unreachable(f"{sending}: {_text(error)}", sent=False)
+        return Unreachable(f"{sending}: {text_of(error)}", sent=False)
     if isinstance(error, aiohttp.InvalidURL):
         return AccessError(f"{sending}: the server's URL cannot be used")
     if isinstance(error, TimeoutError):
         return Unreachable(f"{sending}: no answer in time", sent=True)
     if isinstance(error, aiohttp.ClientPayloadError):
         return Unreachable(f"{sending}: the answer broke off", sent=True)
-    return Unreachable(f"{sending}: {_text(error)}", sent=True)
+    return Unreachable(f"{sending}: {text_of(error)}", sent=True)
 
 
 def _untraced(error: BaseException | None) -> None:
@@ -123,7 +123,7 @@ def _reason(error: OSError) -> str:
     return text
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """Return what an error says, without the URL, which may be a proxy's with its password."""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{error.status} {error.message}".strip()
