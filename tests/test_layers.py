@@ -72,6 +72,14 @@ def allowed(importer: str) -> set[str]:
     return {importer}.union(*LAYERS[level + 1 :])
 
 
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the lines of a function without those of its docstring."""
+    first = function.body[0]
+    lines = [function.lineno, function.end_lineno, first.lineno, first.end_lineno]
+    begin, end, doc, doc_end = (line or 0 for line in lines)
+    return end - begin + 1 - (doc_end - doc + 1 if ast.get_docstring(function) else 0)
+
+
 def identify(path: Path) -> str:
     """Name a test case after its file."""
     return str(path.relative_to(ROOT))
@@ -101,7 +109,7 @@ def test_every_room_has_a_layer() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=identify)
 def test_files_and_functions_stay_short(path: Path) -> None:
-    """A file has at most 600 lines and a function 60."""
+    """A file has at most 600 lines, a function 60 without its docstring."""
     lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= FILE_LINES, f"{lines} lines"
     functions = [
@@ -110,9 +118,7 @@ def test_files_and_functions_stay_short(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     long = [
-        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
-        for node in functions
-        if node.end_lineno is not None and node.end_lineno - node.lineno >= FUNCTION_LINES
+        f"{node.name}: {length(node)} lines" for node in functions if length(node) > FUNCTION_LINES
     ]
     assert not long, ", ".join(long)
 

@@ -11,6 +11,8 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from policy_sched.cli.policy_names import policy_paths
+from policy_sched.cli.progress import progress
 from policy_sched.cli.render import OK, require_files
 from policy_sched.errors import PolicySchedError
 from policy_sched.simulate import (
@@ -88,7 +90,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
     pods
         Number of measured pods, or of policies for Check; the workload's own unless given.
     policies
-        Policies, files or directories, that take part beside the default profile, as in simulate.
+        Policies that take part beside the default profile, as in simulate.
     like
         A file of scenarios: nodes get labels, annotations and devices of the nodes of its first
         scenario in turn, pods those of its first pending pod, so that a policy has work to do.
@@ -99,15 +101,17 @@ def bench(  # noqa: PLR0913  # the options of the verb
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
+    policies = policy_paths(policies)
     _check_read(name, nodes, policies or None, like, existing, tls or None)
-    if name in WORKLOADS:
-        found, lines = _workload(name, nodes, pods, policies, like)
-    elif name == api_benchmark.NAME:
-        found, lines = _api(nodes, pods, existing, tls=tls)
-    elif name == turns_benchmark.NAME:
-        found, lines = _turns(nodes, pods, existing)
-    else:
-        found, lines = _other(name, nodes, pods, policies)
+    with progress(f"measuring {name}"):
+        if name in WORKLOADS:
+            found, lines = _workload(name, nodes, pods, policies, like)
+        elif name == api_benchmark.NAME:
+            found, lines = _api(nodes, pods, existing, tls=tls)
+        elif name == turns_benchmark.NAME:
+            found, lines = _turns(nodes, pods, existing)
+        else:
+            found, lines = _other(name, nodes, pods, policies)
     if output == "json":
         print(json.dumps(found, indent=2))
     else:
@@ -139,7 +143,7 @@ def _check_read(name: str, *given: object) -> None:
 def _workload(
     name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...], like: str | None
 ) -> Told:
-    require_files([*policies, *([like] if like else [])])
+    require_files([like] if like else [])
     workload = likeness.like(WORKLOADS[name], like) if like else WORKLOADS[name]
     result = benchmark.run_benchmark(
         workload, nodes or workload.nodes, pods or workload.pods, policies
@@ -164,7 +168,6 @@ def _turns(nodes: int | None, pods: int | None, existing: int | None) -> Told:
 def _other(name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...]) -> Told:
     """Run what is no workload of scheduler_perf."""
     if name == DRY_RUN.name:
-        require_files(policies)
         size = nodes or DRY_RUN.nodes, pods or DRY_RUN.pods
         dry_runs = dry_run_benchmark.run_dry_runs(*size, policies)
         return dry_run_benchmark.document(dry_runs), dry_run_benchmark.text_lines(dry_runs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from policy_sched.cli.progress import progress
 from policy_sched.cli.render import OK, exit_code, write_hints
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.model.manifests import load
@@ -23,8 +24,9 @@ def read_cluster(
     ``nodes`` describe more nodes, as in ``160*cpu=96``. Raises PolicyError with every problem if
     one of them is an error.
     """
-    traces = load_traces(path for path in paths if is_trace(path))
-    manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
+    with progress("reading the cluster"):
+        traces = load_traces(path for path in paths if is_trace(path))
+        manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
     write_hints(manifests.hints)
     problems = [*manifests.diagnostics, *traces.diagnostics]
     if exit_code(problems) != OK:

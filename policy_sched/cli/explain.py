@@ -11,6 +11,8 @@ from cyclopts.types import PositiveInt
 
 from policy_sched.cli.cluster_files import read_cluster
 from policy_sched.cli.moments import clock
+from policy_sched.cli.policy_names import policy_paths
+from policy_sched.cli.progress import progress
 from policy_sched.cli.render import OK, require_files, write_diagnostics, write_lines
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.pod import Pod
@@ -53,7 +55,8 @@ def explain(  # noqa: PLR0913  # the options of the verb
     config
         A KubeSchedulerConfiguration; without it the default profile decides.
     policies
-        Policy files, or directories of them. Without --config each is enabled with weight 1.
+        Policy files, directories of them, or names of shipped policies (gang). Without --config
+        each is enabled with weight 1.
     top
         Number of nodes whose scores are shown; annotations have those of all.
     after_queue
@@ -66,7 +69,8 @@ def explain(  # noqa: PLR0913  # the options of the verb
     output
         text, json, or annotations: those that kube-scheduler-simulator's web interface reads.
     """
-    require_files([*cluster, *([config] if config else []), *policies])
+    policies = policy_paths(policies)
+    require_files([*cluster, *([config] if config else [])])
     objects, problems = read_cluster(cluster)
     plans, warnings = read(config, policies)
     write_diagnostics([*problems, *warnings], sys.stderr)
@@ -78,7 +82,9 @@ def explain(  # noqa: PLR0913  # the options of the verb
     act = explain_after_queue if after_queue else explain_now
     every = scheduler.cache.nodes.n
     info = next(one for one in infos if one.uid == PodInfo.of(wanted).uid)
-    found = act(scheduler, infos, info.uid, every if output == "annotations" else top)
+    shown = every if output == "annotations" else top
+    with progress("deciding"):
+        found = act(scheduler, infos, info.uid, shown)
     found.unmatched = _unmatched(Application(scheduler, plans), info)
     _write(found, output)
     return OK

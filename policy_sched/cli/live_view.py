@@ -1,8 +1,15 @@
-"""What `policy-sched run` shows on a terminal: policies in force, nodes, queues, last decisions."""
+"""The dashboard of `policy-sched run` on a terminal.
+
+From top to bottom: policies, problems of files, queue lengths, pending pods grouped by reason, the
+newest decisions, nodes. The dashboard fits the height of the terminal: pending pods and decisions
+come first, nodes take what is left.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self, TextIO
@@ -18,9 +25,15 @@ from policy_sched.serve.decision_log import Record
 from policy_sched.serve.scheduling import Scheduling
 from policy_sched.simulate.report import quantity_text
 
-NODES: Final = 12
-"""Nodes that are shown, those with the most pods first."""
+NODES: Final = 40
+"""Nodes that are shown at most, those with the most pods first."""
 DECISIONS: Final = 10
+REASONS: Final = 5
+"""Reasons of pending pods that are shown, the most frequent first."""
+RESOURCES: Final = 3
+"""Extended resources that have a column, in alphabetical order."""
+MIN_NODES: Final = 2
+"""Nodes that are shown on the smallest terminal."""
 PROBLEMS: Final = 3
 """Problems that are shown whole; of the others only the number."""
 EVERY: Final = 1.0
@@ -28,6 +41,9 @@ EVERY: Final = 1.0
 _FASTEST: Final = 100_000_000
 """Nanoseconds between two pictures while much happens."""
 _SHARES: Final = ("cpu", "memory")
+_NO_COLUMN: Final = frozenset({*_SHARES, "pods", "ephemeral-storage"})
+_HEADINGS: Final = 3
+"""Lines of the headings of pending pods, decisions and nodes."""
 
 
 class LiveView:
@@ -36,13 +52,20 @@ class LiveView:
     every = EVERY
 
     def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._live = Live(console=Console(file=stream), auto_refresh=False)
         self._shown_at = 0
         self._said = ""
 
     def __enter__(self) -> Self:
         self._live.start()
+        self._live.update(Text("reading policies and the cluster ..."), refresh=True)
         return self
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the terminal is gone: its window was closed, or the connection was lost."""
+        return not self._stream.isatty()
 
     def __exit__(
         self,
@@ -50,7 +73,8 @@ class LiveView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._live.stop()
+        with suppress(OSError):  # the terminal may be gone
+            self._live.stop()
 
     def take(self, record: Record) -> None:
         """Take note of what the instance says; decisions it remembers itself."""
@@ -62,13 +86,23 @@ class LiveView:
         time = instance.now()
         if now or time - self._shown_at >= _FASTEST:
             self._shown_at = time
-            self._live.update(picture(instance, self._said), refresh=True)
+            height = self._live.console.height
+            with suppress(OSError):  # the terminal may be gone; SIGHUP ends the process then
+                self._live.update(picture(instance, self._said, height), refresh=True)
 
 
-def picture(instance: Scheduling, said: str = "") -> RenderableType:
-    """Return the whole picture; ``said`` is the last thing that happened beside decisions."""
-    parts: list[RenderableType] = [*_policies(instance), *_problems(instance)]
-    parts += [_nodes(instance.scheduler.cache.nodes), _queues(instance), _decisions(instance)]
+def picture(instance: Scheduling, said: str = "", height: int = 50) -> RenderableType:
+    """Return the dashboard for a terminal of ``height`` lines; ``said`` is the last message."""
+    above: list[RenderableType] = [*_policies(instance), *_problems(instance), _queues(instance)]
+    pending = _pending(instance)
+    lines = len(above) + len(pending) + _HEADINGS + bool(said)
+    free = max(height - lines - 1, 2 * MIN_NODES)
+    decided = min(DECISIONS, len(instance.log.last), max(MIN_NODES, free // 2))
+    nodes = max(MIN_NODES, min(NODES, free - decided))
+    parts = [*above]
+    if pending:
+        parts.append(_pending_table(pending))
+    parts += [_decisions(instance, decided), _nodes(instance.scheduler.cache.nodes, nodes)]
     if said:
         parts.append(Text(said, style="dim"))
     return Group(*parts)
@@ -106,23 +140,40 @@ def _rendered(problems: Sequence[Diagnostic]) -> Iterator[Text]:
         yield Text(f"... and {len(problems) - PROBLEMS} more", style="red")
 
 
-def _nodes(table: NodeTable) -> Table:
+def _nodes(table: NodeTable, most: int) -> Table:
+    """Return the nodes with the most pods, at most ``most`` lines of them."""
+    extended = _extended_resources(table)
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column("NODE")
-    for name in ("PODS", "CPU", "MEMORY"):
-        shown.add_column(name, justify="right")
+    shown.add_column("NODE", no_wrap=True)
+    for name in ("PODS", "CPU", "MEMORY", *(name.rpartition("/")[2].upper() for name in extended)):
+        shown.add_column(name, justify="right", no_wrap=True)
     rows = sorted(table.row_of.values(), key=lambda row: (-len(table.pods_on(row)), row))
-    for row in rows[:NODES]:
-        shares = [_share(table, name, row) for name in _SHARES]
+    whole = len(rows) <= most
+    for row in rows if whole else rows[: most - 1]:
+        shares = [_share(table, name, row) for name in (*_SHARES, *extended)]
         shown.add_row(table.names[row], str(len(table.pods_on(row))), *shares)
-    if len(rows) > NODES:
-        shown.add_row(f"... and {len(rows) - NODES} more", "", "", "")
+    if not whole:
+        shown.add_row(f"... and {len(rows) - most + 1} more")
     return shown
 
 
+def _extended_resources(table: NodeTable) -> list[str]:
+    """Return the extended resources of nodes that have a column."""
+    names = {
+        name
+        for node in table.nodes
+        if node is not None
+        for name in node.status.allocatable
+        if name not in _NO_COLUMN
+    }
+    return sorted(names)[:RESOURCES]
+
+
 def _share(table: NodeTable, resource: str, row: int) -> str:
-    requested = table.column(("requested", resource)).values.item(row)
     allocatable = table.column(("allocatable", resource)).values.item(row)
+    if not allocatable and resource not in _NO_COLUMN:
+        return "-"
+    requested = table.column(("requested", resource)).values.item(row)
     return f"{quantity_text(resource, requested)}/{quantity_text(resource, allocatable)}"
 
 
@@ -132,12 +183,42 @@ def _queues(instance: Scheduling) -> Text:
     return Text.assemble(("queue ", "bold"), named)
 
 
-def _decisions(instance: Scheduling) -> Table:
+def _pending(instance: Scheduling) -> list[tuple[str, int, str]]:
+    """Return why pods wait: the reason, how many pods share it, and one of them."""
+    queue = instance.scheduler.queue
+    counts: Counter[str] = Counter()
+    example: dict[str, str] = {}
+    for queued in (*queue.unschedulable(), *queue.backoff(), *queue.gated()):
+        key = queued.info.key
+        reason = _reason(instance, key) or f"rejected by {', '.join(sorted(queued.rejected_by))}"
+        counts[reason] += 1
+        example.setdefault(reason, key)
+    return [(why, count, example[why]) for why, count in counts.most_common(REASONS)]
+
+
+def _reason(instance: Scheduling, pod: str) -> str:
+    """Return the filters' part of the last failure's message."""
+    return instance.log.failures.get(pod, "").partition(". ")[0]
+
+
+def _pending_table(pending: Sequence[tuple[str, int, str]]) -> Table:
     shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown.add_column("PENDING", justify="right")
+    shown.add_column("REASON", no_wrap=True, overflow="ellipsis", ratio=1)
+    shown.add_column("POD", no_wrap=True, overflow="ellipsis", max_width=24)
+    for why, count, pod in pending:
+        shown.add_row(str(count), why, pod, style="yellow")
+    shown.expand = True
+    return shown
+
+
+def _decisions(instance: Scheduling, most: int) -> Table:
+    """Return the newest decisions, the newest first."""
+    shown = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for name in ("TIME", "POD", "NODE"):
-        shown.add_column(name, no_wrap=True)
-    shown.add_column("WHY", overflow="fold")
-    for decided in list(instance.log.last)[-DECISIONS:]:
+        shown.add_column(name, no_wrap=True, overflow="ellipsis", max_width=28)
+    shown.add_column("WHY", no_wrap=True, overflow="ellipsis", ratio=1)
+    for decided in list(instance.log.last)[::-1][:most]:
         style = "" if decided.node else "yellow"
         node = decided.node or "-"
         shown.add_row(_clock(decided.time), decided.pod, node, decided.why, style=style)

@@ -74,6 +74,14 @@ VERBS = {
         "policy_sched.cli.docs:docs",
         "Print the reference, or what it says of one name.",
     ),
+    "init": (
+        "policy_sched.cli.init:init",
+        "Write a policy to begin with, its test, and a CI job that checks both.",
+    ),
+    "completion": (
+        "policy_sched.cli.completion:completion",
+        "Print a shell's completion script.",
+    ),
     "bench": (
         "policy_sched.cli.bench:bench",
         "Measure decisions per second on a generated cluster.",
@@ -112,6 +120,8 @@ def main() -> None:
         # What they ask for is done at the start anyhow; left alone they would end the process.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        if sys.stdout.isatty():
+            print("policy-sched is starting ...", end="\r", flush=True)  # imports take a second
     sys.exit(run(sys.argv[1:]))
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from policy_sched.cli.connecting import name_of_other
+from policy_sched.cli.policy_names import policy_paths
 from policy_sched.cli.render import OK, require_files, write_diagnostics
 from policy_sched.deploy.contents import contents
 from policy_sched.deploy.manifests import as_json, as_yaml, manifests
@@ -90,7 +91,8 @@ def print_manifests(
     if dockerfile:
         sys.stdout.write(files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8"))
         return OK
-    require_files([*([config] if config else []), *policies])
+    policies = policy_paths(policies)
+    require_files([config] if config else [])
     options = (deployment or DeploymentFlags()).options
     found = contents(options, config, policies)
     write_diagnostics(found.warnings, sys.stderr)

@@ -16,6 +16,7 @@ from policy_sched.cli.connecting import ShadowFlags, chosen, connected, shadow_o
 from policy_sched.cli.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.log_lines import gathered, writer
+from policy_sched.cli.policy_names import policy_paths
 from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.cli.serving import ApiServerFlags, Serving
 from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
@@ -61,9 +62,10 @@ def run(  # noqa: PLR0913  # the options of the verb
 ) -> int:
     """Keep scheduling, on an embedded cluster or on that of a kubeconfig; files are followed.
 
-    On a terminal a live view is shown, otherwise every decision is a line of JSON. SIGHUP reads
-    all files again, SIGUSR2 writes the cache and the queue to the log and compares them with the
-    cluster, SIGTERM and SIGINT end it: bindings in flight finish or are undone.
+    On a terminal a dashboard is shown, otherwise every decision is a line of JSON. SIGHUP reads
+    all files again, but ends a dashboard whose terminal is gone. SIGUSR2 writes the cache and the
+    queue to the log and compares them with the cluster. SIGTERM and SIGINT end it: bindings in
+    flight finish or are undone.
 
     Parameters
     ----------
@@ -71,8 +73,9 @@ def run(  # noqa: PLR0913  # the options of the verb
         A KubeSchedulerConfiguration; without it the default profile decides. It is read again
         when it changes; settings that need a restart are named.
     policies
-        Policy files, or directories of them, followed like the configuration. Without --config
-        each is enabled with weight 1. Where anything is wrong the policies in force stay.
+        Policy files, directories of them, or names of shipped policies (gang), followed like the
+        configuration. Without --config each is enabled with weight 1. Where anything is wrong the
+        policies in force stay.
     cluster
         Manifests: files and directories, followed as by kubectl apply --prune: what comes or
         changes is applied, what goes is deleted. Where anything is wrong the cluster stays.
@@ -87,7 +90,8 @@ def run(  # noqa: PLR0913  # the options of the verb
     seed
         Decides between nodes with equal scores.
     """
-    require_files([*([config] if config else []), *policies, *cluster])
+    policies = policy_paths(policies)
+    require_files([*([config] if config else []), *cluster])
     api, endpoint = api or ApiServerFlags(), endpoint or EndpointFlags()
     embedded: dict[str, object] = {"--cluster": cluster, "--data": data, "--serve": api.serve}
     kubeconfig = chosen(kubeconfig, config, embedded)
@@ -126,7 +130,13 @@ def _begin(wanted: Wanted) -> None:
         return
     with LiveView(sys.stdout) as view:
         instance = _instance(wanted, view.take)
-        _run(instance, Running(instance, lambda: view.show(instance), view.every), wanted)
+        running = Running(
+            instance,
+            lambda: view.show(instance),
+            view.every,
+            hung_up=lambda: view.hung_up,
+        )
+        _run(instance, running, wanted)
         view.show(instance, now=True)
 
 

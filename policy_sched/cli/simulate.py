@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Literal
@@ -14,6 +13,8 @@ from cyclopts import Parameter
 from policy_sched.cli.cluster_files import read_cluster
 from policy_sched.cli.moments import clock
 from policy_sched.cli.paths import PathsOrStdin
+from policy_sched.cli.policy_names import policy_paths
+from policy_sched.cli.progress import progress
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.duration import nanoseconds_of
@@ -61,7 +62,8 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     config
         A KubeSchedulerConfiguration; without it the default profile decides.
     policies
-        Policy files, or directories of them. Without --config each is enabled with weight 1.
+        Policy files, directories of them, or names of shipped policies (gang). Without --config
+        each is enabled with weight 1.
     seed
         Decides between nodes with equal scores.
     output
@@ -84,7 +86,8 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     now
         The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
     """
-    require_files([*paths, *([config] if config else []), *policies])
+    policies = policy_paths(policies)
+    require_files([*paths, *([config] if config else [])])
     times = _Times.of(bucket, until, now, timeline=timeline)
     objects, problems = read_cluster(paths, nodes)
     plans, warnings = read(config, policies)
@@ -105,7 +108,7 @@ def _decided(
     scheduler = assemble(plans, seed=seed, objects=objects, now=now)
     infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
     application = Application(scheduler, plans)
-    with _progress(len(infos)) as advance:
+    with progress("deciding", len(infos)) as advance:
         run = run_queue(scheduler, infos, advance)
     run = replace(run, policies=application.report(infos))
     _write(run, output)
@@ -122,7 +125,7 @@ def _played(
     """Let virtual time run, print what happened, and tell whether every pod had a node."""
     if output not in ("table", "json", "jsonl"):
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
-    with _progress(sum(waits(one) for one in objects)) as advance:
+    with progress("deciding", sum(waits(one) for one in objects)) as advance:
         story = play(objects, plans, seed=seed, until=times.until, advance=advance)
     if output == "jsonl":
         sys.stdout.write(story_report.as_jsonl(story))
@@ -186,19 +189,3 @@ def _write(run: Run, output: Output) -> None:
         lines = [*report.table_lines(run, wide=output == "wide"), "", *report.summary_lines(run)]
         write_lines(lines)
     print(report.speed_line(run), file=sys.stderr)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error while the block runs, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _more: None
-        return
-    # imported here: nothing needs it where there is no terminal
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import MofNCompleteColumn, Progress  # noqa: PLC0415
-
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("deciding", total=total)
-        yield lambda more: bar.advance(task, more)

@@ -12,6 +12,7 @@ import re2
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from policy_sched.cli.progress import progress
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language.checker import check_policy
@@ -77,7 +78,8 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     paths = _scenario_files(files)
     if update:
         _update(paths, wanted)
-    found = run_files(paths, wanted)
+    with progress("testing"):
+        found = run_files(paths, wanted)
     found.problems += (_without_tests(path) for path in files if not _scenario_files((path,)))
     if run and not found.results and not found.problems:
         raise PolicySchedError(f"no scenario and no pod is called like {run}")

@@ -30,6 +30,8 @@ REMEMBERED: Final = 50
 BINDING: Final = "Attempting to bind pod to node"
 NO_NODES: Final = "no nodes available to schedule pods"
 """How an attempt fails in a cluster without nodes (upstream's ErrNoNodesAvailable)."""
+FAILURES: Final = 10_000
+"""Pods whose last failure is remembered."""
 _PLUGINS_NAMED: Final = 3
 """Plugins that are named as reasons for a node."""
 
@@ -56,6 +58,8 @@ class DecisionLog:
         self._now = now
         self.verbosity = Verbosity()
         self.last: deque[Decided] = deque(maxlen=REMEMBERED)
+        self.failures: dict[str, str] = {}
+        """Why pods were rejected the last time, by namespace/name; the newest come last."""
         self._sent: dict[str, Record] = {}
 
     def say(self, level: str, message: str, **facts: object) -> None:
@@ -92,6 +96,11 @@ class DecisionLog:
         self.say(level, message, pod=outcome.pod.key, **facts, **made_by)
         decided = Decided(self._now(), outcome.pod.key, outcome.node, why, outcome.generation)
         self.last.append(decided)
+        self.failures.pop(outcome.pod.key, None)
+        if not outcome.node:
+            self.failures[outcome.pod.key] = why
+            if len(self.failures) > FAILURES:
+                del self.failures[next(iter(self.failures))]
 
 
 def _told(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:

@@ -2,7 +2,8 @@
 
 Theory of operation. One task steps the instance and sleeps in between; another watches the files
 and reads them, in a thread, when they have changed. What was read takes effect in the event loop,
-that is, between two steps. SIGHUP reads everything again, SIGUSR2 writes the state, SIGTERM and
+that is, between two steps. SIGHUP reads everything again, or ends the instance if it comes because
+the terminal of the dashboard is gone. SIGUSR2 writes the state, SIGTERM and
 SIGINT end the instance: its steps go on until nothing is half done. A second one ends it at once,
 as upstream, whatever is half done: what was sent may be carried out or not.
 """
@@ -39,7 +40,11 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class Running:
-    """An instance in an event loop. ``show`` is called after steps and while nothing happens."""
+    """An instance in an event loop.
+
+    ``show`` is called after steps and while nothing happens; ``hung_up`` returns whether the
+    terminal that it draws on is gone.
+    """
 
     def __init__(
         self,
@@ -47,8 +52,10 @@ class Running:
         show: Callable[[], None],
         show_every: float,
         leave: Callable[[int], object] = os._exit,
+        hung_up: Callable[[], bool] = lambda: False,
     ) -> None:
         self.instance = instance
+        self._hung_up = hung_up
         self._leave = leave
         instance.slice = SLICE
         self._show = show
@@ -66,7 +73,7 @@ class Running:
         signals = {
             signal.SIGTERM: self._told_to_end,
             signal.SIGINT: self._told_to_end,
-            signal.SIGHUP: lambda: self._begin(self._again("SIGHUP")),
+            signal.SIGHUP: self._on_hangup,
             signal.SIGUSR2: lambda: self._begin(self.instance.debug()),
         }
         before = {number: signal.getsignal(number) for number in signals}
@@ -128,6 +135,13 @@ class Running:
         while not self.instance.stopped and asyncio.get_running_loop().time() < until:
             await self._step(LOOK)
         self._show()
+
+    def _on_hangup(self) -> None:
+        """Read all files again; end if the terminal that shows the dashboard is gone."""
+        if self._hung_up():
+            self._told_to_end()
+        else:
+            self._begin(self._again("SIGHUP"))
 
     def _told_to_end(self) -> None:
         """End in order; who says so again does not want to wait for that."""

@@ -7,6 +7,8 @@ import os
 import signal
 import time
 
+import pytest
+
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.instance import Instance, Sources
@@ -35,3 +37,24 @@ def test_when_it_has_ended_signals_mean_what_they_meant_before() -> None:
         instance.close()
         for number, act in zip(numbers, at_first, strict=True):
             signal.signal(number, act)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
+    """A closed terminal window left the scheduler running without one: it was told to reload."""
+    said: list[str] = []
+
+    def write(record: Record) -> None:
+        said.append(str(record["msg"]))
+        if record["msg"] == "Running":
+            os.kill(os.getpid(), signal.SIGHUP)
+        elif record["msg"] == "Policies say what they said":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, write)
+    running = Running(instance, lambda: None, LONGEST_SLEEP, hung_up=lambda: gone)
+    try:
+        asyncio.run(running.run())
+    finally:
+        instance.close()
+    assert ("Policies say what they said" in said) is not gone

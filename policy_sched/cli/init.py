@@ -1,0 +1,150 @@
+"""The verb ``init``: a policy to begin with, its test, and a CI job that checks both."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from cyclopts import Parameter
+
+from policy_sched import __version__
+from policy_sched.cli.render import OK
+from policy_sched.errors import PolicySchedError
+
+CI = Literal["github", "gitlab", "none"]
+_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+
+POLICY: Final = """\
+# Checked by `policy-sched check`, tested by tests.yaml beside it.
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {{name: {name}}}
+spec:
+  params: {{maxPods: 50}}
+  filter:
+  - expression: node.labels[?"example.com/reserved"].orValue("no") != "yes"
+    message: node(s) were reserved
+  score:
+    expression: 100 - percent(node.podCount, params.maxPods)
+"""
+TESTS: Final = """\
+name: Reserved nodes are left alone, and nodes with fewer pods are preferred
+policies: [policy.yaml]
+objects:
+- {node: full}
+- {node: empty}
+- {node: kept, labels: {example.com/reserved: "yes"}}
+- {pod: running, node: full}
+pending:
+- {pod: web}
+expect:
+- {pod: web, chosen: empty, rejected: {kept: node(s) were reserved}}
+"""
+GITHUB: Final = """\
+name: policies
+on: [push, pull_request]
+jobs:
+  policies:
+    runs-on: ubuntu-latest
+    steps:
+    - uses: actions/checkout@v4
+    - uses: actions/setup-python@v5
+      with: {{python-version: "3.12"}}
+    - run: pip install '{package}'
+    - run: policy-sched fmt --check '{folder}'
+    - run: policy-sched check --strict --output github '{folder}'
+    - run: policy-sched test '{folder}'
+"""
+GITLAB: Final = """\
+policies:
+  image: python:3.12
+  script:
+  - pip install '{package}'
+  - policy-sched fmt --check '{folder}'
+  - policy-sched check --strict '{folder}'
+  - policy-sched test --output junit '{folder}' > policies.xml
+  artifacts:
+    when: always
+    reports: {{junit: policies.xml}}
+"""
+
+
+def init(
+    folder: Annotated[str, Parameter(name="DIR")] = "policies/my-policy",
+    /,
+    *,
+    name: str = "",
+    ci: CI = "github",
+    package: str = "",
+) -> int:
+    """Write DIR/policy.yaml, DIR/tests.yaml and a CI job; files that exist are never overwritten.
+
+    The policy passes `check`, and its test passes `test`; change both.
+
+    Parameters
+    ----------
+    folder
+        The policy's directory.
+    name
+        The policy's metadata.name, an upper camel case word; made from DIR unless given.
+    ci
+        github: .github/workflows/policies.yaml; gitlab: .gitlab-ci.yml; none: no CI job.
+    package
+        What the CI job gives to pip: a wheel, a Git URL or a requirement; where this program was
+        installed from, if that is known, unless given.
+    """
+    found = name or "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", _stem(folder)))
+    if not _NAME.fullmatch(found):
+        raise PolicySchedError(
+            f'"{found}" is no name of a policy: a letter A-Z, then letters and digits; use --name'
+        )
+    if "'" in folder or "\n" in folder or "'" in package or "\n" in package:
+        raise PolicySchedError(
+            "quotes and line breaks in DIR or --package have no place in a CI job"
+        )
+    files = dict(_files(Path(folder), found, ci, package or _installed_from()))
+    there = [str(path) for path in files if path.exists()]
+    if there:
+        raise PolicySchedError(f"{', '.join(there)}: exists already; nothing was written")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")
+    print(f"next: policy-sched check {folder} && policy-sched test {folder}")
+    return OK
+
+
+def _stem(folder: str) -> str:
+    return Path(folder).resolve().name.lower()
+
+
+def _files(folder: Path, name: str, ci: CI, package: str) -> Iterator[tuple[Path, str]]:
+    """Yield each file with its text."""
+    yield folder / "policy.yaml", POLICY.format(name=name)
+    yield folder / "tests.yaml", TESTS
+    facts = {"package": package, "folder": folder.as_posix()}
+    if ci == "github":
+        yield Path(".github/workflows/policies.yaml"), GITHUB.format(**facts)
+    elif ci == "gitlab":
+        yield Path(".gitlab-ci.yml"), GITLAB.format(**facts)
+
+
+def _installed_from() -> str:
+    """Return what pip installed this program from (PEP 610), or the released version."""
+    released = f"policy-sched=={__version__}"
+    try:
+        text = distribution("policy-sched").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return released
+    origin = json.loads(text) if text else {}
+    url = str(origin.get("url", ""))
+    if "vcs_info" in origin:
+        commit = origin["vcs_info"]["commit_id"]
+        return f"policy-sched @ {origin['vcs_info']['vcs']}+{url}@{commit}"
+    if url.startswith("https://"):
+        return f"policy-sched @ {url}"
+    return released

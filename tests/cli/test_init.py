@@ -1,0 +1,72 @@
+"""The verb ``init``: what it writes passes our own checks, and nothing is overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from policy_sched.cli.main import run
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("folder", ["policies/gpu-nodes", "here", "a/b/2-nodes-x"])
+def test_what_is_written_passes_check_fmt_and_test(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A first user edits a policy that works, and a test that passes."""
+    assert run(["init", folder, "--name", "GpuNodes"]) == 0
+    assert run(["check", "--strict", folder]) == 0
+    assert run(["fmt", "--check", folder]) == 0
+    assert run(["test", folder]) == 0
+    assert "1 of 1 steps as expected" in capsys.readouterr().out
+
+
+def test_the_name_is_made_from_the_folder() -> None:
+    """policies/gpu-nodes holds the policy GpuNodes."""
+    assert run(["init", "policies/gpu-nodes"]) == 0
+    policy = yaml.safe_load(Path("policies/gpu-nodes/policy.yaml").read_text("utf-8"))
+    assert policy["metadata"]["name"] == "GpuNodes"
+
+
+@pytest.mark.parametrize(
+    ("ci", "file"), [("github", ".github/workflows/policies.yaml"), ("gitlab", ".gitlab-ci.yml")]
+)
+def test_the_ci_job_installs_and_checks(ci: str, file: str) -> None:
+    """The job is YAML, and runs fmt, check and test on the folder."""
+    assert run(["init", "mine", "--ci", ci, "--package", "./policy_sched.whl"]) == 0
+    text = Path(file).read_text("utf-8")
+    document = yaml.safe_load(text)
+    job = document["jobs"]["policies"] if ci == "github" else document["policies"]
+    commands = [step.get("run") for step in job["steps"]] if ci == "github" else job["script"]
+    assert "pip install './policy_sched.whl'" in commands
+    for verb in ("fmt", "check", "test"):
+        assert any(str(one).startswith(f"policy-sched {verb} ") for one in commands)
+
+
+def test_files_that_exist_are_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    """One file that exists keeps all others from being written; the message names it."""
+    Path(".gitlab-ci.yml").write_text("mine", "utf-8")
+    assert run(["init", "mine", "--ci", "gitlab"]) == 2
+    assert ".gitlab-ci.yml: exists already; nothing was written" in capsys.readouterr().err
+    assert not Path("mine").exists()
+    assert run(["init", "mine", "--ci", "none"]) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["123"], ["mine", "--name", "no name"], ["it's"], ["mine", "--package", "x'; rm y"]],
+)
+def test_what_would_be_a_broken_policy_or_job_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names and paths that do not fit into the files are usage errors."""
+    assert run(["init", *arguments]) == 2
+    assert capsys.readouterr().err.startswith("policy-sched: ")
