@@ -8,8 +8,10 @@ diagnostic. Problems count offsets in their own text; a `Text` turns those into 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.checked import (
@@ -43,6 +45,7 @@ from policy_sched.language.sources import (
 from policy_sched.language.typed import Core
 from policy_sched.language.types import DOUBLE, ERROR, Type
 
+_CUT: Final = "quote it: inside { } and [ ] an unquoted text ends at a comma"
 NORMALIZERS = ("None", "Max", "MaxReverse", "MinMax", "MinMaxReverse")
 
 
@@ -206,6 +209,8 @@ class _Checker:
         section = ANY if section_name == ANY.name else SECTIONS[section_name]
         node, problems = parse(text.text)
         if node is None:
+            if cut_at_a_comma(text):
+                problems = [dataclasses.replace(one, hint=_CUT) for one in problems]
             self.report.add(problems, text, _expected(section))
             return None
         tree, unit = check_tree(node, section, self.definitions)
@@ -282,6 +287,16 @@ class _Checker:
         if expression is None:
             return None
         return CheckedScore(expression, normalize, score.on_error, conditions)
+
+
+def cut_at_a_comma(text: Text) -> bool:
+    """Tell whether a text is a piece of one that YAML ended, or began, at a comma."""
+    opened = sum(text.text.count(sign) for sign in "([{")
+    if text.locate is None or opened == sum(text.text.count(sign) for sign in ")]}"):
+        return False
+    _, first, line = text.position(0)
+    _, after, last = text.position(len(text.text))
+    return line[: first - 1].rstrip().endswith(",") or last[after - 1 :].lstrip().startswith(",")
 
 
 def _expected(section: Section) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,11 +11,12 @@ from policy_sched.language.checked import Checked, CheckedPolicy
 from policy_sched.language.codes import Problem
 from policy_sched.language.ir import KINDS
 from policy_sched.language.lint_trees import Found, Trees, walk
-from policy_sched.language.typed import Call, Const, Core, Has, Index, Span, Var
+from policy_sched.language.typed import Call, Const, Core, Has, Index, Span, UserCall, Var
 from policy_sched.language.types import MapType
 
 UNEQUAL: Final = "PS412"
 UNSTATED: Final = "PS413"
+_FUNCTION: Final = re.compile(r"([A-Za-z_][\w.]*)\(")
 _NOTHING_IS_STATED: Final = {
     "filter": "the node is rejected then; state onError: Reject, Allow or Abort",
     "score": "the node's score is 0 then; state onError: Zero or Abort",
@@ -34,27 +36,43 @@ def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
     for checked, section, stated in rules:
         if stated is not None or id(checked) in told:
             continue
-        failure = _failure(trees, checked.core)
+        failure = _failure(trees, checked)
         if failure:
             message = f"this rule can fail ({failure}), and onError is not stated"
             hint = _NOTHING_IS_STATED[section]
             yield Found(Problem(0, len(checked.text.text), UNSTATED, message, hint), checked.text)
 
 
-def _failure(trees: Trees, tree: Core) -> str:
+def _failure(trees: Trees, checked: Checked) -> str:
     """Return how a rule can fail; empty if it cannot."""
+    tree = checked.core
     places: dict[Span | None, set[str]] = {}
     for site in trees.ask(tree).sites:
         words = KINDS[site.kind].replace("_", " ")
         places.setdefault(site.span, set()).add(
             f"{words} '{site.detail}'" if site.detail else words
         )
+    calls: dict[Span | None, str] = {}
+    owns: list[str] = []
     for part in walk(tree):
         if _succeeds(part):
             places.pop(part.span, None)
-    for kinds in places.values():
-        return min(kinds) if len(kinds) == 1 else "a call that gives no value for some arguments"
+        if isinstance(part, Call):
+            calls[part.span] = _called(checked.text.text[part.span.start : part.span.end], part)
+        elif isinstance(part, UserCall):
+            owns.append(f"`{part.name}(...)`")
+    for span, kinds in places.items():
+        if span not in calls and len(kinds) == 1:
+            return min(kinds)
+        words = min(kinds) if len(kinds) == 1 else "no value for some arguments"
+        return f"{calls.get(span) or next(iter(owns), 'a call')}: {words}"
     return ""
+
+
+def _called(text: str, call: Call) -> str:
+    """Return a call as a message names it."""
+    found = _FUNCTION.match(text)
+    return f"`{found[1] if found else call.overload.partition('_')[0]}(...)`"
 
 
 def _succeeds(tree: Core) -> bool:

@@ -35,10 +35,18 @@ from policy_sched.source.containment import is_stray_link
 D = TypeVar("D", bound=Document)
 
 _QUOTE: Final = "put a rule in quotes, or below a |-"
+_FLOW: Final = "quote it: inside { } and [ ] an unquoted text ends at , [ ] { } and ': '"
 _SLIPS: Final = {
     "mapping values are not allowed": f"': ' starts a mapping: {_QUOTE}",
     "the tag !": f"a value that starts with ! is a YAML tag: {_QUOTE}",
     "found character that cannot start any token": _QUOTE,
+}
+#: What starts with a sign that YAML keeps for itself, by the words of its parser.
+_SIGNS: Final = {
+    "while scanning a tag": "! is a YAML tag",
+    "while scanning an alias": "* is a YAML alias",
+    "found undefined alias": "* is a YAML alias",
+    "while scanning an anchor": "& is a YAML anchor",
 }
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 """Files that are looked at in a directory."""
@@ -121,6 +129,11 @@ def _with_way_out(problem: Diagnostic) -> Diagnostic:
     if problem.message.startswith("did not find expected key") and before[-1:] in ("'", '"'):
         hint = f"a value that starts with a quote ends at the next: {_QUOTE}"
         return replace(problem, hint=hint)
+    if problem.context.startswith("while parsing a flow ") and before.lstrip():
+        return replace(problem, hint=_FLOW)
+    for start, what in _SIGNS.items():
+        if problem.context.startswith(start) or problem.message.startswith(start):
+            return replace(problem, hint=f"a value that starts with {what}: {_QUOTE}")
     for slip, hint in _SLIPS.items():
         if problem.message.startswith(slip) and not problem.message.startswith("the tag !!"):
             return replace(problem, hint=hint)

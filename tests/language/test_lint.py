@@ -84,3 +84,20 @@ def test_parameters_that_nothing_reads(spec: dict[str, Any], unused: list[str]) 
     checked, _ = check_policy(source)
     assert checked is not None
     assert unused_params(source, checked) == unused
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ('quantity(node.labels[?"a"].orValue("1")) > quantity("1")', "`quantity(...)`: no value"),
+        ('int(node.labels[?"a"].orValue("1")) > 1', "`int(...)`: no value"),
+        ('node.labels["a"] == "1"', "no such key 'a'"),
+        ("size(node.name) / node.podCount > 1", "divide by zero"),
+    ],
+)
+def test_a_rule_that_can_fail_names_the_call(rule: str, words: str) -> None:
+    """PS413 told of "a call" without saying which."""
+    messages = [
+        one.message for one in found({"filter": [{"expression": rule}]}) if one.code == "PS413"
+    ]
+    assert [words in message for message in messages] == [True], messages
