@@ -88,8 +88,6 @@ def _after_post_filter(
     if result is None:
         return _rejected(diagnosis, nominated=True)
     diagnosis.post_filter = result.status
-    if result.status.code is Code.ERROR:
-        return Reject(result.status, diagnosis.message(), diagnosis, nominated=True)
     if not result.status.ok or not result.nominated_node:
         return _rejected(diagnosis, nominated=result.nominated_node is None)
     message = diagnosis.message()

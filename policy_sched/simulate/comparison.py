@@ -27,6 +27,8 @@ Value = str | int | bool | list[str]
 
 NO_CLAIMS: Final = " no new claims to deallocate"
 """DynamicResources' part of a message (kube-scheduler's FitError text)."""
+NOT_FOUND: Final = ". not found"
+"""The end of a message where DynamicResources had not seen the pod."""
 PREEMPTION_TAIL: Final = " preemption: "
 """Where DefaultPreemption's part begins."""
 
@@ -211,6 +213,8 @@ def as_far_as(stated: str, message: str) -> str:
     """Return a message without those parts of PostFilter plugins that a stated one has not."""
     if NO_CLAIMS not in stated:
         message = message.replace(f"{NO_CLAIMS},", "").removesuffix(NO_CLAIMS)
+    if message.endswith(NOT_FOUND) and not stated.endswith(NOT_FOUND):
+        message = message.removesuffix(NOT_FOUND) + "."
     if PREEMPTION_TAIL not in stated:
         message = message.partition(PREEMPTION_TAIL)[0].removesuffix(",")
     return message

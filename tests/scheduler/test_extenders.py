@@ -409,7 +409,7 @@ class TestPreempting:
         with extender({"preempt": answer}) as calls:
             outcome = self.important(self.crowded(entry(calls, "preempt")))
             assert isinstance(outcome.decision, Reject)
-            assert outcome.status.code is Code.ERROR
+            assert outcome.status.code is Code.UNSCHEDULABLE  # as in kube-scheduler
             assert words in outcome.message
             outcome = self.important(self.crowded(entry(calls, "preempt", ignorable=True)))
         if answer == {"NodeNameToMetaVictims": {"n0": {}}}:

@@ -37,6 +37,16 @@ def fields(expected: Outcome, got: Outcome, rules: Rules = RECORD) -> list[str]:
     return [difference.field for difference in compare(expected, got, rules)]
 
 
+def test_a_person_need_not_state_that_nothing_was_found() -> None:
+    """What DynamicResources adds to the message about a missing claim may be left out."""
+    missing = '0/1 nodes are available: persistentvolumeclaim "c" not found.'
+    got = Outcome(pod="default/a", message=f"{missing} not found")
+    for stated in (missing, got.message):
+        expected = Outcome(pod="default/a", message=stated)
+        assert fields(expected, got, Rules(complete=False)) == []
+    assert fields(Outcome(pod="default/a", message=missing), got) == ["message"]
+
+
 class TestARecord:
     """The machine's form, in which all that happened is written down."""
 
