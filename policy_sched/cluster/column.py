@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.columns import Family, Key, Kind
+from policy_sched.cluster.columns import MAX_SUM, Family, Key, Kind
 
 Values: TypeAlias = npt.NDArray[Any]
 """A column's array; its dtype is the family's, which no type can say for a key made at run time."""
@@ -80,6 +80,13 @@ class Column:
         if known is None or known[0] != self.version or known[1] != n:
             known = self._distinct = self.version, n, distinct(self.values[:n])
         return known[2]
+
+
+def sum_of(amounts: Values) -> int:
+    """Return the sum of many amounts, no further from zero than MAX_SUM."""
+    if abs(float(amounts.sum(dtype=np.float64))) < MAX_SUM:
+        return int(amounts.sum())
+    return min(max(sum(amounts.tolist()), -MAX_SUM), MAX_SUM)
 
 
 def distinct(values: Values) -> Distinct:

@@ -13,11 +13,16 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from policy_sched.model.quantity import MAX_UNITS
+
 Key: TypeAlias = tuple[str, ...]
 """What names a column: family, then argument."""
 
-MAX_QUANTITY: Final = 2**53
-"""No quantity in a column is larger (scheduler units), so that 100 times it fits an int64."""
+MAX_SUM: Final = 2**62 - 1
+"""No sum of amounts of pods or nodes is larger (scheduler units)."""
+
+MAX_IMAGE: Final = 2**53
+"""No image in a column is larger (bytes)."""
 
 MAX_CODE: Final = 2**31 - 1
 MAX_TIME: Final = 2**63 - 1
@@ -62,8 +67,12 @@ def _flag(name: str, sentence: str, argument: str = "") -> Family:
     return Family(name, argument, np.bool_, Kind.STATIC, "bool", 0, 1, sentence)
 
 
-def _amount(name: str, kind: Kind, minimum: int, sentence: str) -> Family:
-    return Family(name, "resource", np.int64, kind, AMOUNT_UNIT, minimum, MAX_QUANTITY, sentence)
+def _amount(name: str, sentence: str) -> Family:
+    return Family(name, "resource", np.int64, Kind.STATIC, AMOUNT_UNIT, 0, MAX_UNITS, sentence)
+
+
+def _sum(name: str, minimum: int, maximum: int, sentence: str) -> Family:
+    return Family(name, "resource", np.int64, Kind.DYNAMIC, AMOUNT_UNIT, minimum, maximum, sentence)
 
 
 def _time(name: str, sentence: str) -> Family:
@@ -98,16 +107,16 @@ NODE_COLUMNS: Final = _by_name(
         "taints", "", np.intp, Kind.STATIC, "set id in the table's taint_sets", 0, MAX_CODE,
         "The node's taints, in the order of its spec.",
     ),
-    _amount("allocatable", Kind.STATIC, 0, "What pods may request of a resource; 0 if not said."),
-    _amount("capacity", Kind.STATIC, 0, "What the machine has of a resource; 0 if not said."),
+    _amount("allocatable", "What pods may request of a resource; 0 if not said."),
+    _amount("capacity", "What the machine has of a resource; 0 if not said."),
     _flag("allocatable?", "Whether the node's allocatable names the resource.", "resource"),
-    _amount("requested", Kind.DYNAMIC, 0, "Sum of the requests of the node's pods."),
-    _amount(
-        "nonZeroRequested", Kind.DYNAMIC, 0,
+    _sum("requested", 0, MAX_SUM, "Sum of the requests of the node's pods."),
+    _sum(
+        "nonZeroRequested", 0, MAX_SUM,
         "The same sum with a default for each container that requests no cpu or memory.",
     ),
-    _amount(
-        "free", Kind.DYNAMIC, -MAX_QUANTITY,
+    _sum(
+        "free", -MAX_SUM, MAX_UNITS,
         "allocatable - requested; below zero when pods were bound past the limit.",
     ),
     Family(
@@ -119,7 +128,7 @@ NODE_COLUMNS: Final = _by_name(
         "The host ports that the node's pods hold.",
     ),
     Family(
-        "imageSize", "image name", np.int64, Kind.STATIC, "bytes", 0, MAX_QUANTITY,
+        "imageSize", "image name", np.int64, Kind.STATIC, "bytes", 0, MAX_IMAGE,
         "The size of an image if the node has it, as the first node to report it said; else 0.",
     ),
     _flag("imagePresent", "Whether the node has an image.", "image name"),
@@ -161,16 +170,16 @@ POD_COLUMNS: Final = _by_name(
     _flag("terminating", "Whether the pod is being deleted."),
     _flag("hostNetwork", "Whether the pod uses the host's network."),
     _flag("hostPorts", "Whether the pod holds host ports."),
-    _amount("request", Kind.STATIC, 0, "What the pod requests of a resource."),
+    _amount("request", "What the pod requests of a resource."),
     _amount(
-        "nonZeroRequest", Kind.STATIC, 0,
+        "nonZeroRequest",
         "The same with a default for each container that requests no cpu or memory.",
     ),
     _amount(
-        "nonZeroAdded", Kind.STATIC, 0,
+        "nonZeroAdded",
         "What the pod adds to its node's nonZeroRequested.",
     ),
-    _amount("limit", Kind.STATIC, 0, "The pod's limit of a resource; 0 if it has none."),
+    _amount("limit", "The pod's limit of a resource; 0 if it has none."),
 )  # fmt: skip
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from policy_sched.cluster.columns import MAX_QUANTITY, Key
+from policy_sched.cluster.columns import MAX_SUM, Key
 from policy_sched.cluster.images import names_of
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.node_values import reader as node_reader
 from policy_sched.cluster.pod_table import NO_NODE, PodTable
 from policy_sched.cluster.pod_table import reader as pod_reader
+from policy_sched.cluster.usage import total
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 
@@ -98,9 +99,9 @@ def _value(nodes: NodeTable, key: Key, node: Node, infos: list[PodInfo]) -> int 
         case ("podCount",):
             return len(infos)
         case ("requested", resource):
-            return sum(min(i.requests.get(resource, 0), MAX_QUANTITY) for i in infos)
+            return total(i.requests.get(resource, 0) for i in infos)
         case ("nonZeroRequested", resource):
-            return sum(min(i.non_zero_added.get(resource, 0), MAX_QUANTITY) for i in infos)
+            return total(i.non_zero_added.get(resource, 0) for i in infos)
         case ("free", resource):
             allocatable = _read(nodes, ("allocatable", resource), node)
             return allocatable - (_value(nodes, ("requested", resource), node, infos) or 0)
@@ -142,7 +143,8 @@ def _totals(nodes: NodeTable) -> Iterator[str]:
         yield f"pod_total is {nodes.pod_total}"
     for key, column in list(nodes.materialised.items()):
         total = {"allocatable": nodes.total_allocatable, "requested": nodes.total_requested}
-        if key[0] in total and total[key[0]](key[1]) != sum(column.values.tolist()):
+        found = min(sum(column.values.tolist()), MAX_SUM)
+        if key[0] in total and total[key[0]](key[1]) != found:
             yield f"the total of {key} is {total[key[0]](key[1])}"
 
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from policy_sched.cluster.column import Column, Rows
-from policy_sched.cluster.columns import MAX_QUANTITY, NODE_COLUMNS, Key, family_of
+from policy_sched.cluster.column import Column, Rows, sum_of
+from policy_sched.cluster.columns import MAX_IMAGE, NODE_COLUMNS, Key, family_of
 from policy_sched.cluster.forgetting import Forgetting
 from policy_sched.cluster.images import Images
 from policy_sched.cluster.interning import Sets, Strings
@@ -137,7 +137,7 @@ class NodeTable:
             self._totals_version = self.journal.version
         total = self._totals.get(key)
         if total is None:
-            total = self._totals[key] = int(self.column(key).values.sum())
+            total = self._totals[key] = sum_of(self.column(key).values)
         return total
 
     # Nodes come, change and go.
@@ -323,7 +323,7 @@ class NodeTable:
         size = self.images.size_on(key[1], row)
         if key[0] == "imagePresent":
             return size is not None
-        return 0 if size is None else min(max(size, 0), MAX_QUANTITY)
+        return 0 if size is None else min(max(size, 0), MAX_IMAGE)
 
     def _write_static(self, row: int, node: Node) -> None:
         for column, read in self._readers:

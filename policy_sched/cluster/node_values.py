@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from policy_sched.cluster.columns import MAX_QUANTITY, MAX_TIME, Key
+from policy_sched.cluster.columns import MAX_TIME, Key
 from policy_sched.cluster.interning import Sets, Strings
 from policy_sched.model.meta import nanoseconds
 from policy_sched.model.node import Node
@@ -85,4 +85,4 @@ def time_value(time: datetime | None) -> int:
 
 def _amount(resource: str, amounts: Mapping[str, Amount]) -> int:
     amount = amounts.get(resource)
-    return 0 if amount is None else min(max(units(resource, amount), 0), MAX_QUANTITY)
+    return 0 if amount is None else max(units(resource, amount), 0)

@@ -19,7 +19,6 @@ from policy_sched.cluster.column import Column, Rows
 from policy_sched.cluster.columns import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
 from policy_sched.cluster.forgetting import Forgetting
 from policy_sched.cluster.interning import Strings
-from policy_sched.cluster.usage import clamped
 from policy_sched.model.pod_info import PodInfo
 
 Reader: TypeAlias = Callable[[PodInfo], int]
@@ -193,11 +192,11 @@ def reader(key: Key, strings: Strings) -> Reader:
         case "startTime":
             return lambda info: min(max(info.start_time, 0), MAX_TIME)
         case "request":
-            return lambda info: clamped(info.requests.get(argument, 0))
+            return lambda info: info.requests.get(argument, 0)
         case "nonZeroRequest":
-            return lambda info: clamped(info.non_zero_requests.get(argument, 0))
+            return lambda info: info.non_zero_requests.get(argument, 0)
         case "nonZeroAdded":
-            return lambda info: clamped(info.non_zero_added.get(argument, 0))
+            return lambda info: info.non_zero_added.get(argument, 0)
         case "limit":
-            return lambda info: clamped(info.limits.get(argument, 0))
+            return lambda info: info.limits.get(argument, 0)
     raise KeyError(f"no pod column {key!r}")

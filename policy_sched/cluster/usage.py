@@ -2,20 +2,27 @@
 
 Theory of operation: ``requested`` and ``free`` of a resource come into being together and are
 written together; ``free`` is allocatable - requested. A resource that nobody asked about costs
-nothing. Host ports are counted per node, because two bound pods may hold the same one; the
-column holds the set of those counted. Only live rows are kept: the pods of a node that is not
-known are nowhere in these columns, and ``refill`` counts them when the node comes.
+nothing. Sums are exact as long as the amounts on a node that are not small are MAX_UNITS in all at
+most; beyond that they count as MAX_UNITS. Host ports are counted per node, because two bound pods
+may hold the same one; the column holds the set of those counted. Only live rows are kept: the pods
+of a node that is not known are nowhere in these columns, and ``refill`` counts them when the node
+comes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from policy_sched.cluster.column import Column
-from policy_sched.cluster.columns import MAX_QUANTITY, Key
+from policy_sched.cluster.columns import Key
 from policy_sched.cluster.interning import Sets
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.quantity import MAX_UNITS
 from policy_sched.model.records import HostPort
+
+SMALL: Final = 2**40 - 1
+"""Amounts up to it are simply added: 65,536 of them and MAX_UNITS are no more than MAX_SUM."""
 
 
 class Usage:
@@ -26,6 +33,7 @@ class Usage:
     """
 
     __slots__ = (
+        "_large",
         "_non_zero_views",
         "_pairs",
         "_pod_count",
@@ -44,6 +52,8 @@ class Usage:
         self.used_ports = used_ports
         self.port_sets = port_sets
         self._ports: dict[int, dict[int, int]] = {}
+        self._large: dict[tuple[int, str, str], int] = {}
+        """By row, column and resource the exact sum of the amounts that are not small."""
         self.rewire()
 
     def forget(self, idle: set[Key]) -> list[str]:
@@ -56,11 +66,13 @@ class Usage:
             pair = {("requested", resource), ("free", resource)}
             if pair <= idle:
                 del self.amounts[resource]
+                self._forget_large("requested", resource)
                 gone.append(resource)
             else:
                 idle -= {*pair, ("allocatable", resource)}
         for resource in [r for r in self.non_zero if ("nonZeroRequested", r) in idle]:
             del self.non_zero[resource]
+            self._forget_large("nonZeroRequested", resource)
         return gone
 
     def rewire(self) -> None:
@@ -82,7 +94,9 @@ class Usage:
         for resource, amount in info.requests.items():
             pair = pairs.get(resource)
             if pair is not None:
-                change = amount * sign if amount < MAX_QUANTITY else MAX_QUANTITY * sign
+                change = amount * sign
+                if amount > SMALL:
+                    change = self._change((row, "requested", resource), change)
                 requested, free = pair
                 requested[row] += change
                 free[row] -= change
@@ -90,10 +104,24 @@ class Usage:
         for resource, amount in info.non_zero_added.items():
             view = views.get(resource)
             if view is not None:
-                view[row] += amount * sign if amount < MAX_QUANTITY else MAX_QUANTITY * sign
+                change = amount * sign
+                if amount > SMALL:
+                    change = self._change((row, "nonZeroRequested", resource), change)
+                view[row] += change
         self._pod_count[row] += sign
         if info.host_ports:
             self._count_ports(row, info.host_ports, sign)
+
+    def _change(self, place: tuple[int, str, str], amount: int) -> int:
+        """Count an amount that is not small; return by how much the column changes."""
+        before = self._large.get(place, 0)
+        after = self._large[place] = before + amount
+        if not after:
+            del self._large[place]
+        return min(after, MAX_UNITS) - min(before, MAX_UNITS)
+
+    def _forget_large(self, column: str, resource: str) -> None:
+        self._large = {p: n for p, n in self._large.items() if p[1:] != (column, resource)}
 
     def refill(self, row: int, infos: Iterable[PodInfo]) -> None:
         """Set the row of a node that has just come to what its pods take."""
@@ -117,7 +145,10 @@ class Usage:
         requested, free, allocatable = self.amounts[resource]
         for row, infos in pods:
             for info in infos.values():
-                requested.view[row] += clamped(info.requests.get(resource, 0))
+                amount = info.requests.get(resource, 0)
+                if amount > SMALL:
+                    amount = self._change((row, "requested", resource), amount)
+                requested.view[row] += amount
         free.values[:] = allocatable.values - requested.values
 
     def fill_non_zero(
@@ -127,11 +158,16 @@ class Usage:
         view = self.non_zero[resource].view
         for row, infos in pods:
             for info in infos.values():
-                view[row] += clamped(info.non_zero_added.get(resource, 0))
+                amount = info.non_zero_added.get(resource, 0)
+                if amount > SMALL:
+                    amount = self._change((row, "nonZeroRequested", resource), amount)
+                view[row] += amount
 
     def forget_row(self, row: int) -> None:
-        """Drop the port counts of a row whose node has gone."""
+        """Drop what is counted beside the columns of a row whose node has gone."""
         self._ports.pop(row, None)
+        if self._large:
+            self._large = {p: n for p, n in self._large.items() if p[0] != row}
 
     def port_counts(self, row: int) -> dict[int, int]:
         """Return how many of a row's pods hold each port, by item id of ``port_sets``."""
@@ -153,6 +189,12 @@ class Usage:
             del self._ports[row]
 
 
-def clamped(amount: int) -> int:
-    """Return an amount as the columns count it: no more than MAX_QUANTITY."""
-    return min(amount, MAX_QUANTITY)
+def total(amounts: Iterable[int]) -> int:
+    """Return the sum of the amounts of a node's pods as the columns have it."""
+    small = large = 0
+    for amount in amounts:
+        if amount > SMALL:
+            large += amount
+        else:
+            small += amount
+    return small + min(large, MAX_UNITS)

@@ -7,7 +7,7 @@ WhatIfRows: what is gone there stays gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.column import Column
-from policy_sched.cluster.usage import clamped
+from policy_sched.cluster.columns import MAX_SUM
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.quantity import MAX_UNITS
 
 
 class WhatIfGuests:
@@ -33,13 +34,16 @@ class WhatIfGuests:
         """The rows with guests, in the mapping's order, shape (k,)."""
         self._changes = list(self._amounts())
         self._ports = any(pod.host_ports for pods in guests.values() for pod in pods)
+        self._saved: list[NDArray[np.int64]] = []
         self._saved_ports: NDArray[np.intp] = np.empty(0, np.intp)
         self._before: Callable[[int], Mapping[str, PodInfo]] | None = None
 
     def __enter__(self) -> Self:
         nodes = self._nodes
         for column, amounts in self._changes:
-            column.values[self.rows] += amounts
+            before = column.values[self.rows]
+            self._saved.append(before)
+            column.values[self.rows] = np.clip(before + amounts, -MAX_SUM, MAX_SUM)
         if self._ports:
             self._saved_ports = nodes.usage.used_ports.values[self.rows]
             self._add_ports()
@@ -55,8 +59,9 @@ class WhatIfGuests:
         trace: TracebackType | None,
     ) -> None:
         nodes = self._nodes
-        for column, amounts in self._changes:
-            column.values[self.rows] -= amounts
+        for (column, _), before in zip(self._changes, self._saved, strict=True):
+            column.values[self.rows] = before
+        self._saved.clear()
         if self._ports:
             nodes.usage.used_ports.values[self.rows] = self._saved_ports
         nodes.hypothesis = self._before
@@ -69,14 +74,12 @@ class WhatIfGuests:
         counts = np.array([len(pods) for pods in groups], np.int64)
         found = [(usage.pod_count, counts)]
         for resource, (requested, free, _) in usage.amounts.items():
-            sums = [sum(clamped(p.requests.get(resource, 0)) for p in pods) for pods in groups]
+            sums = [_sum(p.requests.get(resource, 0) for p in pods) for pods in groups]
             if any(sums):
                 amounts = np.array(sums, np.int64)
                 found += [(requested, amounts), (free, -amounts)]
         for resource, column in usage.non_zero.items():
-            sums = [
-                sum(clamped(p.non_zero_added.get(resource, 0)) for p in pods) for pods in groups
-            ]
+            sums = [_sum(p.non_zero_added.get(resource, 0) for p in pods) for pods in groups]
             if any(sums):
                 found.append((column, np.array(sums, np.int64)))
         return found
@@ -98,3 +101,8 @@ class WhatIfGuests:
         nodes.hypothesis = self._pods_on
         guests = self._guests.get(row, ())
         return {**pods, **{guest.uid: guest for guest in guests}} if guests else pods
+
+
+def _sum(amounts: Iterable[int]) -> int:
+    """Return the sum of what guests ask for, as a column can hold it."""
+    return min(sum(amounts), MAX_UNITS)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from policy_sched.cluster.columns import MAX_IMAGE
 from policy_sched.language.environment_text import RECORD_TEXTS, VARIABLE_TEXT
 from policy_sched.language.type_text import parse_type
 from policy_sched.language.types import (
@@ -30,13 +31,12 @@ from policy_sched.language.types import (
 
 Level = Literal["C", "P", "S", "D", "T", "X"]
 
-#: Largest quantity (exact in a double) and largest count that a column may hold.
-MAX_QUANTITY: Final = 2**53
+#: Largest count that a column may hold.
 MAX_COUNT: Final = 2**31 - 1
 _RANGES: Final[dict[str, tuple[int, int]]] = {
     "int32": (-(2**31), MAX_COUNT),
     "count": (0, MAX_COUNT),
-    "bytes": (0, MAX_QUANTITY),
+    "bytes": (0, MAX_IMAGE),
     "port": (0, 65535),
     "score": (-(2**63), 2**63 - 1),
 }

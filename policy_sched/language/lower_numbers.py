@@ -123,16 +123,9 @@ def sign_of(low: Lowering, a: Val) -> Val:
     return Val(low.op("sign", a.op, rep="i"), a.err, INT, Interval(low_end, high_end))
 
 
-def percent(low: Lowering, part: Val, total: Val, span: Span) -> Val:
+def percent(low: Lowering, part: Val, total: Val) -> Val:
     """Lower percent of two numbers of one unit."""
-    found = low.range(part)
     error = low.first(part.err, total.err)
-    if not ranges.fits(ranges.mul(found, ranges.point(100))):
-        site = low.build.site(OVERFLOW, "", span)
-        product = low.op("mul_checked", part.op, low.build.const(100, "i"), rep="ti", data=site)
-        positive = low.op("gt", total.op, low.build.const(0, "i"), rep="b")
-        wrong = low.op("err", product, rep="e")
-        error = low.first(error, low.masked(positive, wrong))
     kind, data = _percent_kind(part, total)
     op = low.op(kind, part.op, total.op, rep="i", data=data)
     return Val(op, error, INT, Interval(0, 100))
@@ -237,6 +230,6 @@ BINARY: Final[dict[str, Binary]] = {
     },
     "isLessThan_quantity_quantity": _order("lt"),
     "isGreaterThan_quantity_quantity": _order("gt"),
-    "percent_int_int": lambda low, a, b, _r, s: percent(low, a, b, s),
-    "percent_quantity_quantity": lambda low, a, b, _r, s: percent(low, a, b, s),
+    "percent_int_int": lambda low, a, b, _r, _s: percent(low, a, b),
+    "percent_quantity_quantity": lambda low, a, b, _r, _s: percent(low, a, b),
 }

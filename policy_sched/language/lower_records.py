@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from policy_sched.cluster.columns import NODE_COLUMNS
-from policy_sched.language import ranges
+from policy_sched.cluster.columns import MAX_SUM, NODE_COLUMNS
 from policy_sched.language.abstract import (
     Abstract,
     ImageRecord,
@@ -280,7 +279,7 @@ def dimension_of(name: str) -> QuantityType:
 def _amount(low: Lowering, one: Val, key: Abstract, result: Type, span: Span) -> Val:
     kind = _dimensioned(low, result, key)
     by = low.plain(key)
-    interval = Interval(-ranges.EXACT if _may_be_negative(one.op) else 0, ranges.EXACT)
+    interval = Interval(-MAX_SUM if _may_be_negative(one.op) else 0, MAX_SUM)
     return low.call(amount, [one, by], kind, span, interval=interval)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched.cluster.column import sum_of
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.language.node_facts import NodeFacts
 from policy_sched.model.pod_info import PodInfo
@@ -66,8 +67,7 @@ class PlacementFacts:
             for name in node.status.allocatable
         }
         return {
-            name: int(table.column((family, name)).values[self._rows].sum())
-            for name in sorted(names)
+            name: sum_of(table.column((family, name)).values[self._rows]) for name in sorted(names)
         }
 
 

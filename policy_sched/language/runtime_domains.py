@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched.cluster.column import sum_of
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.model.pod_info import PodInfo
 
@@ -93,7 +94,7 @@ class Domain:
         table, rows = self._table, self._rows
 
         def total(name: str) -> int:
-            return int(table.column((family, name)).values[rows].sum())
+            return sum_of(table.column((family, name)).values[rows])
 
         return Amounts(total, lambda: names_of(table, rows, family))
 

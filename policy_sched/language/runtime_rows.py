@@ -137,12 +137,14 @@ def remainder_rows(a: Rows, b: Rows) -> Rows:
     return np.where(b == 0, 0, np.fmod(a, np.where((b == 0) | (b == -1), 1, b)))
 
 
+#: Up to it, 100 * part fits int64.
+_HUNDREDFOLD: Final = INT_MAX // 100
 #: Below it, 100 * part is exact in a double wherever part <= whole.
 _EXACT_WHOLE: Final = 2**46
 
 
 def percent_rows(part: Rows, whole: Rows) -> Rows:
-    """Return part * 100 / whole within 0..100; 0 where whole <= 0. Parts are below 2^56."""
+    """Return part * 100 / whole within 0..100; 0 where whole <= 0."""
     if not np.ndim(part) and not np.ndim(whole):
         return percent(int(part), int(whole))
     return percent_within(part, whole, _ends(whole), False)
@@ -155,15 +157,31 @@ def percent_within(part: Rows, whole: Rows, ends: tuple[int, int], part_of_it: b
     """
     if ends[0] > 0 and ends[1] < _EXACT_WHOLE:
         # The quotient that counts lies in 0..100, so rounding cannot carry it over a whole number.
-        shares = np.true_divide(np.multiply(part, 100), whole)
+        shares = np.true_divide(np.multiply(part, 100.0), whole)
         if not part_of_it:
             np.minimum(shares, 100.0, out=shares)
         return np.maximum(shares, 0.0, out=shares).astype(np.int64)
+    least, most = _ends(part)
+    if least < -_HUNDREDFOLD or most > _HUNDREDFOLD:
+        return _percent_of_large(part, whole)
     result = np.floor_divide(np.multiply(part, 100), whole)
     np.minimum(result, 100, out=result)
     np.maximum(result, 0, out=result)
     result *= np.greater(whole, 0)
     return result
+
+
+def _percent_of_large(part: Rows, whole: Rows) -> Rows:
+    """Do as `percent_rows` where 100 * part does not fit int64: long division, bit by bit."""
+    part, whole = np.broadcast_arrays(_int64s(part), _int64s(whole))
+    divisor = np.maximum(whole, 1).view(np.uint64)
+    once = np.clip(part, 0, np.maximum(whole, 0)).view(np.uint64)  # no more than 100 percent
+    quotient, rest = np.zeros_like(once), np.zeros_like(once)
+    for bit in f"{100:b}":
+        quotient, rest = quotient * 2 + rest * 2 // divisor, rest * 2 % divisor
+        if bit == "1":
+            quotient, rest = quotient + (rest + once) // divisor, (rest + once) % divisor
+    return quotient.view(np.int64)
 
 
 def divisors(wholes: Rows) -> Rows:

@@ -26,6 +26,10 @@ MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
 """The smallest value that a quantity yields."""
 
+MAX_UNITS: Final = 2**62 - 2**56
+"""The largest amount in scheduler units: nearly half of int64, so that the sum and the difference
+of two amounts fit."""
+
 MAX_EXPONENT: Final = 1000
 """Decimal exponents beyond this are refused: their digits would not fit into memory."""
 
@@ -96,8 +100,11 @@ class Quantity(msgspec.Struct, frozen=True, gc=False):
         return _round_up(self.nanos, MICRO)
 
     def units(self, resource: str) -> int:
-        """Return the amount in the scheduler's unit of ``resource``: milli for cpu, else whole."""
-        return self.milli_value() if resource == "cpu" else self.value()
+        """Return the amount in the scheduler's unit of ``resource``: milli for cpu, else whole.
+
+        No amount is further from zero than MAX_UNITS.
+        """
+        return units_of_nanos(resource, self.nanos)
 
     def sign(self) -> int:
         """Return -1, 0 or 1."""
@@ -215,11 +222,13 @@ def _number_text(number: float) -> str:
 def units(resource: str, amount: Amount) -> int:
     """Return an amount of ``resource`` in the scheduler's unit: milli for cpu, else whole units.
 
-    Rounded away from zero and saturated to int64. Raises ValueError as `parse` does.
+    Rounded away from zero, and no further from zero than MAX_UNITS. Raises ValueError as `parse`
+    does.
     """
     return quantity(amount).units(resource)
 
 
 def units_of_nanos(resource: str, amount: int) -> int:
-    """Return nano-units of ``resource`` in the scheduler's unit, rounded away from zero."""
-    return _round_up(amount, MICRO if resource == "cpu" else NANO)
+    """Return nano-units of ``resource`` in the scheduler's unit, as `units` does."""
+    rounded = _round_up(amount, MICRO if resource == "cpu" else NANO)
+    return min(max(rounded, -MAX_UNITS), MAX_UNITS)

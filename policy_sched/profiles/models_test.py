@@ -124,6 +124,8 @@ class Expectation(Document):
     """What Reserve answers about the chosen node."""
     permit: Reply | None = None
     """What Permit answers about the chosen node."""
+    nominated: str | None = None
+    """The node that a pod that fits nowhere is nominated to from then on; "" if to none."""
     placement: str | None = None
     """The domain that the pod's group goes to as a whole; null: to none of them."""
     placements: dict[str, int | None] = Field(default_factory=dict)
@@ -218,6 +220,15 @@ class Manifest(Document):
     """Kind of the object."""
 
 
+class Operation(Document):
+    """One event of a test, in the order of its list; it has one of the keys."""
+
+    decide: str | None = None
+    """The pending pod that is decided now, once more if it was decided before."""
+    delete: str | None = None
+    """The pod that is gone now, pending or running."""
+
+
 class TestMetadata(Document):
     """Name of a test, where apiVersion and kind stand beside it."""
 
@@ -246,8 +257,10 @@ class PolicyTest(Document):
     """What is in the cluster: short forms, or whole manifests."""
     pending: Annotated[Many[str | PodEntry | Manifest], Field(default=())]
     """The pods to place, in this order; a name stands for a pod without requests."""
+    ops: Many[Operation] = ()
+    """What happens, in this order; without it each pending pod is decided once, in its order."""
     expect: Many[Expectation] = ()
-    """What is expected of them."""
+    """What is expected of them; the second entry of a pod stands for its second decision."""
 
 
 def keys_of(model: type[Document]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.column import Column
-from policy_sched.cluster.columns import MAX_QUANTITY, Key, Kind
+from policy_sched.cluster.columns import Key, Kind
 from policy_sched.cluster.domains import ROW
 from policy_sched.cluster.forgetting import Forgetting
 from policy_sched.cluster.pod_states import PodState
@@ -124,7 +124,7 @@ def pods(draw: st.DrawFn, node_name: str) -> PodInfo:
         namespace=draw(st.sampled_from(["", "team"])),
         cpu=draw(st.sampled_from([None, "100m", "2"])),
         memory=draw(st.sampled_from([None, "1Mi", "9007199254740993"])),
-        requests=draw(st.sampled_from([{}, {"x.y/z": 1}])),
+        requests=draw(st.sampled_from([{}, {"x.y/z": 1}, {"x.y/z": 2**61 + 1}, {"x.y/z": "8Ei"}])),
         labels=draw(st.sampled_from([{}, {"app": "web"}, {"app": "db", "x": "y"}])),
         host_ports=draw(st.sampled_from([(), (80,), (80, 443), (443, 443)])),
         affinity=draw(st.sampled_from(AFFINITIES)),
@@ -271,10 +271,12 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def amounts_stay_in_range(self) -> None:
-        """Allocatable stays within its declared range whatever the node says."""
-        for key, column in self.cache.nodes.materialised.items():
-            if key[0] in ("allocatable", "capacity"):
-                assert 0 <= int(column.values.min()) <= int(column.values.max()) <= MAX_QUANTITY
+        """Amounts stay within their declared ranges whatever nodes and pods say."""
+        for column in self.cache.nodes.materialised.values():
+            family = column.family
+            if family.argument == "resource" and family.maximum > 1:
+                assert family.minimum <= int(column.values.min())
+                assert int(column.values.max()) <= family.maximum
 
     @invariant()
     def journal_names_every_changed_row(self) -> None:

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.columns import MAX_QUANTITY, Key
+from policy_sched.cluster.columns import MAX_SUM, Key
 from policy_sched.cluster.journal import DYNAMIC, STATIC, STRUCTURE
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.quantity import MAX_UNITS
 from policy_sched.model.records import Taint
 from policy_sched.testing import make_node, make_pod
 
@@ -72,9 +73,31 @@ class TestColumns:
         assert not nodes.column(("allocatable?", "x.y/no")).view[0]
 
     def test_amounts_are_capped(self) -> None:
-        """More than MAX_QUANTITY counts as that, so arithmetic on columns cannot overflow."""
+        """More than MAX_UNITS counts as that, so arithmetic on columns cannot overflow."""
         nodes = table(make_node("a", memory="9E"))
-        assert nodes.column(("allocatable", "memory")).view[0] == MAX_QUANTITY
+        assert nodes.column(("allocatable", "memory")).view[0] == MAX_UNITS
+
+    def test_amounts_are_exact_above_2_to_the_53(self) -> None:
+        """A node with 2^53 + 1 bytes had no room for a pod that asked for just that."""
+        nodes = table(make_node("a", memory=2**53 + 3))
+        free = nodes.column(("free", "memory"))
+        for i, amount in enumerate((2**53 + 1, 1, 1)):
+            nodes.add_pod(0, PodInfo.of(make_pod(f"p{i}", memory=amount)))
+        assert free.view[0] == 0
+        assert nodes.column(("requested", "memory")).view[0] == 2**53 + 3
+
+    def test_sums_stay_within_64_bits(self) -> None:
+        """Pods that ask for 8Ei each do not overflow a column, and give back what they took."""
+        nodes = table(make_node("a", memory="8Ei"), make_node("b", memory="8Ei"))
+        requested, free = (nodes.column((name, "memory")) for name in ("requested", "free"))
+        pods = [PodInfo.of(make_pod(f"p{i}", memory="8Ei")) for i in range(4)]
+        for pod in pods:
+            nodes.add_pod(0, pod)
+        assert (requested.view[0], free.view[0]) == (MAX_UNITS, 0)
+        assert nodes.total_allocatable("memory") == MAX_SUM
+        for pod in pods:
+            nodes.remove_pod(0, pod)
+        assert (requested.view[0], free.view[0]) == (0, MAX_UNITS)
 
     def test_free_without_allocatable(self) -> None:
         """A resource that the node does not have is free below zero once a pod requests it."""

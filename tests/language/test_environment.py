@@ -9,7 +9,6 @@ from policy_sched.language.environment import (
     ANY,
     DEFINITION,
     HABITS,
-    MAX_QUANTITY,
     RECORDS,
     SECTIONS,
     VARIABLES,
@@ -70,9 +69,3 @@ def test_sections_of_a_name() -> None:
 def test_habits_lead_to_names_that_exist() -> None:
     """A name of another language is translated into one of this language."""
     assert set(HABITS.values()) <= {*VARIABLES, *FUNCTIONS, "true", "false"}
-
-
-def test_quantities_are_exact_in_doubles() -> None:
-    """The largest quantity is the largest int up to which doubles are exact."""
-    assert float(MAX_QUANTITY) == MAX_QUANTITY
-    assert float(MAX_QUANTITY + 1) != MAX_QUANTITY + 1
