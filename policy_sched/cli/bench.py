@@ -45,6 +45,7 @@ Name = Literal[
     "PreemptionBasic",
     "PreemptionAsync",
     "Unschedulable",
+    "UnschedulableDistinct",
     "PreemptionDryRun",
     "Reload",
     "Check",

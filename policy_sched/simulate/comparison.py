@@ -49,9 +49,11 @@ class Rules:
     """How strictly to compare.
 
     complete: the expectation is a machine's record: what it leaves out did not happen.
+    nominations: the record says, too, when a nomination has changed.
     """
 
     complete: bool
+    nominations: bool = False
 
 
 def compare(expected: Outcome, got: Outcome, rules: Rules) -> tuple[Difference, ...]:
@@ -87,7 +89,15 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
         yield from _sets("victims", expected.victims, tuple(victims))
     yield from _answers("reserve", expected.reserve, got.reserve, complete)
     yield from _answers("permit", expected.permit, got.permit, complete)
+    if expected.nominated is not None or (rules.nominations and got.nominated is not None):
+        yield from _nominated(expected.nominated, got.nominated)
     yield from _placed_together(expected, got)
+
+
+def _nominated(expected: str | None, got: str | None) -> Iterator[Difference]:
+    if expected != got:
+        shown = ["as before" if node is None else node or ABSENT for node in (expected, got)]
+        yield Difference("nominated", *shown)
 
 
 def _placed_together(expected: Outcome, got: Outcome) -> Iterator[Difference]:

@@ -77,6 +77,7 @@ def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
         preemption=_evictions(reader, stated, path),
         reserve=answer("reserve"),
         permit=answer("permit"),
+        nominated=text("nominated"),
         not_on=texts("notOn"),
         order=_order(reader, stated["order"], (*path, "order")) if "order" in stated else None,
         victims=_full_names(texts("victims")),

@@ -8,6 +8,7 @@ mended until nothing differs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, Final
@@ -19,7 +20,7 @@ from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.simulate.comparison import as_far_as
 from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
 from policy_sched.simulate.reader import Path, Plain
-from policy_sched.simulate.scenario import MAX_YAML, load_scenarios
+from policy_sched.simulate.scenario import MAX_YAML, decision_name, load_scenarios
 from policy_sched.simulate.scenario_report import StepResult
 from policy_sched.simulate.scenario_runner import ScenarioRun, observe_scenario
 from policy_sched.simulate.short_forms import full_name
@@ -71,9 +72,12 @@ def _edits(
     """Yield what is to be replaced in one document; ``seen``: what happened to wanted pods."""
     steps = document.value.get("expect") or []
     if not steps and seen:
-        yield _appended(document, [_placement(name, got) for name, got in seen.items()])
+        yield _appended(document, [_placement(got.pod, got) for got in seen.values()])
+    times: Counter[str] = Counter()
     for i, stated in enumerate(steps):
-        name = full_name(stated["pod"])
+        pod = full_name(stated["pod"])
+        times[pod] += 1
+        name = decision_name(pod, times[pod])
         at: Path = ("expect", i)
         if set(stated) == {"pod"} and name in seen:
             full = _placement(stated["pod"], seen[name])
@@ -150,6 +154,8 @@ def _plain(key: str, stated: object, got: Outcome) -> object:
         return [pod for one in got.preemption or () for pod in one.victims]
     if key == "preemption":
         return [{"node": one.node, "victims": list(one.victims)} for one in got.preemption or ()]
+    if key == "nominated":
+        return got.nominated
     message = str(got.message or "")
     return as_far_as(stated if isinstance(stated, str) else "", message)
 

@@ -86,6 +86,8 @@ class Outcome:
     Only people expect: ``not_on``, nodes on which the pod is not placed; ``order``, nodes by
     score, the best first, those in one tuple equally good; ``victims``, the pods
     (namespace/name) that make room, on whichever node.
+    ``nominated`` is the node that a pod that fits nowhere is nominated to from then on, empty if it
+    is to none; None: that has not changed.
     ``placement`` is the domain that the pod's group goes to as a whole, empty if it goes to none;
     ``placements`` has the score of each domain that was tried, None where the group has no room.
     """
@@ -104,6 +106,7 @@ class Outcome:
     preemption: tuple[Eviction, ...] | None = None
     reserve: Answer | None = None
     permit: Answer | None = None
+    nominated: str | None = None
     not_on: tuple[str, ...] | None = None
     order: tuple[tuple[str, ...], ...] | None = None
     victims: tuple[str, ...] | None = None

@@ -138,7 +138,7 @@ def _is_sequence(line: bytes) -> bool:
         found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
         return False
-    return "ops" in found
+    return "ops" in found and "pending" not in found
 
 
 def run_sequence(file: str, sequence: Sequence) -> list[StepResult]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,9 @@ import msgspec
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.model.manifests import ApiObject, Report, decode_object
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_info import DEFAULT_NAMESPACE
 from policy_sched.profiles.models_policy import API_VERSION
+from policy_sched.profiles.models_test import Operation as TestOperation
 from policy_sched.profiles.models_test import PolicyTest, keys_of
 from policy_sched.profiles.moments import moment_of
 from policy_sched.scheduler.wiring import EPOCH
@@ -34,7 +37,7 @@ from policy_sched.simulate.reader import (
     Reader,
 )
 from policy_sched.simulate.references import References
-from policy_sched.simulate.short_forms import expand
+from policy_sched.simulate.short_forms import expand, full_name
 from policy_sched.source import (
     UNREADABLE,
     Marked,
@@ -56,12 +59,21 @@ BAD_API_VERSION: Final = "PS706"
 
 
 @dataclass(frozen=True, slots=True)
+class Operation:
+    """One event of a scenario: the pod (namespace/name) is decided, or it is gone."""
+
+    pod: str
+    delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario, decoded.
 
     ``config`` is the KubeSchedulerConfiguration itself, or the path of a file, or None for the
     default profile. ``complete`` is set where a machine recorded everything that happened.
-    ``expect`` is by pod (namespace/name). ``now`` is in nanoseconds since 1970.
+    ``ops`` is what happens, in this order; ``expect`` is by the name of the decision, see
+    `decision_name`. ``now`` is in nanoseconds since 1970.
     """
 
     name: str
@@ -70,9 +82,17 @@ class Scenario:
     policies: tuple[str, ...]
     objects: tuple[ApiObject, ...]
     pending: tuple[Pod, ...]
+    ops: tuple[Operation, ...]
     expect: Mapping[str, Outcome]
     complete: bool
     now: int = EPOCH
+    several: bool = False
+    """Whether the scenario says itself what happens, so that a pod may be decided twice."""
+
+
+def decision_name(pod: str, number: int) -> str:
+    """Return the name of a pod's decision: that of the pod (namespace/name) for its first."""
+    return pod if number == 1 else f"{pod} (decision {number})"
 
 
 def load_scenarios(path: str, roots: Sequence[str] = ()) -> list[Scenario]:
@@ -173,17 +193,21 @@ def _scenario(
     for i, policy in enumerate(policies):
         single = isinstance(fields.get("policies"), str)
         _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
+    objects = tuple(one for _, one in _objects(reader, fields, "objects"))
     pending = tuple(_pods(reader, fields))
+    ops = _operations(reader, fields, objects, pending)
     return Scenario(
         name=_name(reader, fields),
         file=references.file,
         config=_config(reader, fields.get("config"), references),
         policies=tuple(references.path(policy) for policy in policies),
-        objects=tuple(one for _, one in _objects(reader, fields, "objects")),
+        objects=objects,
         pending=pending,
-        expect=_expectations(reader, fields, {_key(pod) for pod in pending}),
+        ops=ops,
+        expect=_expectations(reader, fields, {pod_name(pod) for pod in pending}, ops),
         complete=complete,
         now=_now(reader, fields.get("now")),
+        several="ops" in fields,
     )
 
 
@@ -284,19 +308,57 @@ def _pods(reader: Reader, fields: Plain) -> Iterator[Pod]:
             reader.problem(("pending", i), WRONG_VALUE, "only pods can be pending")
 
 
-def _key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+def pod_name(pod: Pod) -> str:
+    """Return a pod's namespace/name; one without a namespace is in ``default``."""
+    return f"{pod.metadata.namespace or DEFAULT_NAMESPACE}/{pod.metadata.name}"
 
 
-def _expectations(reader: Reader, fields: Plain, pending: set[str]) -> dict[str, Outcome]:
+def _operations(
+    reader: Reader, fields: Plain, objects: Sequence[ApiObject], pending: Sequence[Pod]
+) -> tuple[Operation, ...]:
+    """Return what happens; without ``ops`` each pending pod is decided once."""
+    waiting = [pod_name(pod) for pod in pending]
+    if "ops" not in fields:
+        return tuple(map(Operation, waiting))
+    there = {*waiting, *(pod_name(one) for one in objects if isinstance(one, Pod))}
+    found = []
+    for i, value in enumerate(reader.items(fields["ops"], ("ops",))):
+        at = ("ops", i)
+        stated = reader.mapping(value, at, keys_of(TestOperation))
+        if isinstance(value, dict) and len(value) != 1:
+            reader.problem(at, WRONG_VALUE, "an operation has one key: decide or delete")
+        if len(stated) != 1:
+            continue
+        ((key, pod),) = stated.items()
+        name = full_name(reader.text(pod, (*at, key)))
+        if key == "decide" and name not in waiting:
+            reader.problem((*at, key), WRONG_VALUE, f"{name} is not pending")
+        elif name not in there:
+            reader.problem((*at, key), WRONG_VALUE, f"there is no pod {name}")
+        found.append(Operation(name, key == "delete"))
+    return tuple(found)
+
+
+def _expectations(
+    reader: Reader, fields: Plain, pending: set[str], ops: Sequence[Operation]
+) -> dict[str, Outcome]:
     expect: dict[str, Outcome] = {}
+    decided = Counter(op.pod for op in ops if not op.delete)
+    expected: Counter[str] = Counter()
     for i, value in enumerate(reader.items(fields.get("expect"), ("expect",))):
         at = ("expect", i)
         outcome = read_outcome(reader, value, at)
-        if outcome.pod in expect:
-            reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is expected twice")
+        expected[outcome.pod] += 1
+        number, most = expected[outcome.pod], decided[outcome.pod]
+        problem, hint = "", ""
+        if outcome.pod and number > max(most, 1):
+            problem = f"expected {'twice' if number == 2 else f'{number} times'}"
+            hint = f"decisions in ops: {most}" if "ops" in fields else ""
         elif outcome.pod and outcome.pod not in pending:
-            hint = f"pending: {', '.join(sorted(pending)) or 'none'}"
-            reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is not pending", hint=hint)
-        expect[outcome.pod] = outcome
+            problem, hint = "not pending", f"pending: {', '.join(sorted(pending)) or 'none'}"
+        elif outcome.pod and not most:
+            problem = "expected and never decided"
+        if problem:
+            reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is {problem}", hint=hint)
+        expect[decision_name(outcome.pod, number)] = outcome
     return expect

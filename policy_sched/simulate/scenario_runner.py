@@ -10,6 +10,7 @@ at every later step about the pods that wait; time stands still, so nobody is la
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -25,6 +26,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
+from policy_sched.scheduler.event_handlers import pod_gone
 from policy_sched.scheduler.eviction import dismiss_lower
 from policy_sched.scheduler.filter_parts import filter_parts
 from policy_sched.scheduler.group_cycle import rehearse_group, verdicts
@@ -36,7 +38,7 @@ from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.comparison import Rules, compare
 from policy_sched.simulate.outcome import Answer, Eviction, NodeScore, Outcome
 from policy_sched.simulate.rule_coverage import CoverageWatch, RuleCoverage
-from policy_sched.simulate.scenario import Scenario
+from policy_sched.simulate.scenario import Scenario, decision_name, pod_name
 from policy_sched.simulate.scenario_report import StepResult
 
 
@@ -68,8 +70,8 @@ def observe_scenario(
 ) -> tuple[list[StepResult], dict[str, Outcome]]:
     """Return one result per expected step, and by pod what happened in every wanted step."""
     run = ScenarioRun() if run is None else run
-    names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in scenario.pending}
-    wanted = {name for name in names if run.wanted(scenario.name, name)}
+    pods = {pod_name(pod): pod for pod in scenario.pending}
+    wanted = {name for name in pods if run.wanted(scenario.name, name)}
     if not wanted:
         return [], {}
     plans, _ = read(scenario.config, scenario.policies)
@@ -83,16 +85,28 @@ def observe_scenario(
     seen: dict[str, Outcome] = {}
     for pod in scenario.pending:
         scheduler.handle.groups.seen(PodInfo.of(pod))
-    for pod in scenario.pending:
-        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    rules = Rules(scenario.complete, nominations=scenario.complete and scenario.several)
+    running = {pod_name(one): one for one in scenario.objects if isinstance(one, Pod)}
+    times: Counter[str] = Counter()
+    for op in scenario.ops:
+        pod = pods.get(op.pod) or running[op.pod]
+        if op.delete or scheduler.cache.node_of(PodInfo.of(pod).uid):
+            pod_gone(scheduler, PodInfo.of(pod))
+        if op.delete:
+            continue
+        times[op.pod] += 1
+        if times[op.pod] == 1 and pod.status.nominated_node_name:
+            info = PodInfo.of(pod)
+            scheduler.handle.nominator.nominate(info, info.nominated_node_name)
+        name = decision_name(op.pod, times[op.pod])
         expected = scenario.expect.get(name)
         started = time.perf_counter()
-        outcome = _step(scheduler, pod, expected, watch)
-        if name not in wanted:
+        outcome = _step(scheduler, pod, expected, watch, record=scenario.complete)
+        if op.pod not in wanted:
             continue
         seen[name] = outcome
         if expected is not None:
-            differences = compare(expected, outcome, Rules(complete=scenario.complete))
+            differences = compare(expected, outcome, rules)
             seconds = time.perf_counter() - started
             step = StepResult(scenario.file, scenario.name, name, differences, outcome, seconds)
             results.append(step)
@@ -109,9 +123,17 @@ def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
 
 
 def _step(
-    scheduler: Scheduler, pod: Pod, expected: Outcome | None, watch: CoverageWatch | None
+    scheduler: Scheduler,
+    pod: Pod,
+    expected: Outcome | None,
+    watch: CoverageWatch | None,
+    *,
+    record: bool,
 ) -> Outcome:
-    """Decide one pod, and leave the cluster as the steps that follow expect it."""
+    """Decide one pod, and leave the cluster as the steps that follow expect it.
+
+    ``record``: a nomination ends only where the expectation says so.
+    """
     info = PodInfo.of(pod)
     if watch is not None:
         watch.decides(info)
@@ -121,7 +143,7 @@ def _step(
     node = observed.assume(expected)
     if watch is not None and node:
         watch.chose(info, node)
-    observed.nominate(expected)
+    observed.nominate(expected, clears=not record)
     return observed.outcome
 
 
@@ -138,8 +160,6 @@ class Observation:
         self._scheduler = scheduler
         self._info = PodInfo.of(pod)
         self._state = CycleState()
-        if self._info.nominated_node_name:
-            scheduler.handle.nominator.nominate(self._info, self._info.nominated_node_name)
         self.outcome = self._decide()
         if rules and self.outcome.rejected:
             self.outcome = replace(self.outcome, rejected=self._by_rule(self.outcome.rejected))
@@ -187,17 +207,30 @@ class Observation:
                 handle.waiting_pods.remove(waiting.pod.uid)
         return status
 
-    def nominate(self, expected: Outcome | None) -> None:
+    def nominate(self, expected: Outcome | None, *, clears: bool) -> None:
         """Nominate the pod to the only node that is expected, else to the one we found.
 
-        Several acceptable nodes mean that the choice was open, and nobody was nominated.
+        Several acceptable nodes mean that the choice was open, and nobody was nominated, unless
+        the expectation names the node. ``clears``: a nomination that the decision ends is ended.
         """
+        if expected is not None and expected.nominated is not None:
+            self._settle(expected.nominated)
+            return
         ours = self.outcome.preemption
         stated = ours if expected is None or expected.preemption is None else expected.preemption
         if stated is not None and len(stated) == 1:
-            nominator = self._scheduler.handle.nominator
-            dismiss_lower(self._info, stated[0].node, self._scheduler.handle)
-            nominator.nominate(self._info, stated[0].node)
+            self._settle(stated[0].node)
+        elif clears and self.outcome.nominated == "":
+            self._settle("")
+
+    def _settle(self, node: str) -> None:
+        """Nominate the pod to a node, or to none."""
+        handle = self._scheduler.handle
+        if not node:
+            handle.nominator.clear(self._info.uid)
+            return
+        dismiss_lower(self._info, node, handle)
+        handle.nominator.nominate(self._info, node)
 
     def _decide(self) -> Outcome:
         info = self._info
@@ -244,6 +277,7 @@ class Observation:
             message=decision.message,
             post_filter=_answer(post_filter) if post_filter else None,
             preemption=_eviction(decision),
+            nominated=_nominated(decision),
         )
 
     def _by_rule(self, rejected: Mapping[str, Answer]) -> dict[str, Answer]:
@@ -296,3 +330,9 @@ def _eviction(decision: Preempt | Reject) -> tuple[Eviction, ...] | None:
     if isinstance(decision, Reject):
         return None
     return (Eviction(decision.node, tuple(victim.key for victim in decision.victims)),)
+
+
+def _nominated(decision: Preempt | Reject) -> str | None:
+    if isinstance(decision, Preempt):
+        return decision.node
+    return None if decision.nominated else ""

@@ -128,6 +128,21 @@ def distinct(index: int) -> Manifest:
     return pod("distinct", index, spec, labels={"app": f"app-{index}"})
 
 
+def full_node(index: int) -> Manifest:
+    """Return a node; every third has a taint that no pod tolerates."""
+    made = node(index)
+    if index % 3 == 0:
+        made["spec"] = {"taints": [{"key": "full", "effect": "NoSchedule"}]}
+    return made
+
+
+def filling(index: int) -> Manifest:
+    """Return a pod that takes all cpu of its node, or all memory on every third."""
+    requests = {"memory": "32Gi"} if index % 3 == 2 else {"cpu": "4"}
+    container = {"name": "pause", "image": IMAGE, "resources": {"requests": requests}}
+    return pod("full", index, {"containers": [container]})
+
+
 def labelled(prefix: str, namespace: str, color: str, spec: Manifest) -> Maker:
     """Return a maker of pods of one color, the label that their selectors look for."""
     return lambda index: pod(prefix, index, spec, namespace=namespace, labels={"color": color})

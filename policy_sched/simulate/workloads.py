@@ -254,7 +254,18 @@ UNSCHEDULABLE: Final = Workload(
     churn=make.large,
     churn_every=34,
 )
-MAKING_ROOM: Final = (PREEMPTION_BASIC, PREEMPTION_ASYNC, UNSCHEDULABLE)
+UNSCHEDULABLE_DISTINCT: Final = Workload(
+    "UnschedulableDistinct",
+    make.full_node,
+    (make.filling,),
+    make.distinct,
+    nodes=5000,
+    pods=10_000,
+    init_per_node=1.0,
+    note="not of scheduler_perf: pods of which no two are alike, and none fits; a third of the "
+    "nodes each have a taint, no cpu and no memory left",
+)
+MAKING_ROOM: Final = (PREEMPTION_BASIC, PREEMPTION_ASYNC, UNSCHEDULABLE, UNSCHEDULABLE_DISTINCT)
 """Workloads with pods that fit nowhere."""
 
 DRY_RUN: Final = Workload(

@@ -32,6 +32,7 @@ STEPS = {
     "config-2": 960,
     "edge": 840,
     "nominated": 389,
+    "nominated-ops": 375,
     "queue": 22500,
     "queue-2": 10000,
 }

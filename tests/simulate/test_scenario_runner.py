@@ -196,3 +196,50 @@ def test_limits_and_patterns_that_cannot_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as raised:
         run(tmp_path, TWO_NODES + f'- {{pod: a, message: {{matches: "a("}}, scores: {scores}}}\n')
     assert [(d.line, d.code) for d in raised.value.diagnostics] == [(13, "PS705")] * 3
+
+
+EVENTS = """\
+apiVersion: policysched.dev/v1alpha1
+kind: PolicyTest
+name: events
+objects: [{node: n1, cpu: 4}, {pod: low, node: n1, cpu: 4, priority: 1}]
+pending: [{pod: high, cpu: 4, priority: 100}, {pod: small, cpu: 1}]
+"""
+
+
+def test_events_happen_in_their_order(tmp_path: Path) -> None:
+    """A test could not say that a victim goes between two attempts of a pod."""
+    text = """\
+ops: [{decide: high}, {decide: small}, {delete: low}, {decide: small}, {decide: high},
+  {decide: small}, {delete: high}, {decide: small}]
+expect:
+- {pod: small, chosen: null, nominated: ""}
+- {pod: high, chosen: null, nominated: n1, victims: [low]}
+- {pod: small, chosen: null}
+- {pod: high, chosen: n1}
+- {pod: small, rejected: {n1: Insufficient cpu}}
+- {pod: small, chosen: n1}
+"""
+    results = run(tmp_path, EVENTS + text)
+    assert [result.differences for result in results] == [()] * 6
+    assert results[1].pod == "default/small"
+    assert results[-1].pod == "default/small (decision 4)"
+
+
+def test_events_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    """All at once, each where it stands."""
+    text = """\
+ops: [{decide: low}, {delete: nobody}, {decide: high, delete: low}, {decide: small}, {again: a}]
+expect: [{pod: small}, {pod: small}, {pod: high}]
+"""
+    with pytest.raises(PolicyError) as raised:
+        run(tmp_path, EVENTS + text)
+    found = [(d.line, d.column, d.message) for d in raised.value.diagnostics]
+    assert found == [
+        (6, 16, "default/low is not pending"),
+        (6, 31, "there is no pod default/nobody"),
+        (6, 40, "an operation has one key: decide or delete"),
+        (6, 87, 'unknown key "again"'),
+        (7, 29, "default/small is expected twice"),
+        (7, 42, "default/high is expected and never decided"),
+    ]

@@ -11,6 +11,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import required_node_names
+from policy_sched.scheduler.wiring import build
 from policy_sched.simulate.workload_manifests import node_name
 from policy_sched.simulate.workloads import (
     DAEMON_SET,
@@ -21,6 +22,7 @@ from policy_sched.simulate.workloads import (
     PREEMPTION_ASYNC,
     PREEMPTION_BASIC,
     UNSCHEDULABLE,
+    UNSCHEDULABLE_DISTINCT,
     WORKLOADS,
     Workload,
     churn_json,
@@ -33,7 +35,9 @@ SPECIAL = ("SchedulingDaemonset", "DefaultTopologySpreading")
 """Workloads whose pods ask for nothing."""
 
 
-@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+@pytest.mark.parametrize(
+    "workload", [one for one in WORKLOADS.values() if one is not UNSCHEDULABLE_DISTINCT]
+)
 def test_workloads_are_those_of_scheduler_perf(workload: Workload) -> None:
     """A node has 4 cpu and 110 pods; init pods are bound in turn, measured ones are not."""
     node = msgspec.json.decode(node_json(workload, 3), type=Node)
@@ -62,6 +66,30 @@ def test_pods_that_churn_come_before_every_so_many_measured_ones() -> None:
     assert len({pod.uid for pod in pods}) == 6
     assert {(pod.priority, pod.requests["cpu"]) for pod in pods} == {(10, 9000)}
     assert churn_json(DISTINCT, 0, 100) == {}
+
+
+def test_distinct_pods_fit_on_no_full_node() -> None:
+    """Each has three reasons, and no two of them can share an answer."""
+    pods = [
+        PodInfo.of(msgspec.json.decode(pod_json(UNSCHEDULABLE_DISTINCT, i), type=Pod))
+        for i in range(60)
+    ]
+    assert len({(pod.requests_key, pod.tolerations) for pod in pods}) == 60
+    scheduler = build(None, ())
+    for i in range(6):
+        scheduler.cache.add_node(
+            msgspec.json.decode(node_json(UNSCHEDULABLE_DISTINCT, i), type=Node)
+        )
+    for bound in init_pods(UNSCHEDULABLE_DISTINCT, 6):
+        scheduler.cache.add_pod(bound)
+    for pod in pods[:3]:
+        scheduler.add_pod(pod)
+        outcome = scheduler.schedule_one()
+        assert outcome is not None
+        assert outcome.message.startswith(
+            "0/6 nodes are available: 2 Insufficient cpu, 2 Insufficient memory,"
+            " 2 node(s) had untolerated taint(s). "
+        )
 
 
 def test_a_pod_of_high_priority_needs_the_room_of_three_others() -> None:
