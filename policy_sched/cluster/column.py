@@ -86,7 +86,8 @@ def sum_of(amounts: Values) -> int:
     """Return the sum of many amounts, no further from zero than MAX_SUM."""
     if abs(float(amounts.sum(dtype=np.float64))) < MAX_SUM:
         return int(amounts.sum())
-    return min(max(sum(amounts.tolist()), -MAX_SUM), MAX_SUM)
+    total: int = sum(amounts.tolist())
+    return min(max(total, -MAX_SUM), MAX_SUM)
 
 
 def distinct(values: Values) -> Distinct:

@@ -240,6 +240,6 @@ expect: [{pod: small}, {pod: small}, {pod: high}]
         (6, 31, "there is no pod default/nobody"),
         (6, 40, "an operation has one key: decide or delete"),
         (6, 87, 'unknown key "again"'),
-        (7, 29, "default/small is expected twice"),
-        (7, 42, "default/high is expected and never decided"),
+        (7, 30, "default/small is expected twice"),
+        (7, 44, "default/high is expected and never decided"),
     ]
