@@ -1,4 +1,4 @@
-"""How many pods and nodes each policy applies to: a policy that matches nothing looks like peace.
+"""How many pods and nodes each policy applies to; one that matches nothing changes nothing.
 
 Theory of operation. Every pod is shown to every policy of its profile, on the cluster as it is just
 before the pod's decision; a pod that is not decided by itself (it is gated, or placed together with

@@ -72,7 +72,8 @@ class Attribution:
         if old is None:
             return Cause.POLICY if best.any() else Cause.FOLLOWS
         if not best[self._table.row_of[old]]:
-            # With no best node at all or another one; what it got in the end makes no difference.
+            # Another node is better, or none will do. Without a node in the end, although there was
+            # a better one here, the pod lacks the room that others took.
             return Cause.POLICY if new is not None or not best.any() else Cause.FOLLOWS
         tied = new is not None and best[self._table.row_of[new]]
         return Cause.TIE if tied else Cause.FOLLOWS

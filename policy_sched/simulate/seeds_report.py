@@ -20,7 +20,7 @@ CAUSES: Final = {
     Cause.FOLLOWS: "follow from other moves",
     Cause.GROUP: "in groups that are placed together",
 }
-"""What is said of how many pods were moved by what."""
+"""The words that follow the number of moves with each cause."""
 
 
 def seeds_lines(found: SeedsDiff) -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,19 @@ def test_several_seeds(capsys: pytest.CaptureFixture[str]) -> None:
         "high": 1.0,
     }
     assert document["placements"]["policies"]["new"][0]["matched"] == 8
+
+
+def test_processes_make_no_difference() -> None:
+    """In a process without threads, which is copied for --workers 3."""
+    words = ["diff", str(POLICIES / "default"), str(POLICIES / "gpu-bin-packing")]
+    words += ["--cluster", CLUSTER, "--seeds", "3", "--workers"]
+    command = [sys.executable, "-m", "policy_sched", *words]
+    one, three = (
+        subprocess.run([*command, workers], capture_output=True, check=True).stdout
+        for workers in ("1", "3")
+    )
+    assert one == three
+    assert b"with 3 seeds: 0 to 2" in one
 
 
 @pytest.mark.parametrize(
