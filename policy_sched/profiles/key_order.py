@@ -7,6 +7,7 @@ above its key, at the key's column, to the last line of its value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, get_args
 
@@ -18,11 +19,14 @@ from policy_sched.source import Marked, SourceFile
 from policy_sched.source.scalars import content_end
 
 _Entry = tuple[ScalarNode, Node]
+_OTHER_BREAKS: Final = re.compile("[\r\x85\u2028\u2029]")
 _MOST_MOVES: Final = 10_000
 
 
 def in_order(path: str, text: str, model: type[Document], kind: tuple[str, str]) -> str:
     """Return a text whose documents of a kind have their keys in the order of ``model``."""
+    if _OTHER_BREAKS.search(text):
+        return text  # lines of YAML are not those that end in LF: nothing can be moved by lines
     for _ in range(_MOST_MOVES):
         moved = _first_move(path, text, model, kind)
         if moved is None:
