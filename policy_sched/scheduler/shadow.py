@@ -14,6 +14,10 @@ room is made is nominated, no more. A preemption writes the condition and the no
 patch: a nomination that comes while the condition stays, or whose condition says that preemption
 was in vain, is a promise.
 
+A refusal is written at once, a binding takes a while: where we find a node for a pod that the other
+scheduler refuses, that room may belong to pods which it has assumed. So the pod is decided again
+while bindings come, and it counts as a difference if we still find a node ``SETTLING`` later.
+
 A pod with volumes that are not bound yet is decided when it comes: once a node is selected for a
 volume we could only agree. If it is promised a node before that, it is decided then.
 """
@@ -37,6 +41,10 @@ from policy_sched.scheduler.shadow_records import Comparison, Result, Side
 SECOND: Final = 1_000_000_000
 PATIENCE: Final = 30 * SECOND
 """Nanoseconds in which another scheduler has usually answered, retries included."""
+SETTLING: Final = SECOND
+"""Nanoseconds in which bindings have come that were decided before a refusal."""
+MOST_DOUBTED: Final = 32
+"""Refused pods that are decided again; of more pods the oldest are told at once."""
 MOST_KEPT: Final = 256
 """Decisions made beforehand that are kept; of more pods the oldest are decided late."""
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -52,7 +60,8 @@ class Waiting:
 
     ``said`` is what the other scheduler says of it now, ``answer`` what was compared last, ``told``
     our last comparison, ``choice`` what we decided beforehand, while its claims ``unbound`` were
-    not bound.
+    not bound. ``doubt`` is a node that we find for a pod which was refused, told at
+    ``doubted_until`` if we find one still.
     """
 
     info: PodInfo
@@ -61,6 +70,8 @@ class Waiting:
     told: tuple[object, ...] = ()
     choice: Choice | None = None
     unbound: frozenset[str] = frozenset()
+    doubt: Choice | None = None
+    doubted_until: int = 0
 
 
 class Shadow:
@@ -90,6 +101,9 @@ class Shadow:
         self._kept: dict[str, Waiting] = {}
         # Pods with unbound volumes for which no node was found when they came.
         self._unkept: dict[str, Waiting] = {}
+        # Refused pods for which we find a node, in the order of time.
+        self._doubted: dict[str, Waiting] = {}
+        self._doubted_at = -1
         # The rows of nodes by name, and of which version of the table they are.
         self._rows: dict[str, int] = {}
         self._rows_of = -1
@@ -163,6 +177,8 @@ class Shadow:
     def overdue(self) -> None:
         """Decide the pods that the other scheduler has left without an answer for too long."""
         now = self._scheduler.handle.now()
+        if self.watching and self._doubted:
+            self._look_again(now)
         while self.watching and self._deadlines:
             uid, deadline = next(iter(self._deadlines.items()))
             if deadline > now:
@@ -173,7 +189,11 @@ class Shadow:
 
     def next_time(self) -> int | None:
         """Return when a pod is overdue, in nanoseconds since 1970; None: none will be."""
-        return next(iter(self._deadlines.values()), None) if self.watching else None
+        if not self.watching:
+            return None
+        first = next(iter(self._deadlines.values()), None)
+        doubted = next((one.doubted_until for one in self._doubted.values()), None)
+        return min((time for time in (first, doubted) if time is not None), default=None)
 
     # Inside.
 
@@ -182,6 +202,7 @@ class Shadow:
         self._deadlines.pop(uid, None)
         self._kept.pop(uid, None)
         self._unkept.pop(uid, None)
+        self._doubted.pop(uid, None)
         return self._waiting.pop(uid, None)
 
     def _answered(self, one: Waiting) -> None:
@@ -193,9 +214,33 @@ class Shadow:
             choice = (one.choice if decided else None) or self._choose(one)
             one.answer = answer
             self._deadlines.pop(one.info.uid, None)
-            self._compare(one, answer, choice)
+            self._doubted.pop(one.info.uid, None)
+            if answer.node is None and choice.side.node is not None:
+                self._doubt(one, choice)
+            else:
+                self._compare(one, answer, choice)
         self._hold(one)
         self._decide_beforehand(one)
+
+    def _doubt(self, one: Waiting, choice: Choice) -> None:
+        """Tell of a node for a pod that was refused only if it is still there later."""
+        if len(self._doubted) >= MOST_DOUBTED:
+            oldest = self._doubted.pop(next(iter(self._doubted)))
+            assert oldest.doubt is not None, "it is doubted"
+            self._compare(oldest, oldest.answer, oldest.doubt)
+        one.doubt = choice
+        one.doubted_until = self._scheduler.handle.now() + SETTLING
+        self._doubted[one.info.uid] = one
+
+    def _look_again(self, now: int) -> None:
+        """Decide refused pods again if anything has changed; tell of those whose time is up."""
+        version = self._scheduler.handle.nodes.journal.version
+        changed, self._doubted_at = version != self._doubted_at, version
+        for uid, one in list(self._doubted.items()):
+            choice = self._choose(one) if changed else one.doubt
+            if choice is not None and (choice.side.node is None or one.doubted_until <= now):
+                del self._doubted[uid]
+                self._compare(one, one.answer, choice)
 
     def _bound(self, pod: PodInfo) -> bool:
         """The other scheduler has bound a pod: compare, and let it count where it is."""

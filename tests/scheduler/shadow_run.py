@@ -2,8 +2,8 @@
 
 The other scheduler publishes ``status.nominatedNodeName`` before PreBind, as kube-scheduler 1.36
 does, and binds a while after it has decided. Of the pods one in twenty has a volume that is made
-for its node (WaitForFirstConsumer), and one in twelve is deleted, bound or not. All is virtual
-time: the same seed gives the same decisions.
+for its node (WaitForFirstConsumer), and one in twelve is deleted at some time, bound or not. All
+is virtual time: the same seed gives the same decisions.
 
     python -m tests.scheduler.shadow_run [PODS] [SEED]
 """
@@ -71,6 +71,7 @@ class Watcher:
     def take(self) -> None:
         """Take in what has changed."""
         for change in self._watch.drain():
+            self.shadow.overdue()
             new = change.new.typed
             key = Key(change.new.resource.key, *change.new.place)
             gone = change.type == DELETED
@@ -175,9 +176,8 @@ def play(pods: int, seed: int = 0) -> list[Comparison]:
         cluster.apply(pod(random, name, volume=volume))
         alive.append(name)
         if random.random() < DELETIONS:
-            newest = random.random() < 0.5
-            index = max(0, len(alive) - 1 - random.randrange(4)) if newest else 0
-            cluster.delete(Key(POD, "default", alive.pop(index)))
+            one = alive.pop(random.randrange(len(alive)))
+            cluster.delete(Key(POD, "default", one))
         tick(number)
     for number in range(2 * PROVISIONING):
         tick(number)

@@ -22,7 +22,7 @@ from policy_sched.model.records import Condition
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from policy_sched.scheduler.event_handlers import node_seen, object_seen, pod_gone, pod_seen
 from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.shadow import MOST_KEPT, PATIENCE, Shadow
+from policy_sched.scheduler.shadow import MOST_DOUBTED, MOST_KEPT, PATIENCE, SETTLING, Shadow
 from policy_sched.scheduler.shadow_records import Comparison, Result
 from policy_sched.scheduler.wiring import EPOCH, build
 from policy_sched.testing import make_node, make_pod
@@ -69,6 +69,11 @@ class Stage:
         """The watch shows a pod without a node, and then with one."""
         self.see(pod)
         self.see(bound(pod, node))
+
+    def settle(self) -> None:
+        """Bindings that were under way have come."""
+        self.now += SETTLING
+        self.shadow.overdue()
 
     @property
     def last(self) -> Comparison:
@@ -180,6 +185,7 @@ def test_pods_that_one_of_us_cannot_place() -> None:
     assert stage.last.result is Result.AGREE
     node_seen(stage.scheduler, make_node("b"))
     stage.see(refused(make_pod("fourth", cpu="1"), "0/2 nodes"))
+    stage.settle()
     assert stage.last.result is Result.SCHEDULABLE
     assert (stage.last.theirs.message, stage.last.ours.node) == ("0/2 nodes", "b")
 
@@ -194,6 +200,7 @@ def test_the_same_is_told_once_and_a_change_again() -> None:
     assert results(stage) == [("p", "agree")]
     node_seen(stage.scheduler, make_node("a"))
     stage.see(refused(pod, "still none"))
+    stage.settle()
     assert results(stage)[1:] == [("p", "schedulable")]
     stage.see(bound(pod, "a"))
     assert results(stage)[2:] == [("p", "agree")]
@@ -301,6 +308,31 @@ def test_a_promised_pod_that_is_deleted_counts_no_more() -> None:
     assert stage.last.result is Result.AGREE
 
 
+def test_a_refusal_is_compared_when_the_bindings_before_it_have_come() -> None:
+    """It is written at once, they take a while: the room that we saw was taken already."""
+    stage = Stage("a")
+    first, second = make_pod("first", cpu="3"), make_pod("second", cpu="3")
+    stage.see(first)
+    stage.see(refused(second, "0/1 nodes"))
+    assert stage.told == []
+    stage.see(bound(first, "a"))
+    stage.shadow.overdue()
+    assert results(stage) == [("first", "agree"), ("second", "agree")]
+
+
+def test_refusals_that_are_looked_at_again_are_bounded() -> None:
+    """Of more than 32 the oldest is told at once."""
+    stage = Stage("a")
+    for index in range(MOST_DOUBTED + 1):
+        stage.see(refused(make_pod(f"p{index}", cpu="1"), "0/1 nodes"))
+    assert results(stage) == [("p0", "schedulable")]
+    due = stage.shadow.next_time()
+    assert due == stage.now + SETTLING
+    stage.settle()
+    assert len(stage.told) == MOST_DOUBTED + 1
+    assert stage.shadow.next_time() is None
+
+
 def test_a_mixed_load_is_decided_alike() -> None:
     """Of 600 pods, volumes and deletions among them, 99.5 % are decided as the other one did.
 
@@ -322,6 +354,7 @@ def test_other_pods_respect_the_other_schedulers_promises() -> None:
     assert stage.last.result is Result.AGREE
     stage.lose(refused(make_pod("big", cpu="3", priority=9)))
     stage.see(refused(make_pod("later", cpu="3", priority=1)))
+    stage.settle()
     assert stage.last.result is Result.SCHEDULABLE
 
 
@@ -367,6 +400,7 @@ def test_nothing_is_compared_before_everything_was_read() -> None:
     assert stage.shadow.next_time() is None
     assert stage.told == []
     stage.shadow.begin()
+    stage.settle()
     assert results(stage) == [("stuck", "schedulable")]
 
 
@@ -491,6 +525,7 @@ def test_a_promise_that_is_taken_back_counts_no_more() -> None:
     assert stage.last.result is Result.AGREE
     stage.see(pod)
     stage.see(refused(make_pod("other", cpu="3")))
+    stage.settle()
     assert stage.last.result is Result.SCHEDULABLE
 
 
