@@ -255,11 +255,16 @@ class Endpoints:
     async def _verbosity(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
         """Set how much is logged, as kube-scheduler does at this path."""
         if request.method != "PUT":
-            return _text("unsupported http method\n", 406)
-        async with asyncio.timeout(TAKEN):
-            body = await request.content.read(LONGEST_NUMBER)
+            return _status(406, "NotAcceptable", "unsupported http method")
+        try:
+            async with asyncio.timeout(TAKEN):
+                body = await request.content.read(LONGEST_NUMBER)
+        except TimeoutError:
+            return _status(408, "Timeout", "the body did not arrive in time")
         log = self._offered.instance.log
         status, text = set_verbosity(log.verbosity, body)
+        if status >= 400:
+            return _status(status, "BadRequest", text.strip())
         return _text(text, status)
 
     async def _reload(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
@@ -315,7 +320,7 @@ def _text(text: str, status: int = 200, content_type: str = TEXT) -> web.Respons
 def _plain(request: web.BaseRequest, text: str) -> web.Response:
     """Return a page for people, to those who take text."""
     if not takes_text(request.headers.get("Accept", "")):
-        return _text(NOT_ACCEPTABLE, 406)
+        return _status(406, "NotAcceptable", NOT_ACCEPTABLE.strip())
     return _text(text)
 
 
