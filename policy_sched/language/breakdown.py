@@ -103,8 +103,8 @@ def _computed(low: Lowering, core: Core, env: Env) -> tuple[Place, Cost]:
             moving = isinstance(value, NodeMap) and value.family in _MOVING
             return (Place.MOVING if moving else Place.STATIC), NOTHING
         one = low.plain(value)
-    except Refusal:
-        return Place.NODE, NOTHING  # it can be computed only as a part of something else
+    except Refusal as refusal:  # it can be computed only as a part of something else
+        return (Place.SNAPSHOT if refusal.code == "PS510" else Place.NODE), NOTHING
     roots = [one.op] if one.err is None else [one.op, one.err]
     return _place(roots), generate(roots, low.build).kept
 

@@ -118,6 +118,14 @@ def test_a_policy_lends_its_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["parts"]["computed"] == "once per pod"
 
 
+def test_pods_of_the_cluster_are_counted_once_per_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    """No part of such a count is said to be computed for each node."""
+    text = 'cluster.pods.filter(p, p.namespace == "shop").size()'
+    printed = told(capsys, text, "--cluster", CLUSTER)
+    assert "value  3" in printed
+    assert "per pod and node" not in printed
+
+
 def test_json_has_a_value_for_each_node(capsys: pytest.CaptureFixture[str]) -> None:
     """Values are plain data, errors have code and words, parts are a tree."""
     found = json.loads(told(capsys, 'node.labels["disk"]', "--node", NODES, "-o", "json"))
