@@ -165,13 +165,21 @@ async def _served(instance: Instance | RemoteInstance, wanted: Wanted) -> AsyncI
         yield
 
 
-async def _serve(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) -> None:
+async def _serve(
+    instance: Instance | RemoteInstance,
+    running: Running,
+    wanted: Wanted,
+    compiler: CompilerProcess,
+) -> None:
     access = wanted.serving.access
-    async with (
-        _served(instance, wanted),
-        endpoints(wanted.endpoint, access, running, wanted.overrides),
-    ):
-        await running.run()
+    try:
+        async with (
+            _served(instance, wanted),
+            endpoints(wanted.endpoint, access, running, wanted.overrides),
+        ):
+            await running.run()
+    finally:
+        compiler.interrupt()  # the event loop ends when the thread does that waits for an answer
 
 
 def _run(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) -> None:
@@ -185,6 +193,6 @@ def _run(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) 
         ):
             store.compiler = compiler.compile
             with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:
-                runner.run(_serve(instance, running, wanted))
+                runner.run(_serve(instance, running, wanted, compiler))
     finally:
         instance.close()
