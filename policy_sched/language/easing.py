@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Final
 
-from policy_sched.language.ir import Loop, Op
+from policy_sched.language.ir import Call, Loop, Op
+from policy_sched.model.records import ports_conflict
 
 
 class Way(Enum):
@@ -86,6 +87,8 @@ class _Ways:
         if all(way is Way.STILL for way in ways):
             return Way.STILL
         if op.kind in _TOGETHER:
+            return _joint(ways)
+        if isinstance(op.data, Call) and op.data.function is ports_conflict:
             return _joint(ways)
         if isinstance(op.data, Loop):
             return _of_loop(op.data, ways)

@@ -29,7 +29,8 @@ from policy_sched.language.lowering import Env, Lowering, element_type
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS, Interval
 from policy_sched.language.renaming import renamed
-from policy_sched.language.typed import ListLit, Macro, MapLit, Span
+from policy_sched.language.tree_size import children
+from policy_sched.language.typed import Call, Core, ListLit, Macro, MapLit, Span, Var
 from policy_sched.language.types import (
     BOOL,
     INT,
@@ -40,6 +41,7 @@ from policy_sched.language.types import (
     list_of,
     optional_of,
 )
+from policy_sched.model.records import ports_conflict
 
 #: Constant lists up to this length are unrolled.
 MAX_UNROLLED = 256
@@ -151,6 +153,10 @@ def _sorted_keys(low: Lowering, value: Abstract) -> Static | Val:
 def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
     """Lower a macro."""
     operand = low.lower(core.operand, env)
+    if core.kind == "exists" and (other := _conflicting(core)) is not None:
+        used = low.lower(other, env)
+        if used.err is None:
+            return low.call(ports_conflict, [low.val(operand), low.val(used)], BOOL, core.span)
     if core.kind in ("optMap", "optFlatMap"):
         return _optional_map(low, core, operand, env)
     if len(core.names) > 1:
@@ -163,6 +169,26 @@ def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
         listed, _ = renamed(low.build, listed)
     low.bound.add(listed.param)
     return _looped(low, core, listed, {core.names[0]: listed.value}, env)
+
+
+def _conflicting(core: Macro) -> Core | None:
+    """Return b of ``a.exists(x, b.exists(y, x.conflicts(y)))``, which hashing answers."""
+    inner = core.test
+    if not isinstance(inner, Macro) or inner.kind != "exists" or len(inner.names) != 1:
+        return None
+    test, names = inner.test, [*core.names, *inner.names]
+    if not isinstance(test, Call) or test.overload != "conflicts_hostport_hostport":
+        return None
+    args = [arg.name for arg in test.args if isinstance(arg, Var)]
+    if len(set(names)) != len(names) or sorted(args) != sorted(names):
+        return None
+    todo: list[Core] = [inner.operand]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Var) and part.name in core.names:
+            return None
+        todo.extend(children(part))
+    return inner.operand
 
 
 def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Abstract:

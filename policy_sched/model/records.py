@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -52,6 +52,44 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
         if self.port != other.port or self.protocol != other.protocol:
             return False
         return self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip)
+
+
+#: Pairs of ports that are sooner compared than indexed.
+_FEW_PAIRS: Final = 64
+
+
+class _Index:
+    """Ports by protocol and number: their addresses. Knows those that it was asked for last."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Sequence[HostPort], dict[tuple[str, int], set[str]]] = (), {}
+
+    def of(self, ports: Sequence[HostPort]) -> dict[tuple[str, int], set[str]]:
+        """Return the addresses by protocol and number of some ports."""
+        known, found = self._last
+        if known is not ports:
+            found = {}
+            for port in ports:
+                found.setdefault((port.protocol, port.port), set()).add(port.ip)
+            self._last = ports, found
+        return found
+
+
+_INDEX: Final = _Index()
+
+
+def ports_conflict(wanted: Sequence[HostPort], used: Collection[HostPort]) -> bool:
+    """Tell whether a port of one list and one of another cannot both be taken on one node."""
+    if len(wanted) * len(used) <= _FEW_PAIRS:
+        return any(port.conflicts(other) for port in wanted for other in used)
+    index = _INDEX.of(wanted)
+    for port in used:
+        addresses = index.get((port.protocol, port.port))
+        if addresses and (
+            port.ip == ANY_ADDRESS or port.ip in addresses or ANY_ADDRESS in addresses
+        ):
+            return True
+    return False
 
 
 class Condition(ApiValue, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from typing import Final
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.quantity import Amount, units
-from policy_sched.model.records import HostPort
+from policy_sched.model.records import HostPort, ports_conflict
 from policy_sched.model.requests import is_scalar_resource
 from policy_sched.model.selectors import equality_selector, required_matches
 
@@ -69,7 +69,7 @@ def _rejections(pod: PodInfo, node: Node, usage: Usage) -> Iterator[Rejection]:
         and required_matches(pod.node_affinity, labels, node.metadata.name)
     ):
         yield _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-    if any(port.conflicts(other) for port in pod.host_ports for other in usage.ports):
+    if ports_conflict(pod.host_ports, usage.ports):
         why = "node(s) didn't have free ports for the requested pod ports"
         yield _failed("NodePorts", why)
     for taint in node.spec.taints:
