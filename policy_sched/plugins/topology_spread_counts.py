@@ -55,7 +55,9 @@ class SpreadCounter:
         self._counts = counts
         self._nodes = NodeInclusion(table)
         self._version = -1
-        self._labelled: dict[tuple[str, ...], Mask | None] = {}
+        self._numbers: dict[tuple[str, ...], int] = {(): 0}
+        self._last: tuple[tuple[str, ...], int] = (), 0
+        self._labelled: dict[int, Mask | None] = {}
         self._included: dict[tuple[object, ...], Included | None] = {}
 
     def domain(self, key: str) -> Domain:
@@ -65,14 +67,23 @@ class SpreadCounter:
     def labelled(self, keys: tuple[str, ...]) -> Mask | None:
         """Return the rows that have all of the labels; None if every node has them."""
         self._renew()
-        if keys not in self._labelled:
+        number = self._number(keys)
+        if number not in self._labelled:
             mask: Mask | None = None
             for key in keys:
                 domain = self._counts.domains.of(key)
                 if not domain.complete:
                     mask = domain.present if mask is None else mask & domain.present
-            self._labelled[keys] = mask
-        return self._labelled[keys]
+            self._labelled[number] = mask
+        return self._labelled[number]
+
+    def _number(self, keys: tuple[str, ...]) -> int:
+        """Return a number for labels: a pod of many constraints asks for each with all of them."""
+        if keys is not self._last[0]:
+            if len(self._numbers) >= KEPT:
+                self._forget()
+            self._last = keys, self._numbers.setdefault(keys, len(self._numbers))
+        return self._last[1]
 
     def spread(self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...]) -> Spread:
         """Count by domain over the rows with all labels `keys` that the policies leave."""
@@ -97,7 +108,7 @@ class SpreadCounter:
         by_affinity = spread.honor_affinity and (pod.node_selector or pod.node_affinity is not None)
         key = (
             domain.key,
-            keys,
+            self._number(keys),
             (pod.node_selector_key, pod.node_affinity) if by_affinity else None,
             pod.tolerations if spread.honor_taints else None,
         )
@@ -115,8 +126,13 @@ class SpreadCounter:
     def _renew(self) -> None:
         if self._version != self._table.static_version:
             self._version = self._table.static_version
-            self._labelled.clear()
-            self._included.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._numbers = {(): 0}
+        self._last = (), 0
+        self._labelled.clear()
+        self._included.clear()
 
 
 def _included(mask: Mask, domain: Domain) -> Included:
