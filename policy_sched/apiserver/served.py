@@ -143,7 +143,10 @@ def _subresources(found: Resource) -> tuple[Subresource, ...]:
     if found.kind == "Pod":
         result += [Subresource(name, kind, verbs) for name, (kind, verbs) in _STREAMS.items()]
         result.append(Subresource("binding", "Binding", ("create",)))
+        result.append(Subresource("ephemeralcontainers", "Pod", _CHANGE))
         result.append(Subresource("eviction", "Eviction", ("create",), ("policy", "v1")))
+    if found.kind == "Namespace":
+        result.append(Subresource("finalize", "Namespace", ("update",)))
     if found.kind == "ServiceAccount":
         of = ("authentication.k8s.io", "v1")
         result.append(Subresource("token", "TokenRequest", ("create",), of))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -44,6 +45,9 @@ class ApiServerFlags:
         AlwaysAllow, or RBAC: what a user of the API may do is what roles and bindings say.
     write_kubeconfig
         Where to write a kubeconfig for the API server.
+    controllers
+        Run the embedded controllers; --controllers=false leaves workloads, volumes, budgets,
+        garbage and namespaces to a kube-controller-manager that uses the API.
     """
 
     serve: str | None = None
@@ -52,6 +56,7 @@ class ApiServerFlags:
     token_auth_file: str | None = None
     authorization_mode: str = ALWAYS_ALLOW
     write_kubeconfig: str | None = None
+    controllers: Annotated[bool, Parameter(negative="")] = True
 
     @property
     def access(self) -> Access:

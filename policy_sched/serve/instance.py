@@ -28,12 +28,16 @@ from policy_sched.serve.scheduling import Scheduling
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What an instance is started with: files of policies and of objects, and its own file."""
+    """What an instance is started with: files of policies and of objects, and its own file.
+
+    ``controllers``: whether the cluster has its own.
+    """
 
     policies: PolicyFiles
     manifests: Sequence[str] = ()
     data: str | None = None
     seed: int = 0
+    controllers: bool = True
 
 
 class Instance(Scheduling):
@@ -46,7 +50,7 @@ class Instance(Scheduling):
         manifests = ManifestFiles(sources.manifests)
         contents = manifests.read()
         store = _loaded(sources.policies, contents, now)
-        self.cluster = EmbeddedCluster.open(sources.data, now)
+        self.cluster = EmbeddedCluster.open(sources.data, now, controllers=sources.controllers)
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
         self._failing = ""

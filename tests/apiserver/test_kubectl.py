@@ -178,3 +178,52 @@ def test_what_kubectl_sends_as_protobuf_is_what_it_shows_as_json(tmp_path: Path)
             assert rows[4][2:5] == ["foo.com", "80,", "443"]
 
     asyncio.run(run())
+
+
+JOB = {
+    "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+    "spec": {"template": {"spec": {
+        "restartPolicy": "Never", "containers": [{"name": "c", "image": "a"}],
+    }}},
+}  # fmt: skip
+WEB = {
+    "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+    "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [JOB, WEB, deployment("web")])
+def test_what_was_applied_by_the_client_is_applied_by_the_server(
+    tmp_path: Path, given: dict[str, object]
+) -> None:
+    """The second server-side apply of a Job dropped the selector that the server had given it."""
+    file = tmp_path / "given.json"
+    file.write_text(json.dumps(given), encoding="utf-8")
+
+    async def run() -> None:
+        async with serving() as world:
+            kubectl = Kubectl(world, tmp_path)
+            assert "created" in await kubectl("apply", "-f", str(file))
+            for _ in range(2):
+                process = await kubectl.start("apply", "--server-side", "-f", str(file))
+                out, errors = await process.communicate()
+                assert (process.returncode, errors) == (0, b""), errors
+                assert b"serverside-applied" in out
+
+    asyncio.run(run())
+
+
+def test_kubectl_debug_adds_a_container(tmp_path: Path) -> None:
+    """The subresource ephemeralcontainers was not there."""
+
+    async def run() -> None:
+        async with serving() as world:
+            kubectl = Kubectl(world, tmp_path)
+            await kubectl("run", "p", "--image=a")
+            for name in ("one", "two"):
+                options = ("--image=b", f"--container={name}", "--attach=false")
+                await kubectl("debug", "p", "--profile=general", *options)
+            names = "jsonpath={.spec.ephemeralContainers[*].name}"
+            assert await kubectl("get", "pod", "p", "-o", names) == "one two"
+
+    asyncio.run(run())

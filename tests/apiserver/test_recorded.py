@@ -30,7 +30,7 @@ NOT_SERVED = {
     "mutatingadmissionpolicybindings",
 }  # fmt: skip
 PARTS_NOT_SERVED = {
-    "approval", "ephemeralcontainers", "finalize", "proxy", "resize",
+    "approval", "proxy", "resize",
 }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """The managers of an object's fields, as metadata.managedFields keeps them.
 
 Theory of operation: nobody's fields are noted until an object is applied for the first time; what
-was there then belongs to the manager ``before-first-apply``. From then on every request that
+was there then belongs to ``kubectl-client-side-apply``, if its annotation says so, or to
+``before-first-apply``. From then on every request that
 comes through the API and changes fields takes them from those who had them. A manager that
 applies has all that its file says, whoever else has it too; what it does not say any more, and
 nobody else has, goes.
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.apiserver.ownership.merging import merged, without
 from policy_sched.apiserver.ownership.paths import (
@@ -24,11 +27,13 @@ from policy_sched.apiserver.ownership.paths import (
 )
 from policy_sched.apiserver.refusals import quoted
 from policy_sched.client.embedded.api_error import ApiError
+from policy_sched.client.embedded.applying import LAST_APPLIED
 from policy_sched.model.expansion import Plain
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 BEFORE: Final = "before-first-apply"
+CLIENT_SIDE: Final = "kubectl-client-side-apply"
 FIELD: Final = "managedFields"
 _UNOWNED: Final = frozenset({
     ("f:apiVersion",), ("f:kind",),
@@ -123,9 +128,7 @@ def applied(live: Plain, given: Plain, entry: Entry, *, force: bool) -> Plain:
     before = owned(kind, live, status=status)
     entries = entries_of(live)
     if live and not entries:
-        version = given["apiVersion"]
-        everything = frozenset(owned(kind, live, status=False))
-        entries = [Entry(BEFORE, UPDATE, version, entry.time, everything)]
+        entries = _before(live, given["apiVersion"], entry.time)
     mine = next((one for one in entries if one.key == entry.key), None)
     others = [one for one in entries if one is not mine]
     result: Plain = merged(kind, live, _part(given, status=status))
@@ -142,6 +145,28 @@ def applied(live: Plain, given: Plain, entry: Entry, *, force: bool) -> Plain:
     result["metadata"] = dict(result["metadata"])
     _write(result, [*others, replace(entry, fields=wanted, time=time)])
     return result
+
+
+def _before(live: Plain, version: str, time: str) -> list[Entry]:
+    """Return who has the fields of an object that is applied for the first time.
+
+    What a client-side apply has written is its own, as its annotation says; kubectl takes that
+    over, and drops what a file does not say any more.
+    """
+    kind = live["kind"]
+    everything = frozenset(owned(kind, live, status=False))
+    mine: frozenset[Path] = frozenset()
+    text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+    if text:
+        try:
+            said = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            said = None
+        if isinstance(said, dict):
+            noted = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
+            mine = everything & {*owned(kind, said, status=False), noted}
+    parts = ((CLIENT_SIDE, mine), (BEFORE, everything - mine))
+    return [Entry(name, UPDATE, version, time, fields) for name, fields in parts if fields]
 
 
 _NOTHING: Final = object()

@@ -60,6 +60,8 @@ def check_new(resource: Resource, data: Plain) -> None:
         form = _NAMES.get(resource.kind, formats.subdomain)
         problems.each("metadata.name", name, form(name))
     _check(problems, resource, data)
+    if resource.kind == "Pod" and (data.get("spec") or {}).get("ephemeralContainers"):
+        problems.forbidden("spec.ephemeralContainers", "cannot be set on create")
     if problems.causes:
         raise problems.refusal(resource, name)
 

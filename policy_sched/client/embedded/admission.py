@@ -36,6 +36,8 @@ _JOB_DEFAULTS: Final = {
     "completionMode": "NonIndexed",
     "suspend": False,
 }
+KUBERNETES: Final = "kubernetes"
+"""The finalizer of a namespace that the namespace controller takes away."""
 PREEMPTS: Final = "PreemptLowerPriority"
 HIGHEST_PRIORITY: Final = 1_000_000_000
 """The highest value of a class that is not the system's."""
@@ -91,6 +93,8 @@ def complete(resource: Resource, data: Plain) -> None:
             label = {"kubernetes.io/metadata.name": meta["name"]}
             meta["labels"] = {**(meta.get("labels") or {}), **label}
             data.setdefault("status", {"phase": "Active"})
+            data["spec"] = data.get("spec") or {}
+            data["spec"].setdefault("finalizers", [KUBERNETES])
         case "PodDisruptionBudget":
             counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
             data["status"] = dict.fromkeys(counts, 0) | (data.get("status") or {})

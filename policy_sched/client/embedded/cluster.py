@@ -16,7 +16,7 @@ from typing import Any, Final
 from policy_sched.client.embedded.api_error import ApiError, Expired
 from policy_sched.client.embedded.applying import annotated, patch_of
 from policy_sched.client.embedded.controllers.agenda import Part, Retries
-from policy_sched.client.embedded.controllers.roster import controllers
+from policy_sched.client.embedded.controllers.roster import controllers, without_controllers
 from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.durable import SqliteStorage
 from policy_sched.client.embedded.events import EventLog
@@ -44,8 +44,11 @@ def never() -> bool:
 class EmbeddedCluster:
     """A whole cluster but for its scheduler. ``store`` holds the objects, ``parts`` act on them."""
 
-    def __init__(self, store: ObjectStore, times: KubeletTimes) -> None:
+    def __init__(
+        self, store: ObjectStore, times: KubeletTimes, *, controllers: bool = True
+    ) -> None:
         self.store = store
+        store.controlled = controllers
         self.times = times
         self._numbers = count()
         self._effects: dict[int, Callable[[], None]] = {}
@@ -64,19 +67,23 @@ class EmbeddedCluster:
         *,
         kubelets: KubeletTimes | None = None,
         history: int = HISTORY,
+        controllers: bool = True,
     ) -> EmbeddedCluster:
         """Return the cluster that is kept in a file, made if it is not there; None: in memory.
 
         ``now`` returns nanoseconds since 1970. ``history``: how many changes watches can be
-        behind. Raises ClusterError if the file is in use or is no cluster's.
+        behind. ``controllers``: without them somebody else's work through the API. Raises
+        ClusterError if the file is in use or is no cluster's.
         """
         storage = SqliteStorage(path) if path is not None else None
-        return cls(ObjectStore(now, storage, history), kubelets or KubeletTimes())
+        store = ObjectStore(now, storage, history)
+        return cls(store, kubelets or KubeletTimes(), controllers=controllers)
 
     def _begin(self) -> None:
         """Look at everything anew."""
         self.kubelets = Kubelets(self.store, self.times)
-        self.controllers = controllers(self.store)
+        of = controllers if self.store.controlled else without_controllers
+        self.controllers = of(self.store)
         self.events = EventLog(self.store)
         self.parts: tuple[Part, ...] = (self.kubelets, *self.controllers, self.events)
         self._listeners: dict[Kind, list[Part]] = {}

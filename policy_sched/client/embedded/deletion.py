@@ -33,6 +33,8 @@ class DeleteOptions:
     version: str | None = None
     orphan: bool = False
     foreground: bool = False
+    finalize: bool = False
+    """Whether the finalizers of a namespace's specification hold it."""
 
     @classmethod
     def settled(cls, given: DeleteOptions | None, *, owner: bool) -> DeleteOptions:
@@ -72,7 +74,7 @@ def deletion(stored: Stored, options: DeleteOptions, now: int) -> Deletion:
     meta = data["metadata"]
     if options.foreground and not stored.deleting:
         meta["finalizers"] = [*(meta.get("finalizers") or ()), FOREGROUND]
-    held = bool(meta.get("finalizers"))
+    held = bool(meta.get("finalizers")) or (options.finalize and awaits_finalize(data))
     if not isinstance(stored.typed, Pod):
         if stored.deleting:
             return Deletion(None, gone=not held)
@@ -106,9 +108,16 @@ def _marked(data: Plain, now: int, grace: int) -> Plain:
     meta = data["metadata"]
     meta["deletionTimestamp"] = timestamp(now + grace * SECOND)
     meta["deletionGracePeriodSeconds"] = grace
+    if data.get("kind") == "Namespace":
+        data["status"] = {**(data.get("status") or {}), "phase": "Terminating"}
     if meta.get("generation"):
         meta["generation"] += 1
     return data
+
+
+def awaits_finalize(data: Plain) -> bool:
+    """Tell whether an object is a namespace with finalizers in its specification."""
+    return data.get("kind") == "Namespace" and bool((data.get("spec") or {}).get("finalizers"))
 
 
 def released(data: Plain) -> bool:

@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -29,7 +29,12 @@ from policy_sched.client.embedded.admission import (
 )
 from policy_sched.client.embedded.api_error import ApiError, bad_request
 from policy_sched.client.embedded.cascade import cascade, deletion_changes, orphaned
-from policy_sched.client.embedded.deletion import DeleteOptions, check_preconditions, released
+from policy_sched.client.embedded.deletion import (
+    DeleteOptions,
+    awaits_finalize,
+    check_preconditions,
+    released,
+)
 from policy_sched.client.embedded.durable import Forgetful, Row, Storage
 from policy_sched.client.embedded.history import (
     ADDED,
@@ -41,6 +46,7 @@ from policy_sched.client.embedded.history import (
     Watch,
 )
 from policy_sched.client.embedded.nulls import write_nulls
+from policy_sched.client.embedded.part_changes import added_containers, finalized
 from policy_sched.client.embedded.patches import MERGE, PATCHES
 from policy_sched.client.embedded.refusals import (
     MODIFIED,
@@ -71,6 +77,8 @@ _LOG: Final = logging.getLogger("policy_sched.store")
 HISTORY: Final = 20_000
 """Changes that are remembered for watches, unless another number is asked for."""
 STATUS: Final = "status"
+EPHEMERAL: Final = "ephemeralcontainers"
+FINALIZE: Final = "finalize"
 _SERVER_FIELDS: Final = (
     "uid",
     "creationTimestamp",
@@ -96,9 +104,11 @@ class Key:
 class ObjectStore:
     """The API objects of a cluster. ``now`` returns nanoseconds since 1970.
 
-    What it refuses is an `ApiError`. ``version`` is the version of the last change,
-    ``sync_errors`` counts the failures of each controller, ``set_aside`` says why objects of the
-    storage were not taken in; they stay there until others of their names are created.
+    What it refuses is an `ApiError`. ``version`` is the version of the last change.
+    ``controlled``: dependents go with their owners, and what is in a namespace with it; otherwise
+    controllers of elsewhere see to that. ``sync_errors`` counts the failures of each controller,
+    ``set_aside`` says why objects of the storage were not taken in; they stay there until others
+    of their names are created.
     """
 
     def __init__(
@@ -107,6 +117,7 @@ class ObjectStore:
         self.now = now
         self.on_commit: list[Callable[[], None]] = []
         self.tell: Callable[[Callable[[], None]], None] = _call
+        self.controlled = True
         self.sync_errors: Counter[str] = Counter()
         self._rehearsing = False
         self._storage: Storage = storage if storage is not None else Forgetful()
@@ -234,8 +245,7 @@ class ObjectStore:
         meta = data["metadata"] = data.get("metadata") or {}
         self._name(found, meta)
         name, namespace = meta["name"], meta.get("namespace", "")
-        if namespace and self.find(NAMESPACE, "", namespace) is None:
-            raise not_found(resource(NAMESPACE), namespace)
+        self._check_namespace(found, namespace, name)
         if self.find(found.key, namespace, name) is not None:
             raise already_exists(found, name)
         if meta.get("resourceVersion") and not recorded:
@@ -255,7 +265,7 @@ class ObjectStore:
         return self._commit([Change(ADDED, 0, new)])
 
     def update(self, given: Mapping[str, Any], subresource: str = "") -> Stored:
-        """Replace an object, or only its status; the object's version must be the present one.
+        """Replace an object, or what a subresource is; its version must be the present one.
 
         An object without resourceVersion replaces whatever is there.
         """
@@ -293,6 +303,7 @@ class ObjectStore:
         """Delete an object; return its last state, or the one in which it awaits its end."""
         stored = self.get(key.kind, key.namespace, key.name)
         options = DeleteOptions.settled(options, owner=stored.uid in self._owned)
+        options = replace(options, finalize=not self.controlled)
         check_preconditions(stored, options)
         changes = deletion_changes(stored, options, self.version, self.now())
         if options.orphan:
@@ -332,6 +343,15 @@ class ObjectStore:
         else:
             meta.pop("namespace", None)
 
+    def _check_namespace(self, found: Resource, namespace: str, name: str) -> None:
+        """Raise ApiError if an object cannot be created in a namespace ("": in none)."""
+        within = self.find(NAMESPACE, "", namespace) if namespace else None
+        if namespace and within is None:
+            raise not_found(resource(NAMESPACE), namespace)
+        if within is not None and within.deleting:
+            why = f"unable to create new content in namespace {namespace}"
+            raise forbidden(found, name, f"{why} because it is being terminated")
+
     def _admit(self, found: Resource, data: Plain) -> None:
         if found.key == POD:
             if len(self._objects.get(POD, ())) >= MOST_PODS:
@@ -361,6 +381,9 @@ class ObjectStore:
         if subresource == STATUS:
             data = {**old, STATUS: data.get(STATUS) or {}, "metadata": managed(old, meta)}
             return self._changed(stored, data)
+        if subresource in (EPHEMERAL, FINALIZE):
+            change = added_containers if subresource == EPHEMERAL else finalized
+            return self._changed(stored, {**change(stored, data), "metadata": managed(old, meta)})
         for field in _SERVER_FIELDS:
             meta.pop(field, None)
             if field in old["metadata"]:
@@ -395,12 +418,15 @@ class ObjectStore:
         if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
             return []
         new = seal(stored.resource, data, version + 1, checked=checked)
-        if not (stored.deleting and released(data)):
+        held = not self.controlled and awaits_finalize(data)
+        if not (stored.deleting and released(data)) or held:
             return [Change(UPDATED, 0, new, stored)]
         return [Change(DELETED, 0, new, stored), *self._cascade(new)]
 
     def _cascade(self, gone: Stored) -> Iterator[Change]:
         """Yield what goes with an object whose deletion is the last change."""
+        if not self.controlled:
+            return iter(())
         return cascade(gone, self._dependents, self.find, gone.version, self.now())
 
     def _dependents(self, owner: Stored) -> Iterable[Stored]:

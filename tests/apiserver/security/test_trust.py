@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 
 from policy_sched.apiserver.security.trust import AUTHORITIES, HOME, NAME, publish
 from policy_sched.client.embedded.cluster import EmbeddedCluster
@@ -23,7 +24,10 @@ def test_authorities_are_told_and_told_again_when_they_change(tmp_path: Path) ->
     """What others have put beside them stays; nothing is written that is there already."""
     store = EmbeddedCluster.open(None, FakeClock(START)).store
     publish(store, None)
-    assert "data" not in _told(store).data
+    (nobody,) = _told(store).data["data"].values()
+    assert load_pem_x509_certificate(nobody.encode()).subject.rfc4514_string() == (
+        "CN=no-client-certificates"
+    )
     file = tmp_path / "ca.pem"
     file.write_text("first", encoding="ascii")
     publish(store, str(file))
@@ -38,7 +42,9 @@ def test_authorities_are_told_and_told_again_when_they_change(tmp_path: Path) ->
     publish(store, str(file))
     assert store.version == version
     publish(store, None)
-    assert _told(store).data["data"] == others
+    found = _told(store).data["data"]
+    assert "BEGIN CERTIFICATE" in found.pop(AUTHORITIES)
+    assert found == others
 
 
 def test_without_its_namespace_there_is_none() -> None:

@@ -39,3 +39,8 @@ def controllers(store: ObjectStore) -> tuple[Part, ...]:
         Quotas(store),
         Addresses(store),
     )
+
+
+def without_controllers(store: ObjectStore) -> tuple[Part, ...]:
+    """Return what acts where the controllers are somebody else's: what an API server does."""
+    return (Addresses(store),)
