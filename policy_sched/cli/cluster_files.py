@@ -11,7 +11,7 @@ from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.model.manifests import load
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.shapes import BAD_VALUE
-from policy_sched.simulate.expansion import TooManyPodsError, expand
+from policy_sched.simulate.expansion import ExpansionError, expand
 from policy_sched.simulate.generated_nodes import generated_nodes
 from policy_sched.simulate.traces import is_trace, load_traces
 
@@ -39,5 +39,5 @@ def expanded(objects: Sequence[ApiObject], paths: Sequence[str]) -> list[ApiObje
     """Return objects with what their workloads make. Raises PolicyError if that is too much."""
     try:
         return expand(objects)
-    except TooManyPodsError as error:
+    except ExpansionError as error:
         raise PolicyError([Diagnostic(paths[0], 1, 1, BAD_VALUE, str(error))]) from None

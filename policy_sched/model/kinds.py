@@ -14,6 +14,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
 from policy_sched.model.priority import PriorityClass
+from policy_sched.model.runtime_class import RuntimeClass
 from policy_sched.model.storage import (
     CsiDriver,
     CsiNode,
@@ -51,6 +52,7 @@ KINDS: Final[dict[Kind, type[ApiObject]]] = {
     ("batch/v1", "Job"): Job,
     ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
     ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
+    ("node.k8s.io/v1", "RuntimeClass"): RuntimeClass,
     ("scheduling.k8s.io/v1alpha2", "PodGroup"): PodGroup,
     ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): CoschedulingGroup,
     ("storage.k8s.io/v1", "StorageClass"): StorageClass,
@@ -67,6 +69,7 @@ CLUSTER_SCOPED: Final = frozenset(
         "Namespace",
         "PersistentVolume",
         "PriorityClass",
+        "RuntimeClass",
         "StorageClass",
         "CSINode",
         "CSIDriver",
@@ -98,7 +101,6 @@ SKIPPED_KINDS: Final[frozenset[Kind]] = frozenset(
         "events.k8s.io/v1": "Event",
         "flowcontrol.apiserver.k8s.io/v1": "FlowSchema PriorityLevelConfiguration",
         "networking.k8s.io/v1": "IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR",
-        "node.k8s.io/v1": "RuntimeClass",
         "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
         "resource.k8s.io/v1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
         "scheduling.k8s.io/v1alpha2": "Workload",

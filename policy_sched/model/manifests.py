@@ -36,7 +36,8 @@ from policy_sched.model.objects import (
 )
 from policy_sched.model.pod import Pod
 from policy_sched.model.priority import PriorityClass
-from policy_sched.model.shapes import Path, Report
+from policy_sched.model.runtime_class import RejectedError, RuntimeClass, admit
+from policy_sched.model.shapes import BAD_VALUE, Path, Report
 from policy_sched.model.workloads import Workload
 from policy_sched.source import (
     LIBYAML,
@@ -217,6 +218,7 @@ class _Loading:
         self.skipped = 0
         self._seen: dict[tuple[str, str, str], Place] = {}
         self._unclassed: list[tuple[str, Path, Place]] = []
+        self._runtimes: list[tuple[Pod, Place]] = []
 
     def fail(self, name: str, message: str) -> None:
         """Report a file as a whole."""
@@ -323,6 +325,8 @@ class _Loading:
         path, name = _priority_class(decoded)
         if name:
             self._unclassed.append((name, path, place))
+        if isinstance(decoded, Pod) and decoded.spec.runtime_class_name:
+            self._runtimes.append((decoded, place))
 
     def _document(self, place: Place) -> bool:
         """Take a document after a second look: an object, or a list of them.
@@ -401,6 +405,15 @@ class _Loading:
             if isinstance(pod, Pod):
                 fill_in(pod)
                 priorities.admit(pod)
+        classes = {o.metadata.name: o for o in self.objects if isinstance(o, RuntimeClass)}
+        for pod, place in self._runtimes:
+            found = classes.get(pod.spec.runtime_class_name)
+            try:
+                if found is not None:
+                    admit(pod.spec, found)
+            except RejectedError as error:
+                path = ("spec", "runtimeClassName")
+                self._report(place.look(), path, BAD_VALUE, str(error))
 
 
 def slow_yaml(file: SourceFile) -> str:

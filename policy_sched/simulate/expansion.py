@@ -29,6 +29,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.objects import object_key
 from policy_sched.model.pod import Pod
 from policy_sched.model.priority import PriorityClass
+from policy_sched.model.runtime_class import RejectedError, RuntimeClass, admit
 from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.model.workloads import (
     DaemonSet,
@@ -54,7 +55,7 @@ def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
     """Return the objects, each workload followed by what its controller makes.
 
     A workload without a template, or one that is being deleted, makes nothing. Raises
-    TooManyPodsError.
+    ExpansionError.
     """
     given = list(objects)
     most = len(given) + MOST_PODS
@@ -63,18 +64,19 @@ def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
     for one in given:
         expanded.append(one)
         if isinstance(one, Workload):
-            expanded += islice(known.made(one), MOST_PODS + 1)
+            what = f"{type(one).__name__} {'/'.join(object_key(one)[1:])}"
+            try:
+                expanded += islice(known.made(one), MOST_PODS + 1)
+            except RejectedError as error:
+                raise ExpansionError(f"{what}: {error}") from None
             if len(expanded) > most:
-                name = "/".join(object_key(one)[1:])
-                raise TooManyPodsError(
-                    f"{type(one).__name__} {name}: the workloads make more than the {MOST_PODS}"
-                    " pods that a cluster may have"
-                )
+                why = f"the workloads make more than the {MOST_PODS} pods that a cluster may have"
+                raise ExpansionError(f"{what}: {why}")
     return expanded
 
 
-class TooManyPodsError(ValueError):
-    """Workloads that make more pods than a cluster may have."""
+class ExpansionError(ValueError):
+    """Workloads that make more pods than a cluster may have, or pods that are refused."""
 
 
 class _Expansion:
@@ -83,6 +85,7 @@ class _Expansion:
     def __init__(self, given: Sequence[ApiObject]) -> None:
         self._keys = {object_key(one) for one in given}
         self._nodes = [one for one in given if isinstance(one, Node)]
+        self._runtimes = {one.metadata.name: one for one in given if isinstance(one, RuntimeClass)}
         self._priorities = Priorities(one for one in given if isinstance(one, PriorityClass))
         self._pods: defaultdict[Key, list[tuple[str, Pod]]] = defaultdict(list)
         self._sets: defaultdict[Key, list[tuple[str, ReplicaSet]]] = defaultdict(list)
@@ -235,6 +238,9 @@ class _Expansion:
         decoded = msgspec.convert(pod, Pod)
         fill_in(decoded)
         self._priorities.admit(decoded)
+        found = self._runtimes.get(decoded.spec.runtime_class_name)
+        if found is not None:
+            admit(decoded.spec, found)
         return decoded
 
 

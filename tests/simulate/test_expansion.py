@@ -19,7 +19,7 @@ from policy_sched.model.workloads import Deployment, ReplicaSet
 from policy_sched.scheduler.wiring import build
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.cluster_run import run_cluster
-from policy_sched.simulate.expansion import TooManyPodsError, expand
+from policy_sched.simulate.expansion import ExpansionError, expand
 from policy_sched.testing import make_node
 
 HERE = Path(__file__).parent / "manifests"
@@ -208,5 +208,25 @@ def test_workloads_together_make_no_more_pods_than_a_cluster_may_have() -> None:
         decoded("apps/v1", "ReplicaSet", f"w{number}", replicas=100_000, template=template)
         for number in range(3)
     ]
-    with pytest.raises(TooManyPodsError, match="ReplicaSet default/w1: the workloads make more"):
+    with pytest.raises(ExpansionError, match="ReplicaSet default/w1: the workloads make more"):
         expand(many)
+
+
+def runtime_class(**scheduling: object) -> ApiObject:
+    """Return a runtime class."""
+    data = {"metadata": {"name": "sandboxed"}, "overhead": {"podFixed": {"cpu": "1"}}}
+    kind = KINDS["node.k8s.io/v1", "RuntimeClass"]
+    return msgspec.convert({**data, "scheduling": scheduling}, kind)
+
+
+def test_pods_of_workloads_have_what_their_runtime_class_says() -> None:
+    """A controller's pods pass the admission, too; a conflict is told with the workload."""
+    spec = {"runtimeClassName": "sandboxed", "containers": [{"name": "c"}]}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {**spec, "nodeSelector": {"x": "1"}}}
+    web = decoded("apps/v1", "ReplicaSet", "web", replicas=2, template=template)
+    made = expand([web, runtime_class(nodeSelector={"y": "2"})])
+    pods = [one for one in made if isinstance(one, Pod)]
+    assert [one.spec.overhead for one in pods] == [{"cpu": "1"}] * 2
+    assert pods[0].spec.node_selector == {"x": "1", "y": "2"}
+    with pytest.raises(ExpansionError, match="ReplicaSet default/web: conflict: runtimeClass"):
+        expand([web, runtime_class(nodeSelector={"x": "2"})])

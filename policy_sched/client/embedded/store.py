@@ -61,9 +61,11 @@ from policy_sched.client.embedded.resources import (
     NODE,
     POD,
     PRIORITY_CLASS,
+    RUNTIME_CLASS,
     Resource,
     resource,
 )
+from policy_sched.client.embedded.runtime_classes import admit_runtime
 from policy_sched.client.embedded.schema.types import typed
 from policy_sched.client.embedded.stored import Stored, copied, encoded, managed, read, seal
 from policy_sched.client.embedded.times import timestamp
@@ -72,6 +74,7 @@ from policy_sched.model.defaulting import Priorities
 from policy_sched.model.expansion import MOST_PODS, Plain, suffix
 from policy_sched.model.kinds import Kind
 from policy_sched.model.priority import PriorityClass
+from policy_sched.model.runtime_class import RuntimeClass
 
 _LOG: Final = logging.getLogger("policy_sched.store")
 HISTORY: Final = 20_000
@@ -260,6 +263,8 @@ class ObjectStore:
         if found.has_generation:
             meta["generation"] = 1
         self._admit(found, data)
+        if found.key == POD and not recorded:
+            admit_runtime(found, data, self._runtime_class)
         write_nulls(found.key, data)
         new = seal(found, data, self.version + 1, checked=found.key == POD)
         return self._commit([Change(ADDED, 0, new)])
@@ -364,6 +369,11 @@ class ObjectStore:
             admit_priority_class(found, data, self._classes())
         else:
             complete(found, data)
+
+    def _runtime_class(self, name: str) -> RuntimeClass | None:
+        stored = self.find(RUNTIME_CLASS, "", name)
+        typed = stored.typed if stored is not None else None
+        return typed if isinstance(typed, RuntimeClass) else None
 
     def _classes(self) -> Iterator[PriorityClass]:
         for one in self.select(PRIORITY_CLASS):
