@@ -20,7 +20,6 @@ from policy_sched.cli.policy_names import policy_paths
 from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.cli.serving import ApiServerFlags, Serving
 from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
-from policy_sched.errors import ClusterError
 from policy_sched.http.accepting import raise_descriptors
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
@@ -100,10 +99,6 @@ def run(  # noqa: PLR0913  # the options of the verb
     flags = leader or LeaderFlags(), client or ClientFlags()
     overrides = Overrides(*flags, bool(config), kubeconfig)
     overrides.check_read(shadow=watching is not None)
-    if not api.controllers and api.serve is None:
-        raise ClusterError(
-            "--controllers=false without --serve [HOST:]PORT leaves the cluster without any"
-        )
     beside = endpoint.wanted(remote=kubeconfig is not None)
     wanted = Wanted(
         Sources(PolicyFiles(config, policies), cluster, data, seed, api.controllers),

@@ -65,7 +65,12 @@ class ApiServerFlags:
         return Access(*files, mode=self.authorization_mode)
 
     def believing(self, clients: str | None) -> Access:
-        """Return who may reach a server that believes certificates of authorities (a file)."""
+        """Return who may reach a server that believes certificates of authorities (a file).
+
+        Raises ClusterError if there are neither controllers nor a server for those of elsewhere.
+        """
+        if not self.controllers and self.serve is None:
+            raise ClusterError("--controllers=false needs --serve [HOST:]PORT, for others")
         return self.access if self.serve is None else replace(self.access, clients=clients)
 
 
