@@ -173,9 +173,21 @@ class Usage:
         """Return how many of a row's pods hold each port, by item id of ``port_sets``."""
         return dict(self._ports.get(row, ()))
 
-    def port_set(self, counts: Mapping[int, int]) -> int:
-        """Return the set id of the ports that are counted, as the column holds it."""
-        return self.port_sets.set_of_ids(tuple(sorted(counts)))
+    def port_set(self, held: Iterable[int]) -> int:
+        """Return the set id of ports, as the column holds it."""
+        return self.port_sets.set_of_ids(tuple(sorted(held)))
+
+    def move_ports(self, held: set[int], info: PodInfo, sign: int) -> None:
+        """Add a pod's ports to those that are held, or take them away.
+
+        Where two pods hold one port, it is free as soon as one of them leaves: kube-scheduler's
+        dry runs keep a set, too, and not a count.
+        """
+        numbers = map(self.port_sets.item_id, info.host_ports)
+        if sign > 0:
+            held.update(numbers)
+        else:
+            held.difference_update(numbers)
 
     def _count_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
         counts = self._ports.setdefault(row, {})

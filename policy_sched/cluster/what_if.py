@@ -27,6 +27,7 @@ class WhatIf:
         self._log: list[tuple[int, int, PodInfo]] = []
         self._lent: dict[int, dict[str, PodInfo]] = {}
         self._guests: dict[str, int] = {}
+        self._ports: dict[int, set[int]] = {}
         self._supposed = 0
 
     def __enter__(self) -> Self:
@@ -68,6 +69,10 @@ class WhatIf:
         for pod_row in self._guests.values():
             self._cache.pods.remove(pod_row)
         self._guests.clear()
+        usage = self._cache.nodes.usage
+        for row in self._ports:
+            usage.used_ports.view[row] = usage.port_set(usage.port_counts(row))
+        self._ports.clear()
         for row, pods in self._lent.items():
             self._cache.nodes.swap_pods(row, pods)
         self._lent.clear()
@@ -84,12 +89,18 @@ class WhatIf:
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
         cache = self._cache
+        if pod.host_ports and row not in self._ports:
+            self._ports[row] = set(cache.nodes.usage.port_counts(row))
         if sign > 0:
             cache.nodes.usage.add(row, pod)
             cache.counts.add(row, pod)
         else:
             cache.nodes.usage.remove(row, pod)
             cache.counts.remove(row, pod)
+        if pod.host_ports:
+            usage, held = cache.nodes.usage, self._ports[row]
+            usage.move_ports(held, pod, sign)
+            usage.used_ports.view[row] = usage.port_set(held)
         cache.nodes.forget_totals()
         pod_row = cache.pod_row(pod.uid)
         if pod_row is None:

@@ -47,7 +47,7 @@ class WhatIfRows:
         self._columns = list(self._dynamic_columns())
         self._saved: list[tuple[Column, NDArray[np.int64]]] = []
         self._port_steps = self._steps_with_ports()
-        self._ports: dict[int, dict[int, int]] = {}
+        self._ports: dict[int, set[int]] = {}
         self._place_of: dict[int, int] = {}
 
     def __enter__(self) -> Self:
@@ -149,15 +149,11 @@ class WhatIfRows:
         usage = self._nodes.usage
         for place in places.tolist():
             row = self.rows.item(place)
-            counts = self._ports.get(row)
-            if counts is None:
-                counts = self._ports[row] = usage.port_counts(row)
-            for port in self._pod(step, place).host_ports:
-                number = usage.port_sets.item_id(port)
-                counts[number] = counts.get(number, 0) + sign
-                if not counts[number]:
-                    del counts[number]
-            usage.used_ports.view[row] = usage.port_set(counts)
+            held = self._ports.get(row)
+            if held is None:
+                held = self._ports[row] = set(usage.port_counts(row))
+            usage.move_ports(held, self._pod(step, place), sign)
+            usage.used_ports.view[row] = usage.port_set(held)
 
     def _pod(self, step: int, place: int) -> PodInfo:
         pod = self._table.infos[self.pods.item(step, place)]
