@@ -1,0 +1,1 @@
+"""A structure-aware fuzzer of files and requests."""

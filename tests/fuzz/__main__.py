@@ -1,0 +1,110 @@
+"""The fuzzer's long run: ``python -m tests.fuzz [EXAMPLES] [SEED] [KIND...]``.
+
+Runs EXAMPLES inputs (20,000) of all kinds in turn, each hundred of them in a child
+process. Prints every input that raised, took longer than five seconds,
+needed more than 500 MB or ended the process, as kind and seed, and exits with 1 if there was one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from typing import Final, TextIO
+
+from tests.apiserver.world import serving
+from tests.fuzz.inputs import KINDS, text
+from tests.fuzz.requests import attempt
+from tests.fuzz.targets import TARGETS
+
+BATCH: Final = 100
+SECONDS: Final = 5.0
+MEMORY: Final = 500 * 2**20
+REQUESTS: Final = "request"
+
+
+def one(kind: str, seed: int) -> None:
+    """Run one input."""
+    random = Random(seed)
+    if kind == REQUESTS:
+        asyncio.run(_request(random))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        TARGETS[kind](text(kind, random), Path(folder))
+
+
+async def _request(random: Random) -> None:
+    async with serving() as world:
+        await attempt(world, random)
+        status, _ = await world.ask("GET", "/readyz")
+        assert status == 200, "the server is not ready afterwards"
+
+
+def batch(kind: str, seeds: range, results: Connection) -> None:
+    """Run inputs, and send what was wrong with each; a process that ends has sent its last seed."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    for seed in seeds:
+        results.send((seed, "began"))
+        begun = time.monotonic()
+        try:
+            one(kind, seed)
+        except BaseException:  # noqa: BLE001  every failure is a finding
+            results.send((seed, traceback.format_exc(limit=-6)))
+        took = time.monotonic() - begun
+        if took > SECONDS:
+            results.send((seed, f"took {took:.1f} s"))
+        now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if now - peak > MEMORY:
+            results.send((seed, f"needed {(now - peak) / 2**20:.0f} MB more"))
+        peak = max(peak, now)
+    results.send((-1, "done"))
+
+
+def say(stream: TextIO, line: str) -> None:
+    """Write a line at once."""
+    stream.write(f"{line}\n")
+    stream.flush()
+
+
+def main(examples: int, first: int, kinds: list[str]) -> int:
+    """Run all batches; return how many findings there were."""
+    found = 0
+    context = multiprocessing.get_context("fork")
+    for number in range(-(-examples // BATCH)):
+        kind = kinds[number % len(kinds)]
+        seeds = range(first + number * BATCH, first + (number + 1) * BATCH)
+        ours, theirs = context.Pipe(duplex=False)
+        child = context.Process(target=batch, args=(kind, seeds, theirs))
+        child.start()
+        theirs.close()
+        seed, done = -1, False
+        while not done:
+            try:
+                if not ours.poll(120):
+                    child.kill()
+                seed, said = ours.recv()
+            except EOFError:
+                found += 1
+                say(sys.stdout, f"{kind} {seed}: the process ended")
+                break
+            done = said == "done"
+            if said not in ("began", "done"):
+                found += 1
+                say(sys.stdout, f"{kind} {seed}: {said}")
+        child.join()
+        say(sys.stderr, f"{(number + 1) * BATCH} inputs, {found} findings")
+    return found
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    wanted = words[2:] or [*KINDS, REQUESTS]
+    total = int(words[0]) if words else 20_000
+    sys.exit(1 if main(total, int(words[1]) if len(words) > 1 else 1, wanted) else 0)

@@ -1,0 +1,70 @@
+"""Inputs of each kind, made from a source of randomness."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from random import Random
+from typing import Any
+
+from tests.fuzz.corpus import BOMBS, KUBECONFIG, manifests, policies, scenarios
+from tests.fuzz.mutations import SCALARS, damaged, mutated, text_of
+
+Plain = Any
+KINDS = ("policy", "test", "manifest", "kubeconfig", "expression")
+_TOKEN = re.compile(r"\w+|\"[^\"]*\"|[^\w\s]+|\s+")
+
+
+@cache
+def _seeds(kind: str) -> tuple[Plain, ...]:
+    if kind == "policy":
+        return tuple(policies())
+    if kind == "test":
+        return tuple(scenarios())
+    return tuple(manifests()) if kind == "manifest" else (KUBECONFIG,)
+
+
+@cache
+def _expressions() -> tuple[str, ...]:
+    """Return the expressions of shipped policies."""
+    found: list[str] = []
+
+    def collect(node: Plain) -> None:
+        if isinstance(node, dict):
+            found.extend(v for k, v in node.items() if k == "expression" and isinstance(v, str))
+            for value in node.values():
+                collect(value)
+        elif isinstance(node, list):
+            for value in node:
+                collect(value)
+
+    for one in policies():
+        collect(one)
+    return tuple(found)
+
+
+def text(kind: str, random: Random) -> str:
+    """Return an input of a kind: a valid one with a few changes of structure and of characters."""
+    if kind == "expression":
+        return _expression(random)
+    document = mutated(random.choice(_seeds(kind)), random)
+    written = text_of(document)
+    return damaged(written, random) if random.random() < 0.3 else written
+
+
+def _expression(random: Random) -> str:
+    tokens = _TOKEN.findall(random.choice(_expressions()))
+    for _ in range(random.randint(1, 5)):
+        at = random.randrange(len(tokens) + 1)
+        choice = random.randrange(5)
+        if choice == 0:
+            tokens[at:at] = [random.choice(tokens or [" "])] * random.choice((1, 2, 500))
+        elif choice == 1:
+            del tokens[at : at + random.randint(1, 3)]
+        elif choice == 2:
+            tokens[at:at] = _TOKEN.findall(random.choice(_expressions()))
+        elif choice == 3:
+            tokens[at:at] = [repr(random.choice(SCALARS))]
+        elif random.random() < 0.3:
+            tokens[at:at] = [random.choice(BOMBS)]
+    return "".join(tokens).replace("\x00", " ") or "true"

@@ -1,0 +1,125 @@
+"""What the fuzzer runs on its inputs, and what must hold of every run.
+
+Nothing may raise: every mistake is a diagnostic and an exit code. No line of text output may begin
+like a command to a CI service. Secrets of kubeconfigs are never repeated.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Final
+
+from policy_sched.cli.main import run
+from policy_sched.client.kube.kubeconfig import load
+from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.errors import PolicyError, PolicySchedError
+
+EXIT_CODES: Final = {0, 1, 2, 3}
+COMMAND: Final = re.compile(r"^(::|##\[)", re.MULTILINE)
+POLICY: Final = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: P}
+spec: {score: {expression: "50"}}
+"""
+
+
+class BrokenRunError(AssertionError):
+    """A run that did not end as every run must."""
+
+
+@contextmanager
+def _limited_digits() -> Iterator[None]:
+    """Keep Python's own limit for texts of integers, which a test before may have changed."""
+    before = sys.get_int_max_str_digits()
+    yield
+    if sys.get_int_max_str_digits() != before:
+        raise BrokenRunError("the limit for digits of integers was changed")
+
+
+def command(*arguments: str) -> str:
+    """Run a command line in this process and return what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    with _limited_digits(), redirect_stdout(out), redirect_stderr(err):
+        code = run(arguments)
+    said = out.getvalue() + err.getvalue()
+    if code not in EXIT_CODES:
+        raise BrokenRunError(f"exit code {code}: {said[-2000:]}")
+    if "Traceback (most recent call last)" in said:
+        raise BrokenRunError(said[-4000:])
+    if COMMAND.search(said):
+        raise BrokenRunError(f"a line is a command to CI: {COMMAND.search(said)}")
+    said.encode("utf-8")
+    return said
+
+
+def _write(path: Path, text: str) -> str:
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    return str(path)
+
+
+def policy(text: str, folder: Path) -> None:
+    """Check, format, test and load a policy file."""
+    path = _write(folder / "policy.yaml", text)
+    command("check", path)
+    command("check", path, "-o", "sarif")
+    command("fmt", "--check", path)
+    command("simulate", _write(folder / "one.yaml", ONE_POD), "--policies", path)
+
+
+def scenario(text: str, folder: Path) -> None:
+    """Check and run a PolicyTest beside a policy."""
+    _write(folder / "policy.yaml", POLICY)
+    path = _write(folder / "tests.yaml", text)
+    command("check", path)
+    command("test", path)
+    command("test", path, "-o", "junit")
+
+
+def manifest(text: str, folder: Path) -> None:
+    """Simulate a manifest, and check a policy against it."""
+    path = _write(folder / "manifest.yaml", text)
+    command("simulate", path)
+    command("simulate", path, "--timeline", "--until", "1h")
+    command("check", _write(folder / "policy.yaml", POLICY), "--snapshot", path)
+
+
+def kubeconfig(text: str, folder: Path) -> None:
+    """Read a kubeconfig."""
+    path = Path(_write(folder / "kubeconfig", text))
+    secret = "SECRET" if text.count("SECRET") == 1 else "\0"  # a mutation may copy it to a name
+    try:
+        load([path], Clocks(time.time_ns, time.monotonic_ns))
+    except PolicyError as error:
+        said = "\n".join(one.render() for one in error.diagnostics)
+        if secret in said:
+            raise BrokenRunError(f"a secret is repeated: {said}") from None
+    except PolicySchedError as error:
+        if secret in str(error):
+            raise BrokenRunError(f"a secret is repeated: {error}") from None
+
+
+def expression(text: str, folder: Path) -> None:
+    """Evaluate an expression."""
+    command("eval", "--", text) if text.startswith("-") else command("eval", text)
+    _ = folder
+
+
+ONE_POD: Final = """\
+{apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {cpu: 4, pods: 10}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}
+"""
+TARGETS: Final[dict[str, Callable[[str, Path], None]]] = {
+    "policy": policy,
+    "test": scenario,
+    "manifest": manifest,
+    "kubeconfig": kubeconfig,
+    "expression": expression,
+}

@@ -1,0 +1,59 @@
+"""The fuzzer's short run: some hundred inputs, the same ones each time.
+
+``python -m tests.fuzz`` takes many others, and holds them to limits of time and memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.apiserver.world import serving
+from tests.fuzz.corpus import BOMBS, RAW
+from tests.fuzz.inputs import text
+from tests.fuzz.requests import attempt
+from tests.fuzz.targets import TARGETS
+
+SEEDS = st.integers(0, 2**32)
+
+
+@pytest.mark.parametrize("kind", sorted(TARGETS))
+@settings(max_examples=40)
+@given(seed=SEEDS)
+def test_no_input_is_answered_by_a_traceback(kind: str, seed: int) -> None:
+    """A mutated file gave tracebacks, hung, or wrote commands to CI; each is a diagnostic now."""
+    with tempfile.TemporaryDirectory() as folder:
+        TARGETS[kind](text(kind, Random(seed)), Path(folder))
+
+
+@pytest.mark.parametrize("kind", ["policy", "test", "manifest", "kubeconfig"])
+@pytest.mark.parametrize("raw", RAW["policy"], ids=range(len(RAW["policy"])))
+def test_hostile_texts_are_diagnosed(kind: str, raw: str, tmp_path: Path) -> None:
+    """Texts that ended a running scheduler, or every start of it, are refused in every kind."""
+    TARGETS[kind](raw, tmp_path)
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=range(len(BOMBS)))
+def test_expressions_that_explode_are_refused(bomb: str, tmp_path: Path) -> None:
+    """Small expressions took all time or memory; they end with a value or a diagnostic."""
+    TARGETS["expression"](bomb, tmp_path)
+
+
+@settings(max_examples=60)
+@given(seed=SEEDS)
+@example(seed=0)
+def test_no_request_breaks_the_api_server(seed: int) -> None:
+    """Objects and patches of any form are answered below 500, and the next request as usual."""
+
+    async def ask() -> None:
+        async with serving() as world:
+            await attempt(world, Random(seed))
+            assert (await world.ask("GET", "/readyz"))[0] == 200
+
+    asyncio.run(ask())
