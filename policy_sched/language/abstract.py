@@ -1,10 +1,10 @@
 """What lowering knows of a value: a constant, an operation, or a structure made of these.
 
 Theory of operation. Lowering runs an expression over these values instead of over numbers. A
-`Static` is known at compile time. A `Val` is one operation with its error and range. The others
+`Constant` is known at compile time. A `Value` is one operation with its error and range. The others
 are structures that never exist at run time unless something forces them to: an optional is a
 presence and a value, the labels of a node are columns that are not chosen yet, a list that a
-constant list became under node-level tests is a list of masked values (`Wide`), and a list
+constant list became under node-level tests is a list of masked values (`MaskedList`), and a list
 that is still being filtered and mapped is a loop that nothing has run yet (`Comprehension`).
 """
 
@@ -38,7 +38,7 @@ class UnitOf(QuantityType):
 
 
 @dataclass(frozen=True, slots=True)
-class Static:
+class Constant:
     """A value known at compile time: a Python value of the type's form."""
 
     value: Any
@@ -51,7 +51,7 @@ class Static:
 
 
 @dataclass(frozen=True, slots=True)
-class Val:
+class Value:
     """A value at run time; ``err`` is None where it is proved that there is no error."""
 
     op: Op
@@ -64,7 +64,7 @@ class Val:
 class Opt:
     """An optional: whether it is present (a bool without error), and the value if it is."""
 
-    present: Static | Val
+    present: Constant | Value
     value: Abstract
     err: Op | None
     type: Type
@@ -82,7 +82,7 @@ class NodeRecord:
 class ImageRecord:
     """An image of the node, by a name that is known before the node is."""
 
-    name: Static | Val
+    name: Constant | Value
     type: Type
     err: Op | None = None
 
@@ -97,10 +97,10 @@ class NodeMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Wide:
+class MaskedList:
     """A list of values of which each is there where its mask (None: always) is true."""
 
-    items: tuple[tuple[Val | None, Abstract], ...]
+    items: tuple[tuple[Value | None, Abstract], ...]
     err: Op | None
     type: Type
 
@@ -116,13 +116,15 @@ class Comprehension:
     param: Op
     index: Op | None
     errors: tuple[Op, ...]
-    mask: Val | None
+    mask: Value | None
     value: Abstract
     err: Op | None
     type: Type
 
 
-Abstract: TypeAlias = Static | Val | Opt | NodeRecord | ImageRecord | NodeMap | Wide | Comprehension
+Abstract: TypeAlias = (
+    Constant | Value | Opt | NodeRecord | ImageRecord | NodeMap | MaskedList | Comprehension
+)
 
 #: The years 1 to 9999 in ns since 1970: beyond int64, so arithmetic on them is never unchecked.
 _YEARS: Final = Interval(-62_135_596_800 * 10**9, 253_402_300_800 * 10**9 - 1)

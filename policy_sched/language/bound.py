@@ -16,9 +16,9 @@ from policy_sched.language.alike import each
 from policy_sched.language.bound_placement import BoundPlacement
 from policy_sched.language.bound_score import FEW_ROWS, BoundScore
 from policy_sched.language.compiled import FilterRule, GateRule, Sections, Unit
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import Failure, LimitError, RuleError, Some
-from policy_sched.language.judging import BoundUnit, Codes, Out, judge, reversed_key
+from policy_sched.language.judging import BoundUnit, Codes, Out, filter_codes, reversed_key
 from policy_sched.language.life_cycle import BoundLifeCycle
 from policy_sched.language.normalizers import RawScores
 from policy_sched.language.preempting import BoundPreemption
@@ -31,7 +31,7 @@ from policy_sched.model.queued_pod import QueuedPod
 Rows = npt.NDArray[np.intp] | None
 Scores = npt.NDArray[np.int64]
 
-_NO_CYCLE: Final = Cycle()
+_NO_CYCLE: Final = Activation()
 #: The code of a row of which the rules together take too much work: an error of the first.
 _EXHAUSTED: Final = 2
 
@@ -92,15 +92,15 @@ class BoundPolicy:
 
     # Before nodes are looked at.
 
-    def matches(self, pod: PodInfo, cycle: Cycle) -> bool:
+    def matches(self, pod: PodInfo, cycle: Activation) -> bool:
         """Tell whether all matchConditions hold; RuleError if none is false but one fails."""
         return self._all(self._match, pod, cycle)
 
-    def matches_score(self, pod: PodInfo, cycle: Cycle) -> bool:
+    def matches_score(self, pod: PodInfo, cycle: Activation) -> bool:
         """Tell whether all matchConditions of the score hold; raises as `matches`."""
         return self._all(self._score_match, pod, cycle)
 
-    def _all(self, bound: BoundUnit | None, pod: PodInfo, cycle: Cycle) -> bool:
+    def _all(self, bound: BoundUnit | None, pod: PodInfo, cycle: Activation) -> bool:
         if bound is None:
             return True
         try:
@@ -115,7 +115,7 @@ class BoundPolicy:
                 raise RuleError(f"matchConditions[{i}]: {value.message}")
         return all(values)
 
-    def pre_enqueue(self, pod: PodInfo, cycle: Cycle) -> str | None:
+    def pre_enqueue(self, pod: PodInfo, cycle: Activation) -> str | None:
         """Return why the pod may not enter the queue, or None if it may.
 
         Where a matchCondition fails, so does each rule.
@@ -152,7 +152,7 @@ class BoundPolicy:
         """
         if self._keys is None:
             return ()
-        cycle = Cycle(queued=queued, pod_group=group)
+        cycle = Activation(queued=queued, pod_group=group)
         out = self._keys.scalar(queued.info, cycle, 0)
         keys = []
         roots = self._keys.unit.roots
@@ -165,7 +165,7 @@ class BoundPolicy:
             keys.append(reversed_key(value) if descending else value)
         return tuple(keys)
 
-    def node_names(self, pod: PodInfo, cycle: Cycle) -> frozenset[str] | None:
+    def node_names(self, pod: PodInfo, cycle: Activation) -> frozenset[str] | None:
         """Return the only nodes to look at, by name, or None for all. May raise RuleError."""
         if self._names is None:
             return None
@@ -178,7 +178,7 @@ class BoundPolicy:
 
     # Filter.
 
-    def filter(self, pod: PodInfo, cycle: Cycle, rows: Rows = None) -> Codes | None:
+    def filter(self, pod: PodInfo, cycle: Activation, rows: Rows = None) -> Codes | None:
         """Return a code per row; None if every row passes.
 
         0 passes; 2 * i + 1 was rejected by rule i, 2 * i + 2 met an error in rule i.
@@ -198,11 +198,11 @@ class BoundPolicy:
         codes: Codes | None = None
         for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
-            codes = judge(codes, out[root.value], errors, rule, i, n)
+            codes = filter_codes(codes, out[root.value], errors, rule, i, n)
         return codes
 
     def by_rule(
-        self, pod: PodInfo, cycle: Cycle, rows: Rows = None
+        self, pod: PodInfo, cycle: Activation, rows: Rows = None
     ) -> list[tuple[str, Codes | None]]:
         """Return each filter rule's name and its own codes over the rows, as if it were alone."""
         bound = self._filter
@@ -217,16 +217,16 @@ class BoundPolicy:
         found = []
         for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
-            found.append((rule.name, judge(None, out[root.value], errors, rule, i, n)))
+            found.append((rule.name, filter_codes(None, out[root.value], errors, rule, i, n)))
         return found
 
     def _filter_few(
-        self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp]
+        self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
     ) -> Codes | None:
         return self._filter_rows(bound, pod, cycle, rows.tolist())
 
     def _filter_rows(
-        self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, rows: Iterable[int]
+        self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: Iterable[int]
     ) -> Codes | None:
         """Return what `filter` does, one row after the other."""
         with one_evaluation():
@@ -235,7 +235,7 @@ class BoundPolicy:
             return None
         return np.array(codes, dtype=np.int16)
 
-    def _filter_one(self, bound: BoundUnit, pod: PodInfo, cycle: Cycle, row: int) -> int:
+    def _filter_one(self, bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> int:
         try:
             out = bound.functions.scalar(pod, cycle, row)
         except LimitError as error:
@@ -251,7 +251,7 @@ class BoundPolicy:
         return 0
 
     def explain(
-        self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp], codes: Codes
+        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], codes: Codes
     ) -> list[Explanation]:
         """Return why rows were rejected, given the codes (none is 0) that `filter` gave them."""
         result: list[Explanation | None] = [None] * len(rows)
@@ -264,7 +264,7 @@ class BoundPolicy:
         return [found for found in result if found is not None]
 
     def _explain_code(
-        self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp], code: int
+        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], code: int
     ) -> list[Explanation]:
         """Return why rows were rejected that all have the same code."""
         _, bound = self._rules[(code - 1) // 2]
@@ -279,7 +279,7 @@ class BoundPolicy:
             lambda row: self._explain_one(pod, cycle, row, code),
         )
 
-    def _explain_one(self, pod: PodInfo, cycle: Cycle, row: int, code: int) -> Explanation:
+    def _explain_one(self, pod: PodInfo, cycle: Activation, row: int, code: int) -> Explanation:
         number = (code - 1) // 2
         rule, bound = self._rules[number]
         if code % 2 == 0:
@@ -299,7 +299,7 @@ class BoundPolicy:
         return Explanation(resolvable is True, reasons)
 
     def _explain_error(
-        self, rule: FilterRule, number: int, pod: PodInfo, cycle: Cycle, row: int
+        self, rule: FilterRule, number: int, pod: PodInfo, cycle: Activation, row: int
     ) -> Explanation:
         assert self._filter is not None
         error = self._filter.answer(number, pod, cycle, row)
@@ -308,13 +308,13 @@ class BoundPolicy:
 
     # Score.
 
-    def score(self, pod: PodInfo, cycle: Cycle, rows: Rows = None) -> RawScores:
+    def score(self, pod: PodInfo, cycle: Activation, rows: Rows = None) -> RawScores:
         """Return the raw score per row; where the rule failed, 0 or, if it matters, FAILED."""
         assert self._score is not None, "the policy has a score"
         return self._score.raw(pod, cycle, rows)
 
     def score_failure(
-        self, pod: PodInfo, cycle: Cycle, scores: RawScores, rows: npt.NDArray[np.intp]
+        self, pod: PodInfo, cycle: Activation, scores: RawScores, rows: npt.NDArray[np.intp]
     ) -> str | None:
         """Return why raw scores of the feasible rows end the attempt; None if they do not."""
         assert self._score is not None, "the policy has a score"
@@ -324,7 +324,7 @@ class BoundPolicy:
         self,
         scores: RawScores,
         pod: PodInfo | None = None,
-        cycle: Cycle = _NO_CYCLE,
+        cycle: Activation = _NO_CYCLE,
         rows: Rows = None,
     ) -> Scores:
         """Return the scores of the feasible rows (None: all) within 0..100; failed ones are 0.

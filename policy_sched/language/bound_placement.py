@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.language.compiled import PlacementRules
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import Failure, RuleError
 from policy_sched.language.judging import BoundUnit
 from policy_sched.language.placement_facts import PlacementFacts
@@ -30,7 +30,7 @@ class BoundPlacement:
         self._domain = None if rules.domain is None else BoundUnit(rules.domain, runtime)
         self._score = None if rules.score is None else BoundUnit(rules.score, runtime)
 
-    def domains(self, pod: PodInfo, cycle: Cycle) -> Domains:
+    def domains(self, pod: PodInfo, cycle: Activation) -> Domains:
         """Return the rows of each domain's live nodes, ascending, by the domain's name in order.
 
         A node where the rule fails, or is empty, is in none.
@@ -49,7 +49,7 @@ class BoundPlacement:
         found = {text(code): rows[codes[rows] == code] for code in np.unique(codes[rows]).tolist()}
         return {name: found[name] for name in sorted(found) if name}
 
-    def score(self, pod: PodInfo, cycle: Cycle, placement: PlacementFacts) -> int:
+    def score(self, pod: PodInfo, cycle: Activation, placement: PlacementFacts) -> int:
         """Return how good a domain is, 0 to 100. RuleError where the rule fails and may not."""
         assert self._score is not None, "the policy has a score"
         seen = replace(cycle, placement=placement)

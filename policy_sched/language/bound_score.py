@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.language.compiled import Score
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import Failure, LimitError, RuleError
 from policy_sched.language.judging import BoundUnit
 from policy_sched.language.normalizers import FAILED, RawScores, failures, normalized
@@ -49,7 +49,7 @@ class BoundScore:
         self._last: RawScores = np.zeros(0, self._dtype)
         self._last_normalized: Scores | None = None
 
-    def raw(self, pod: PodInfo, cycle: Cycle, rows: Rows) -> RawScores:
+    def raw(self, pod: PodInfo, cycle: Activation, rows: Rows) -> RawScores:
         """Return the raw score per row; where the rule failed, 0 or, if marked, FAILED."""
         bound = self._unit
         root = bound.unit.roots[0]
@@ -79,7 +79,7 @@ class BoundScore:
         scores: RawScores = result.astype(self._dtype, copy=False)
         return scores
 
-    def _row_by_row(self, pod: PodInfo, cycle: Cycle, rows: Iterable[int]) -> RawScores:
+    def _row_by_row(self, pod: PodInfo, cycle: Activation, rows: Iterable[int]) -> RawScores:
         """Return what `raw` does where the rule takes too much work of some rows."""
         root = self._unit.unit.roots[0]
         instead = self._failed if self._score.marks_failures else 0
@@ -106,7 +106,7 @@ class BoundScore:
         return self._last
 
     def failure(
-        self, pod: PodInfo, cycle: Cycle, scores: RawScores, rows: npt.NDArray[np.intp]
+        self, pod: PodInfo, cycle: Activation, scores: RawScores, rows: npt.NDArray[np.intp]
     ) -> str | None:
         """Return why the attempt ends: what failed on the first of the feasible rows that did.
 
@@ -125,7 +125,7 @@ class BoundScore:
         return f"rule {self._name}.{part}: {words} (node {self._table.names[row]})"
 
     def normalize(
-        self, scores: RawScores, pod: PodInfo | None, cycle: Cycle, rows: Rows = None
+        self, scores: RawScores, pod: PodInfo | None, cycle: Activation, rows: Rows = None
     ) -> Scores:
         """Return the scores of the feasible rows within 0..100; failed ones are 0.
 
@@ -141,7 +141,7 @@ class BoundScore:
         return self._last_normalized
 
     def _normalized(
-        self, scores: RawScores, pod: PodInfo | None, cycle: Cycle, rows: Rows
+        self, scores: RawScores, pod: PodInfo | None, cycle: Activation, rows: Rows
     ) -> Scores:
         if self._normalizer is None:
             name = self._score.normalizer
@@ -156,7 +156,12 @@ class BoundScore:
         return result
 
     def _expressed(
-        self, bound: BoundUnit, scores: RawScores, pod: PodInfo | None, cycle: Cycle, rows: Rows
+        self,
+        bound: BoundUnit,
+        scores: RawScores,
+        pod: PodInfo | None,
+        cycle: Activation,
+        rows: Rows,
     ) -> Scores:
         """Return what the normalize expression makes of scores none of which failed."""
         n = len(scores)

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from policy_sched.language.abstract import ImageRecord, NodeMap, NodeRecord, Static
+from policy_sched.language.abstract import Constant, ImageRecord, NodeMap, NodeRecord
 from policy_sched.language.cost import NOTHING, Cost
 from policy_sched.language.generate import generate
 from policy_sched.language.ir import Level, Op
 from policy_sched.language.lower import make_lowering
 from policy_sched.language.lowering import Env, Lowering, Refusal
 from policy_sched.language.reads import find_reads
-from policy_sched.language.standing import Standings
+from policy_sched.language.standing import PodInvariance
 from policy_sched.language.typed import Const, Core, Field, Let, Macro, Span, UserFunction, Var
 from policy_sched.language.types import RecordType
 
 
-class Place(Enum):
+class Frequency(Enum):
     """Where a part is computed; the value is for people."""
 
     LOADED = "once, when the policy is loaded"
@@ -37,14 +37,14 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CostPart:
     """One part of an expression, the parts that it is made of, and what all of it costs."""
 
     span: Span
     type: str
-    place: Place
+    place: Frequency
     cost: Cost
-    parts: tuple[Part, ...]
+    parts: tuple[CostPart, ...]
 
 
 def breakdown(
@@ -53,7 +53,7 @@ def breakdown(
     params_type: RecordType,
     functions: Mapping[str, UserFunction],
     variables: Sequence[tuple[str, Core]],
-) -> Part:
+) -> CostPart:
     """Return an expression as a tree of parts; literals, names and columns are no parts."""
     low = make_lowering(params, params_type, functions)
     for name, body in variables:
@@ -61,8 +61,8 @@ def breakdown(
     return _part(low, core, {}, frozenset())
 
 
-def _part(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> Part:
-    place, cost = Place.ELEMENT, NOTHING
+def _part(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> CostPart:
+    place, cost = Frequency.ELEMENT, NOTHING
     if not elements & set(names_read(core)):
         place, cost = _computed(low, core, env)
     inner = elements
@@ -72,14 +72,14 @@ def _part(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> Part
         env = {**env, core.name: low.thunk(core.value, env)}
         if elements & set(names_read(core.value)):
             inner = elements | {core.name}
-    parts: list[Part] = []
+    parts: list[CostPart] = []
     for child in _children(core):
         known = elements if isinstance(core, Macro) and child is core.operand else inner
         parts += _parts(low, child, env, known)
-    return Part(core.span, str(core.type), place, cost, tuple(parts))
+    return CostPart(core.span, str(core.type), place, cost, tuple(parts))
 
 
-def _parts(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> list[Part]:
+def _parts(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> list[CostPart]:
     """Return a part, or, where it is none, those below it."""
     if isinstance(core, Const | Var) and not _is_variable(core):
         return []
@@ -93,18 +93,18 @@ def _is_variable(core: Core) -> bool:
     return isinstance(core, Var) and core.name.startswith("variables.")
 
 
-def _computed(low: Lowering, core: Core, env: Env) -> tuple[Place, Cost]:
+def _computed(low: Lowering, core: Core, env: Env) -> tuple[Frequency, Cost]:
     """Return where a part is computed by itself, and what that costs."""
     try:
         value = low.lower(core, env)
-        if isinstance(value, Static):
-            return Place.LOADED, NOTHING
+        if isinstance(value, Constant):
+            return Frequency.LOADED, NOTHING
         if isinstance(value, NodeMap | NodeRecord | ImageRecord):
             moving = isinstance(value, NodeMap) and value.family in _MOVING
-            return (Place.MOVING if moving else Place.STATIC), NOTHING
+            return (Frequency.MOVING if moving else Frequency.STATIC), NOTHING
         one = low.plain(value)
     except Refusal as refusal:  # it can be computed only as a part of something else
-        return (Place.SNAPSHOT if refusal.code == "PS510" else Place.NODE), NOTHING
+        return (Frequency.SNAPSHOT if refusal.code == "PS510" else Frequency.NODE), NOTHING
     roots = [one.op] if one.err is None else [one.op, one.err]
     return _place(roots), generate(roots, low.build).kept
 
@@ -114,16 +114,16 @@ _MOVING: Final = frozenset({"requested", "nonZeroRequested", "free"})
 _CONSTANT: Final = frozenset({"const", "none"})
 
 
-def _place(roots: list[Op]) -> Place:
+def _place(roots: list[Op]) -> Frequency:
     if all(op.kind in _CONSTANT for op in roots):
-        return Place.LOADED
+        return Frequency.LOADED
     if all(op.level is Level.SCALAR for op in roots):
         reads = find_reads(roots)
-        return Place.SNAPSHOT if reads.node and not reads.pod else Place.POD
-    standings = Standings()
+        return Frequency.SNAPSHOT if reads.node and not reads.pod else Frequency.POD
+    standings = PodInvariance()
     if not all(standings.holds(op) for op in roots):
-        return Place.NODE
-    return Place.MOVING if any(standings.moves(op) for op in roots) else Place.STATIC
+        return Frequency.NODE
+    return Frequency.MOVING if any(standings.moves(op) for op in roots) else Frequency.STATIC
 
 
 def _children(core: Core) -> Iterator[Core]:

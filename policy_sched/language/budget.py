@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from policy_sched.language.breakdown import Part, breakdown
+from policy_sched.language.breakdown import CostPart, breakdown
 from policy_sched.language.checked import Checked
 from policy_sched.language.lowering import Refusal
 from policy_sched.language.tree_size import children
@@ -39,7 +39,7 @@ def over_budget(rule: Checked, units: float, limit: int, given: Given) -> Refusa
     return Refusal("PS503", message, part.span, hint)
 
 
-def _costliest(part: Part, units: float) -> Part:
+def _costliest(part: CostPart, units: float) -> CostPart:
     best = max(part.parts, key=lambda one: one.cost.units, default=None)
     if best is None or best.cost.units < _MOST * units:
         return part

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language.abstract import Abstract, Opt, Val
+from policy_sched.language.abstract import Abstract, Opt, Value
 from policy_sched.language.budget import over_budget
 from policy_sched.language.checked import (
     Checked,
@@ -34,7 +34,7 @@ from policy_sched.language.compiled import (
     Step,
     Unit,
 )
-from policy_sched.language.easing import may_ease
+from policy_sched.language.easing import may_become_true
 from policy_sched.language.expression import constant, limit_steps
 from policy_sched.language.faults import LimitError
 from policy_sched.language.generate import generate
@@ -137,17 +137,17 @@ class PolicyCompiler:
         """Run a step; what it refuses becomes a diagnostic."""
         try:
             found = step()
-            if isinstance(found, Val):
+            if isinstance(found, Value):
                 limit_steps(found, checked.core.span)
         except Refusal as refusal:
             self._refused(checked, refusal.placed_at(checked.core.span))
             return None
         return found
 
-    def _lowered(self, checked: Checked) -> Val | None:
+    def _lowered(self, checked: Checked) -> Value | None:
         return self._attempt(checked, lambda: self._value(self._low.lower(checked.core, {})))
 
-    def _value(self, value: Abstract) -> Val:
+    def _value(self, value: Abstract) -> Value:
         if isinstance(value, Opt):
             return self._low.val(value)
         return self._low.plain(value)
@@ -159,7 +159,7 @@ class PolicyCompiler:
             return None
         return self._made(found, keeps=keeps)
 
-    def _made(self, values: Sequence[Val], *, keeps: bool = False, limited: bool = False) -> Unit:
+    def _made(self, values: Sequence[Value], *, keeps: bool = False, limited: bool = False) -> Unit:
         """Return a unit; ``keeps`` as in `make_unit`, ``limited``: what it costs is of interest."""
         if self._code or keeps or limited:
             return make_unit(self._low, values, keeps=keeps, code=self._code)
@@ -297,22 +297,22 @@ class PolicyCompiler:
         unit = self._made([value], keeps=True)
         return Score(unit, found, name, expression, score.on_error == "Abort", value.type == DOUBLE)
 
-    def _raw_score(self, checked: Checked) -> Val:
+    def _raw_score(self, checked: Checked) -> Value:
         """Return a score that is final, or counts as one: a double is truncated."""
         value = self._low.val(self._low.lower(checked.core, {}))
         if value.type == DOUBLE:
             value = to_int(self._low, value, checked.core.span)
         return value
 
-    def _raw_number(self, checked: Checked) -> Val:
+    def _raw_number(self, checked: Checked) -> Value:
         """Return a score that is normalised: a double stays one; an error if no int is near it."""
         value = self._low.val(self._low.lower(checked.core, {}))
         if value.type != DOUBLE:
             return value
         whole = to_int(self._low, value, checked.core.span)
-        return Val(value.op, whole.err, DOUBLE, self._low.range(value))
+        return Value(value.op, whole.err, DOUBLE, self._low.range(value))
 
-    def _nearest(self, checked: Checked) -> Val:
+    def _nearest(self, checked: Checked) -> Value:
         """Return a normalised score: a double is rounded."""
         value = self._low.val(self._low.lower(checked.core, {}))
         if value.type == DOUBLE:
@@ -321,7 +321,7 @@ class PolicyCompiler:
 
     def _normalizer(self, checked: Checked, raw: Interval, kind: Type) -> Unit | None:
         op = self._low.node_op("score", rep="f" if kind == DOUBLE else "i", data=None)
-        self._low.globals["score"] = Val(op, None, kind, raw)
+        self._low.globals["score"] = Value(op, None, kind, raw)
         value = self._attempt(checked, partial(self._nearest, checked))
         if value is None:
             return None
@@ -351,7 +351,7 @@ def _nothing() -> Unit:
 
 
 def make_unit(
-    low: Lowering, values: Sequence[Val], *, keeps: bool = False, code: bool = True
+    low: Lowering, values: Sequence[Value], *, keeps: bool = False, code: bool = True
 ) -> Unit:
     """Return the unit that computes ``values``; ``keeps``: often, and of all rows."""
     ops: list[Op] = []
@@ -370,5 +370,5 @@ def make_unit(
         find_reads(ops),
         tuple(low.build.sites),
         any(root.error is not None for root in roots),
-        keeps and any(may_ease(value.op, value.err) for value in values),
+        keeps and any(may_become_true(value.op, value.err) for value in values),
     )

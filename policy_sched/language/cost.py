@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.language.ir import MIXED, Call, Loop, Op
-from policy_sched.language.placement import Placement, Scope, descending
+from policy_sched.language.placement import Block, CodeMotion, descending
 
 #: Units of an operation on arrays; what is not here has the price of one pass, `ELEMENTWISE`.
 PRICES: Final = {
@@ -95,7 +95,7 @@ class Cost:
 NOTHING: Final = Cost()
 
 
-def cost_of(placement: Placement) -> Cost:
+def cost_of(placement: CodeMotion) -> Cost:
     """Return what a function costs that computes placed operations for all rows."""
     units = fixed = 0.0
     for op, scope in placement.scope.items():
@@ -126,10 +126,10 @@ def known_steps(roots: Iterable[Op]) -> int:
     return most
 
 
-def _times(scope: Scope) -> float:
+def _times(scope: Block) -> float:
     """Return how often a scope is run: once for each element of the loops around it."""
     times = 1.0
-    at: Scope | None = scope
+    at: Block | None = scope
     while at is not None:
         if at.variables:
             times *= USUAL_LENGTH
@@ -137,7 +137,7 @@ def _times(scope: Scope) -> float:
     return times
 
 
-def _of_array(op: Op, placement: Placement) -> Cost:
+def _of_array(op: Op, placement: CodeMotion) -> Cost:
     region = placement.regions.get(op)
     if region is None:
         price = PRICES.get(op.kind, ELEMENTWISE)

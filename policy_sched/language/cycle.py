@@ -28,7 +28,7 @@ NOTHING: Final = Event()
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class Activation:
     """One attempt. ``now`` is in ns since 1970, and the same for every node.
 
     ``event`` is what a ``requeue`` hint is asked about, ``placement`` the domain that is scored.

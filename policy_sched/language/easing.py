@@ -16,13 +16,13 @@ from policy_sched.language.ir import Call, Loop, Op
 from policy_sched.model.records import ports_conflict
 
 
-class Way(Enum):
+class Monotonicity(Enum):
     """Where a value goes as pods come to the node; a truth value grows by becoming true."""
 
-    STILL = 0
-    UP = 1
-    DOWN = -1
-    ANY = 2
+    CONSTANT = 0
+    INCREASING = 1
+    DECREASING = -1
+    UNKNOWN = 2
 
 
 _GROWING: Final = frozenset({"requested", "nonZeroRequested", "podCount", "usedPorts"})
@@ -34,58 +34,61 @@ _TOGETHER: Final = frozenset(
 )
 
 
-def may_ease(value: Op, error: Op | None) -> bool:
+def may_become_true(value: Op, error: Op | None) -> bool:
     """Tell whether a rule's value may become true, or its error vanish, as pods come."""
-    ways = _Ways()
-    if error is not None and ways.of(error) is not Way.STILL:
+    ways = _MonotonicityAnalysis()
+    if error is not None and ways.of(error) is not Monotonicity.CONSTANT:
         return True
-    return ways.of(value) in (Way.UP, Way.ANY)
+    return ways.of(value) in (Monotonicity.INCREASING, Monotonicity.UNKNOWN)
 
 
-def _opposite(way: Way) -> Way:
-    return {Way.UP: Way.DOWN, Way.DOWN: Way.UP}.get(way, way)
+def _opposite(way: Monotonicity) -> Monotonicity:
+    return {
+        Monotonicity.INCREASING: Monotonicity.DECREASING,
+        Monotonicity.DECREASING: Monotonicity.INCREASING,
+    }.get(way, way)
 
 
-def _joint(ways: Iterable[Way]) -> Way:
-    found = {way for way in ways if way is not Way.STILL}
+def _joint(ways: Iterable[Monotonicity]) -> Monotonicity:
+    found = {way for way in ways if way is not Monotonicity.CONSTANT}
     if not found:
-        return Way.STILL
-    return found.pop() if len(found) == 1 else Way.ANY
+        return Monotonicity.CONSTANT
+    return found.pop() if len(found) == 1 else Monotonicity.UNKNOWN
 
 
-def _of_family(family: object) -> Way:
+def _of_family(family: object) -> Monotonicity:
     if family in _GROWING:
-        return Way.UP
-    return Way.DOWN if family in _SHRINKING else Way.STILL
+        return Monotonicity.INCREASING
+    return Monotonicity.DECREASING if family in _SHRINKING else Monotonicity.CONSTANT
 
 
-class _Ways:
+class _MonotonicityAnalysis:
     """The way of each op, worked out once."""
 
     def __init__(self) -> None:
-        self._found: dict[Op, Way] = {}
+        self._found: dict[Op, Monotonicity] = {}
 
-    def of(self, op: Op) -> Way:
+    def of(self, op: Op) -> Monotonicity:
         """Return the way of an op."""
         known = self._found.get(op)
         if known is None:
             known = self._found[op] = self._find(op)
         return known
 
-    def _find(self, op: Op) -> Way:
+    def _find(self, op: Op) -> Monotonicity:
         if op.kind == "column":
             assert isinstance(op.data, tuple)
             return _of_family(op.data[0])
         if op.kind == "pods_at":
-            return Way.UP
+            return Monotonicity.INCREASING
         if op.kind == "facts_at":
-            return Way.ANY
+            return Monotonicity.UNKNOWN
         ways = [self.of(arg) for arg in op.args]
         if op.kind in ("column_of", "fits"):
             way = _of_family(op.data)
-            return way if _joint(ways) is Way.STILL else Way.ANY
-        if all(way is Way.STILL for way in ways):
-            return Way.STILL
+            return way if _joint(ways) is Monotonicity.CONSTANT else Monotonicity.UNKNOWN
+        if all(way is Monotonicity.CONSTANT for way in ways):
+            return Monotonicity.CONSTANT
         if op.kind in _TOGETHER:
             return _joint(ways)
         if isinstance(op.data, Call) and op.data.function is ports_conflict:
@@ -93,48 +96,48 @@ class _Ways:
         if isinstance(op.data, Loop):
             return _of_loop(op.data, ways)
         known = _KNOWN.get(op.kind)
-        return Way.ANY if known is None else known(op, ways)
+        return Monotonicity.UNKNOWN if known is None else known(op, ways)
 
 
-def _of_loop(loop: Loop, ways: Sequence[Way]) -> Way:
+def _of_loop(loop: Loop, ways: Sequence[Monotonicity]) -> Monotonicity:
     """Return the way of a loop over a list that pods make longer, or whose tests they change."""
     source, *rest = ways
     if loop.kind in ("exists", "count"):
         return _joint([source, *rest])
-    return _joint([_opposite(source), *rest]) if loop.kind == "all" else Way.ANY
+    return _joint([_opposite(source), *rest]) if loop.kind == "all" else Monotonicity.UNKNOWN
 
 
-def _reverse(_op: Op, ways: Sequence[Way]) -> Way:
+def _reverse(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
     return _opposite(ways[0])
 
 
-def _difference(_op: Op, ways: Sequence[Way]) -> Way:
+def _difference(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
     return _joint([ways[0], _opposite(ways[1])])
 
 
-def _less(_op: Op, ways: Sequence[Way]) -> Way:
+def _less(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
     return _joint([_opposite(ways[0]), ways[1]])
 
 
-def _scaled(op: Op, ways: Sequence[Way]) -> Way:
+def _scaled(op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
     """Return the way of a product with a constant, or of a quotient by one."""
     for by, way in ((op.args[1], ways[0]), (op.args[0], ways[1])):
         if by.kind == "const" and isinstance(by.data, int | float) and by.data >= 0:
             return way
         if op.kind not in ("mul", "mul_checked", "fmul"):
             break
-    return Way.ANY
+    return Monotonicity.UNKNOWN
 
 
-def _share(_op: Op, ways: Sequence[Way]) -> Way:
-    return ways[0] if ways[1] is Way.STILL else Way.ANY
+def _share(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
+    return ways[0] if ways[1] is Monotonicity.CONSTANT else Monotonicity.UNKNOWN
 
 
-def _choice(_op: Op, ways: Sequence[Way]) -> Way:
-    return _joint(ways[1:]) if ways[0] is Way.STILL else Way.ANY
+def _choice(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
+    return _joint(ways[1:]) if ways[0] is Monotonicity.CONSTANT else Monotonicity.UNKNOWN
 
 
-_KNOWN: Final[dict[str, Callable[[Op, Sequence[Way]], Way]]] = {
+_KNOWN: Final[dict[str, Callable[[Op, Sequence[Monotonicity]], Monotonicity]]] = {
     **dict.fromkeys(("not", "neg", "fneg"), _reverse),
     **dict.fromkeys(("sub", "sub_checked", "fsub", "gt", "ge"), _difference),
     **dict.fromkeys(("lt", "le"), _less),

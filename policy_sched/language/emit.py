@@ -15,9 +15,9 @@ from policy_sched.language import emit_scalar, emit_vector
 from policy_sched.language.emit_loops import loop_text
 from policy_sched.language.ir import MIXED, Call, Loop, Op
 from policy_sched.language.kernels import is_sized
-from policy_sched.language.placement import Placement, Scope, Shapes
-from policy_sched.language.slots import Slots
-from policy_sched.language.tallying import Counted
+from policy_sched.language.placement import Block, CodeMotion, Shapes
+from policy_sched.language.slots import ConstantPool
+from policy_sched.language.tallying import PodCount
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z|[0-9]+\Z")
 _SMALL = frozenset({"pod", "ctx", "cluster", "row", "none", "score", "scores"})
@@ -29,8 +29,8 @@ class Emitter:
 
     def __init__(
         self,
-        placement: Placement,
-        slots: Slots,
+        placement: CodeMotion,
+        slots: ConstantPool,
         bound: Mapping[Op, str],
         sub: tuple[Shapes, str] | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class Emitter:
         """Return the lines of the body."""
         return list(_flatten(self.placement.body))
 
-    def text(self, op: Op, scope: Scope) -> str:
+    def text(self, op: Op, scope: Block) -> str:
         """Return the text of ``op`` for use in ``scope``."""
         known = self._texts.get(op)
         if known is not None:
@@ -81,7 +81,7 @@ class Emitter:
             self._texts[op] = text
         return text
 
-    def named(self, op: Op, scope: Scope) -> str:
+    def named(self, op: Op, scope: Block) -> str:
         """Return a text of ``op`` that may be repeated: a name or a whole number."""
         text = self.text(op, scope)
         if not _NAME.match(text):
@@ -90,7 +90,7 @@ class Emitter:
             return name
         return text
 
-    def branch(self, op: Op, number: int) -> Scope:
+    def branch(self, op: Op, number: int) -> Block:
         """Return the scope of a branch or a loop body of ``op``."""
         return self.placement.branches[op, number]
 
@@ -98,15 +98,15 @@ class Emitter:
         return f"{self.prefix}{op.serial}"
 
     def _is_statement(self, op: Op) -> bool:
-        if op.rep[0] == "t" or isinstance(op.data, Loop | Counted):
+        if op.rep[0] == "t" or isinstance(op.data, Loop | PodCount):
             return True
         return self.placement.over_rows(op) and op in self.placement.regions
 
-    def _statement(self, op: Op, home: Scope) -> str:
+    def _statement(self, op: Op, home: Block) -> str:
         name = self._name(op)
         if op in self.placement.regions:
             self._write_region(op, name, home)
-        elif isinstance(op.data, Counted):
+        elif isinstance(op.data, PodCount):
             self._write_tally(op, op.data, name, home)
         elif isinstance(op.data, Loop):
             loop_text(self, op, op.data, name, home)
@@ -114,7 +114,7 @@ class Emitter:
             home.lines.append(f"{name}v, {name}e = {self._expression(op, home)}")
         return name
 
-    def _expression(self, op: Op, home: Scope) -> str:
+    def _expression(self, op: Op, home: Block) -> str:
         if self.placement.is_lazy(op):
             return self._lazy(op, home)
         over = self.placement.over_rows(op)
@@ -143,7 +143,7 @@ class Emitter:
         assert template, op
         return re.sub(r"\{(\*|\w)\}", part, template)
 
-    def _lazy(self, op: Op, home: Scope) -> str:
+    def _lazy(self, op: Op, home: Block) -> str:
         test = self.text(op.args[0], home)
         branches = [self.branch(op, i) for i in range(1, len(op.args))]
         texts = [self.text(a, b) for a, b in zip(op.args[1:], branches, strict=True)]
@@ -163,16 +163,19 @@ class Emitter:
             home.lines += [f"{name} = {decided}", f"{word} {test}:", inside]
         return name
 
-    def _write_tally(self, op: Op, counted: Counted, name: str, home: Scope) -> None:
+    def _write_tally(self, op: Op, counted: PodCount, name: str, home: Block) -> None:
         shapes = self.placement.shapes
         names = {a: f"a{a.serial}" for a in op.args} | {counted.param: f"p{counted.param.serial}"}
         inner = Emitter(
-            Placement([counted.test], False, names, shapes), self.slots, names, (shapes, f"{name}_")
+            CodeMotion([counted.test], False, names, shapes),
+            self.slots,
+            names,
+            (shapes, f"{name}_"),
         )
         result = inner.root(counted.test)
         self.steps += inner.steps
         self.refills = self.refills or inner.refills
-        body = Scope()
+        body = Block()
         body.lines = [*inner.lines(), f"return {result}"]
         arguments = [names[counted.param], *(names[a] for a in op.args)]
         home.lines += [f"def {name}f({', '.join(arguments)}):", body]
@@ -181,17 +184,17 @@ class Emitter:
         ask = "total" if op.kind == "tally_all" else "of"
         home.lines.append(f"{name} = rt.tallies.{ask}({condition}, {name}f, ({values}))")
 
-    def _write_region(self, op: Op, name: str, home: Scope) -> None:
+    def _write_region(self, op: Op, name: str, home: Block) -> None:
         region = self.placement.regions[op]
         keyed = op.key is not None and op.key is not MIXED
         bound = {f: self.text(f, home) for f in region.fixed}
         names = {o: f"a{o.serial}" for o in region.by_row}
-        placement = Placement([op], False, [*bound, *names], self.placement.shapes)
+        placement = CodeMotion([op], False, [*bound, *names], self.placement.shapes)
         inner = Emitter(placement, self.slots, bound | names, (self.placement.shapes, f"{name}_"))
         result = inner.root(op)
         self.steps += inner.steps
         self.refills = self.refills or inner.refills
-        body = Scope()
+        body = Block()
         arguments = ["row"] if region.row else []
         arguments += [names[o] for o in region.by_row]
         distinct = keyed and bool(region.by_row)
@@ -222,9 +225,9 @@ class Emitter:
         home.lines.append(f"{target} = {call}")
 
 
-def _flatten(scope: Scope) -> Iterator[str]:
+def _flatten(scope: Block) -> Iterator[str]:
     for line in scope.lines:
-        if isinstance(line, Scope):
+        if isinstance(line, Block):
             yield from (INDENT + inner for inner in _flatten(line))
         else:
             yield line

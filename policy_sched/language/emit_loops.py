@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from policy_sched.language.ir import Loop, Op
-from policy_sched.language.placement import Placement, Scope
+from policy_sched.language.placement import Block, CodeMotion
 
 _START: Final = {
     "list": "[]",
@@ -34,16 +34,16 @@ class Emitter(Protocol):
     """How many times steps are counted in what was written so far."""
 
     @property
-    def placement(self) -> Placement:
+    def placement(self) -> CodeMotion:
         """Where everything is computed."""
 
-    def text(self, op: Op, scope: Scope) -> str:
+    def text(self, op: Op, scope: Block) -> str:
         """Return the text of ``op`` for use in ``scope``."""
 
-    def named(self, op: Op, scope: Scope) -> str:
+    def named(self, op: Op, scope: Block) -> str:
         """Return a text of ``op`` that may be repeated."""
 
-    def branch(self, op: Op, number: int) -> Scope:
+    def branch(self, op: Op, number: int) -> Block:
         """Return the scope of a branch or a loop body of ``op``."""
 
 
@@ -53,7 +53,7 @@ def _names(loop: Loop) -> str:
     return f"p{loop.index}, p{loop.param}"
 
 
-def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Scope) -> None:
+def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Block) -> None:
     """Write the loop ``op`` into ``home``; its value and error get the names ``name`` + v, e."""
     source = emitter.text(op.args[0], home)
     before = emitter.steps
@@ -127,7 +127,7 @@ def _single(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> 
                 lines.append(f"elif {decides}:")
             else:
                 lines.append(f"if {decides}:")
-            found = Scope()
+            found = Block()
             found.lines.append(f"{name}v = {loop.kind == 'exists'}")
             if not loop.errors:
                 found.lines.append("break")

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
-from policy_sched.language.abstract import Val, rep_of
+from policy_sched.language.abstract import Value, rep_of
 from policy_sched.language.cost import known_steps
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.generate import Functions, Program, generate
 from policy_sched.language.ir import KINDS, Level, Site
 from policy_sched.language.lower import make_lowering
@@ -56,7 +56,7 @@ class BoundExpression:
     table: NodeTable
 
     def vector(
-        self, pod: PodInfo, cycle: Cycle, rows: npt.NDArray[np.intp] | None = None
+        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp] | None = None
     ) -> tuple[list[Any], list[int]]:
         """Return a value and an error (0, or 601..607) per row; values under errors are garbage."""
         n = self.table.n if rows is None else len(rows)
@@ -69,7 +69,7 @@ class BoundExpression:
         errors = per_row(out[1], n) if self.expression.can_fail else [0] * n
         return values, [self._kind(site) for site in errors]
 
-    def scalar(self, pod: PodInfo, cycle: Cycle, row: int) -> tuple[Any, int]:
+    def scalar(self, pod: PodInfo, cycle: Activation, row: int) -> tuple[Any, int]:
         """Return the value and the error of one row."""
         out = self.functions.scalar(pod, cycle, row)
         return out[0], self._kind(out[1]) if self.expression.can_fail else 0
@@ -119,7 +119,7 @@ def compile_expression(
     )
 
 
-def limit_steps(value: Val, span: Span) -> None:
+def limit_steps(value: Value, span: Span) -> None:
     """Refuse an expression whose loops over constant lists take too many steps."""
     steps = known_steps([value.op] if value.err is None else [value.op, value.err])
     if steps > MAX_STEPS:
@@ -127,7 +127,7 @@ def limit_steps(value: Val, span: Span) -> None:
         raise Refusal("PS503", message, span, "shorten the lists, or nest fewer loops")
 
 
-def constant(low: Lowering, value: Val) -> tuple[Any, str]:
+def constant(low: Lowering, value: Value) -> tuple[Any, str]:
     """Work out a value that reads neither pods nor nodes: the value, or the kind of its error."""
     if value.op.kind == "const" and value.err is None:
         return value.op.data, ""

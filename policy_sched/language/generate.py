@@ -21,13 +21,13 @@ from policy_sched.language.cost import NOTHING, Cost, cost_of
 from policy_sched.language.emit import INDENT, Emitter
 from policy_sched.language.faults import Some
 from policy_sched.language.ir import Builder, Level, Op
-from policy_sched.language.kept_columns import Group, Kept, KeptColumns
-from policy_sched.language.placement import Placement, Shapes
-from policy_sched.language.rearranging import POD_LIMIT, Rearranged
+from policy_sched.language.kept_columns import ColumnGroup, MaterializedColumn, MaterializedColumns
+from policy_sched.language.placement import CodeMotion, Shapes
+from policy_sched.language.rearranging import POD_LIMIT, Reassociation
 from policy_sched.language.runtime import Runtime, each
-from policy_sched.language.slots import FACTORY_ARGUMENTS, Slots
-from policy_sched.language.standing import Standing, Standings, find_standing
-from policy_sched.language.tallying import Tallied
+from policy_sched.language.slots import FACTORY_ARGUMENTS, ConstantPool
+from policy_sched.language.standing import PodInvariance, PodInvariants, find_pod_invariants
+from policy_sched.language.tallying import CountPass
 
 RowFunction = Callable[..., tuple[Any, ...]]
 #: Representation and limit of each kept column of a group.
@@ -61,7 +61,7 @@ class Functions:
     scalar: RowFunction
     vector: RowFunction
     _whole: RowFunction | None = None
-    _kept: KeptColumns | None = None
+    _kept: MaterializedColumns | None = None
 
     def every_row(self, pod: Any, ctx: Any, n: int) -> tuple[Any, ...]:
         """Return what ``vector`` does of all ``n`` rows; what it says of dead rows is of no use.
@@ -82,7 +82,7 @@ class Program:
 
     text: str
     code: CodeType
-    slots: Slots
+    slots: ConstantPool
     by_row: bool
     """Whether anything differs from node to node."""
     static: Columns = ()
@@ -112,9 +112,13 @@ class Program:
         if not self.static and not self.moving:
             return Functions(*made)
         scalar, vector, whole, static_row, static_rows, moving_row, moving_rows = made
-        static = Group([Kept(*one) for one in self.static], static_row, static_rows)
-        moving = Group([Kept(*one) for one in self.moving], moving_row, moving_rows)
-        return Functions(scalar, vector, whole, KeptColumns(table, static, moving))
+        static = ColumnGroup(
+            [MaterializedColumn(*one) for one in self.static], static_row, static_rows
+        )
+        moving = ColumnGroup(
+            [MaterializedColumn(*one) for one in self.moving], moving_row, moving_rows
+        )
+        return Functions(scalar, vector, whole, MaterializedColumns(table, static, moving))
 
 
 class _Writer:
@@ -122,7 +126,7 @@ class _Writer:
 
     def __init__(self, *, code: bool) -> None:
         self._code = code
-        self.slots = Slots()
+        self.slots = ConstantPool()
         self.shapes = Shapes()
         self.lines: list[str] = []
         self.names: list[str] = []
@@ -134,7 +138,7 @@ class _Writer:
         """Write the function that returns ``roots``, with a line before all others."""
         if not self._code and name != COSTLY:
             return
-        placement = Placement(roots, rows, (), self.shapes)
+        placement = CodeMotion(roots, rows, (), self.shapes)
         self.costs[name] = cost_of(placement)
         emitter = Emitter(placement, self.slots, {})
         self._write(name, arguments, emitter, roots, first)
@@ -144,13 +148,13 @@ class _Writer:
         """Write a function of all rows that only other functions call."""
         if not self._code:
             return
-        emitter = Emitter(Placement(roots, True, (), self.shapes), self.slots, {})
+        emitter = Emitter(CodeMotion(roots, True, (), self.shapes), self.slots, {})
         self._write(name, arguments, emitter, roots, "")
 
     def whole(self, roots: Sequence[Op], kept: Sequence[Op], guards: Sequence[Op]) -> None:
         """Write the function that takes ``kept`` as arguments, and hands over if a guard fails."""
         names = {op: f"d{op.serial}" for op in kept}
-        placement = Placement([*roots, *guards], True, names, self.shapes)
+        placement = CodeMotion([*roots, *guards], True, names, self.shapes)
         self.costs["whole"] = cost_of(placement)
         if not self._code:
             return
@@ -196,7 +200,7 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     writer.function("scalar", "pod, ctx, row", roots, rows=False)
     first = ""
     if build is not None:
-        tallied = Tallied(roots, build)
+        tallied = CountPass(roots, build)
         if tallied.found:
             writer.beside("plain", _OVER_ROWS, roots)
             first = f"if rt.supposing: return plain({_OVER_ROWS})"
@@ -204,10 +208,10 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     writer.function(COSTLY, _OVER_ROWS, roots, rows=True, first=first)
     if build is None:
         return writer.program(roots, (), ())
-    standings = Standings()
-    rearranged = Rearranged(roots, build, standings)
-    standing = find_standing(rearranged.roots, writer.shapes, standings)
-    if standing == Standing((), ()):
+    standings = PodInvariance()
+    rearranged = Reassociation(roots, build, standings)
+    standing = find_pod_invariants(rearranged.roots, writer.shapes, standings)
+    if standing == PodInvariants((), ()):
         return writer.program(roots, (), ())
     kept = (*standing.static, *standing.moving)
     writer.whole(rearranged.roots, kept, list(rearranged.guards))

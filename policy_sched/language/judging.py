@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.language.compiled import FilterRule, Root, Unit
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import Failure, LimitError
 from policy_sched.language.generate import Functions
 from policy_sched.language.ir import KINDS
@@ -50,7 +50,7 @@ class BoundUnit:
         """Return the value of the root of a number for one row, or the Failure in its place."""
         return self.one(self.unit.roots[root], self.scalar(pod, cycle, row))
 
-    def vector(self, pod: PodInfo | None, cycle: Cycle, rows: Any, n: int) -> Any:
+    def vector(self, pod: PodInfo | None, cycle: Activation, rows: Any, n: int) -> Any:
         """Run the vector function over ``n`` rows: a slice, row numbers, or None for all rows.
 
         Arrays may be read-only; of all rows, what is said of dead ones is of no use.
@@ -61,7 +61,7 @@ class BoundUnit:
             return self.functions.vector(pod, cycle, rows, n)
 
 
-def judge(
+def filter_codes(
     codes: Codes | None, values: Any, errors: Any, rule: FilterRule, number: int, n: int
 ) -> Codes | None:
     """Return ``codes`` with what rule ``number`` adds for rows that passed so far."""

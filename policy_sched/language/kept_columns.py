@@ -28,7 +28,7 @@ Values = npt.NDArray[Any]
 _DTYPES: Final = {"b": np.bool_, "i": np.int64, "f": np.float64, "e": np.int16}
 
 
-class Kept:
+class MaterializedColumn:
     """One kept column. ``limit``: beyond it, in magnitude, doubles are no longer to be trusted."""
 
     __slots__ = ("_live", "_set", "_values", "limit", "rep", "shown", "within")
@@ -81,12 +81,12 @@ class Kept:
             self.shown.flags.writeable = False
 
 
-class Group:
+class ColumnGroup:
     """Kept columns that change together, and the functions that compute them."""
 
     def __init__(
         self,
-        columns: Sequence[Kept],
+        columns: Sequence[MaterializedColumn],
         one_row: Callable[[int], Sequence[Any]],
         all_rows: Callable[[slice, int], Sequence[Any]],
     ) -> None:
@@ -107,10 +107,10 @@ class Group:
             column.put(row, value)
 
 
-class KeptColumns:
+class MaterializedColumns:
     """The kept columns of one program over one table."""
 
-    def __init__(self, table: NodeTable, static: Group, moving: Group) -> None:
+    def __init__(self, table: NodeTable, static: ColumnGroup, moving: ColumnGroup) -> None:
         self._table = table
         self._static = static
         self._moving = moving

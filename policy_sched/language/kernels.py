@@ -42,7 +42,7 @@ def is_sized(function: Callable[..., Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Builtin:
     """A function over plain values; ``fallible`` ones may raise Fault."""
 
     function: Callable[..., Any]
@@ -58,12 +58,12 @@ _ROOMS: Final = (
     kernels_semver,
     kernels_scheduler,
 )
-KERNELS: Final[dict[str, Kernel]] = {
-    **{name: Kernel(f, False) for room in _ROOMS for name, f in room.TOTAL.items()},
-    **{name: Kernel(f, True) for room in _ROOMS for name, f in room.PARTIAL.items()},
+KERNELS: Final[dict[str, Builtin]] = {
+    **{name: Builtin(f, False) for room in _ROOMS for name, f in room.TOTAL.items()},
+    **{name: Builtin(f, True) for room in _ROOMS for name, f in room.PARTIAL.items()},
 }
 #: The same over quantities that have no unit yet (exact amounts).
-FREE: Final[dict[str, Kernel]] = {
-    **{name: Kernel(f, False) for name, f in kernels_quantities.FREE_TOTAL.items()},
-    **{name: Kernel(f, True) for name, f in kernels_quantities.FREE_PARTIAL.items()},
+FREE: Final[dict[str, Builtin]] = {
+    **{name: Builtin(f, False) for name, f in kernels_quantities.FREE_TOTAL.items()},
+    **{name: Builtin(f, True) for name, f in kernels_quantities.FREE_PARTIAL.items()},
 }

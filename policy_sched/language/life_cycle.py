@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.language.compiled import LifeCycle, Step, Unit
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import Failure, RuleError
 from policy_sched.language.judging import BoundUnit
 from policy_sched.language.runtime import Runtime
@@ -15,7 +15,7 @@ from policy_sched.model.pod_info import PodInfo
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StepOutcome:
     """What a section says: whether it holds and, where it does not, why.
 
     ``wait`` is how long the pod may wait for permission, in ns; 0 where it does not wait.
@@ -26,7 +26,7 @@ class Answer:
     wait: int = 0
 
 
-HOLDS: Final = Answer(True)
+HOLDS: Final = StepOutcome(True)
 
 
 class BoundStep:
@@ -38,24 +38,24 @@ class BoundStep:
         self._explain = None if step.explain is None else BoundUnit(step.explain, runtime)
         self._timeout = None if step.timeout is None else BoundUnit(step.timeout, runtime)
 
-    def holds(self, pod: PodInfo, cycle: Cycle, row: int) -> bool:
+    def holds(self, pod: PodInfo, cycle: Activation, row: int) -> bool:
         """Tell whether the rule holds, or errs where errors are allowed; raises as `ask`."""
         value = _value(self._unit, pod, cycle, row)
         return self._tolerated(value) if isinstance(value, Failure) else bool(value)
 
-    def ask(self, pod: PodInfo, cycle: Cycle, row: int) -> Answer:
+    def ask(self, pod: PodInfo, cycle: Activation, row: int) -> StepOutcome:
         """Ask the section. Raises RuleError for an error where onError is Abort."""
         value = _value(self._unit, pod, cycle, row)
         if isinstance(value, Failure):
-            return HOLDS if self._tolerated(value) else Answer(False, self._words(value))
+            return HOLDS if self._tolerated(value) else StepOutcome(False, self._words(value))
         if value:
             return HOLDS
         wait = 0 if self._timeout is None else _value(self._timeout, pod, cycle, row)
         if isinstance(wait, Failure):
-            return HOLDS if self._tolerated(wait) else Answer(False, self._words(wait))
-        return Answer(False, self._message(pod, cycle, row), max(0, wait))
+            return HOLDS if self._tolerated(wait) else StepOutcome(False, self._words(wait))
+        return StepOutcome(False, self._message(pod, cycle, row), max(0, wait))
 
-    def text(self, pod: PodInfo, cycle: Cycle, row: int) -> str:
+    def text(self, pod: PodInfo, cycle: Activation, row: int) -> str:
         """Return the value of a section that is a text; "" for an error that is ignored."""
         value = _value(self._unit, pod, cycle, row)
         if isinstance(value, Failure):
@@ -69,7 +69,7 @@ class BoundStep:
             raise RuleError(self._words(failure))
         return self._step.on_error == "Allow"
 
-    def _message(self, pod: PodInfo, cycle: Cycle, row: int) -> str:
+    def _message(self, pod: PodInfo, cycle: Activation, row: int) -> str:
         if self._explain is None:
             return self._step.message or f"rule {self._step.name}"
         words = _value(self._explain, pod, cycle, row)
@@ -95,7 +95,7 @@ class BoundLifeCycle:
         self.post_bind = bound(life.post_bind)
         self._hint = _unit(life.hint, runtime)
 
-    def hint(self, pod: PodInfo, cycle: Cycle) -> bool:
+    def hint(self, pod: PodInfo, cycle: Activation) -> bool:
         """Tell whether ``cycle.event`` is worth an attempt; RuleError if that cannot be told."""
         assert self._hint is not None, "the policy has no hint"
         value = _value(self._hint, pod, cycle, 0)
@@ -108,5 +108,5 @@ def _unit(unit: Unit | None, runtime: Runtime) -> BoundUnit | None:
     return None if unit is None else BoundUnit(unit, runtime)
 
 
-def _value(bound: BoundUnit, pod: PodInfo, cycle: Cycle, row: int) -> Any:
+def _value(bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> Any:
     return bound.answer(0, pod, cycle, row)

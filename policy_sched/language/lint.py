@@ -16,7 +16,7 @@ from policy_sched.language.lint_conditions import conditions, filter_order
 from policy_sched.language.lint_errors import possible_errors
 from policy_sched.language.lint_names import unused_functions, unused_params, unused_variables
 from policy_sched.language.lint_reads import pods_that_differ, time_that_passes
-from policy_sched.language.lint_trees import Found, Trees
+from policy_sched.language.lint_trees import Finding, Trees
 from policy_sched.language.lint_units import suffixes
 from policy_sched.language.sources import PolicySource, Text
 
@@ -44,7 +44,7 @@ def _context(policy: str, text: Text) -> str:
     return f"{policy}, {text.path}" if text.path else policy
 
 
-def _in_definitions(trees: Trees, source: PolicySource) -> Iterator[Found]:
+def _in_definitions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
     yield from unused_variables(trees, source)
     yield from unused_functions(trees, source)
     for function in source.functions:
@@ -53,12 +53,12 @@ def _in_definitions(trees: Trees, source: PolicySource) -> Iterator[Found]:
             yield from _anywhere(trees, Checked(known.body, function.expression), rule=False)
 
 
-def _in_sections(trees: Trees) -> Iterator[Found]:
+def _in_sections(trees: Trees) -> Iterator[Finding]:
     for checked, rule in trees.expressions:
         yield from _anywhere(trees, checked, rule=rule)
 
 
-def _anywhere(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Found]:
+def _anywhere(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Finding]:
     yield from conditions(trees, checked, rule=rule)
     yield from suffixes(checked)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from policy_sched.language.checked import Checked, CheckedPolicy
 from policy_sched.language.codes import Problem
-from policy_sched.language.lint_trees import Found, Trees
+from policy_sched.language.lint_trees import Finding, Trees
 from policy_sched.language.tree_size import children
 from policy_sched.language.typed import And, Call, Cond, Const, Core, Or
 from policy_sched.language.types import BOOL
@@ -18,13 +18,13 @@ UNREACHABLE: Final = "PS403"
 TWICE: Final = "PS405"
 
 
-def conditions(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Found]:
+def conditions(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Finding]:
     """Yield what is wrong with the conditions in one expression; ``rule``: it is one itself."""
     for problem in _Visitor(trees).visit(checked.core, asked=rule):
-        yield Found(problem, checked.text)
+        yield Finding(problem, checked.text)
 
 
-def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
+def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     """Yield filter rules that no node reaches, and rules that stand there twice."""
     for section in (policy.filter, policy.pre_enqueue):
         seen: list[Core] = []
@@ -34,11 +34,11 @@ def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
             whole = (0, len(text.text))
             if closed:
                 message = "no node reaches this rule: the one before rejects all"
-                yield Found(Problem(*whole, UNREACHABLE, message, "remove one of them"), text)
+                yield Finding(Problem(*whole, UNREACHABLE, message, "remove one of them"), text)
                 break
             if core in seen:
                 message = "this rule is there twice"
-                yield Found(Problem(*whole, TWICE, message, "remove one of them"), text)
+                yield Finding(Problem(*whole, TWICE, message, "remove one of them"), text)
             seen.append(core)
             constant = not trees.depends_on_params(core) and trees.ask(core).value is False
             closed = constant and section is policy.filter

@@ -10,7 +10,7 @@ from typing import Final
 from policy_sched.language.checked import Checked, CheckedPolicy
 from policy_sched.language.codes import Problem
 from policy_sched.language.ir import KINDS
-from policy_sched.language.lint_trees import Found, Trees, walk
+from policy_sched.language.lint_trees import Finding, Trees, walk
 from policy_sched.language.typed import Call, Const, Core, Has, Index, Span, UserCall, Var
 from policy_sched.language.types import MapType
 
@@ -23,7 +23,7 @@ _NOTHING_IS_STATED: Final = {
 }
 
 
-def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
+def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     """Yield inequalities over missing keys, and rules that fail without a word about it."""
     told = set()
     for checked, _ in trees.expressions:
@@ -40,7 +40,7 @@ def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
         if failure:
             message = f"this rule can fail ({failure}), and onError is not stated"
             hint = _NOTHING_IS_STATED[section]
-            yield Found(Problem(0, len(checked.text.text), UNSTATED, message, hint), checked.text)
+            yield Finding(Problem(0, len(checked.text.text), UNSTATED, message, hint), checked.text)
 
 
 def _failure(trees: Trees, checked: Checked) -> str:
@@ -85,7 +85,7 @@ def _succeeds(tree: Core) -> bool:
     return False
 
 
-def _unequal(checked: Checked) -> Iterator[Found]:
+def _unequal(checked: Checked) -> Iterator[Finding]:
     """Yield ``m["k"] != v`` and ``!(m["k"] == v)`` where nothing makes sure that k is there."""
     sure = {_tested(part) for part in walk(checked.core)}
     for part in walk(checked.core):
@@ -101,7 +101,7 @@ def _unequal(checked: Checked) -> Iterator[Found]:
                 hint = _total(checked.text.text, one, other)
                 message = "without this key the comparison is an error, not true"
                 problem = Problem(part.span.start, part.span.end, UNEQUAL, message, hint)
-                yield Found(problem, checked.text)
+                yield Finding(problem, checked.text)
 
 
 def _may_be_missing(tree: Core) -> bool:

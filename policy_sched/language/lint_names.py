@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.codes import Problem
-from policy_sched.language.lint_trees import VARIABLES, Found, Trees, walk
+from policy_sched.language.lint_trees import VARIABLES, Finding, Trees, walk
 from policy_sched.language.sources import PolicySource
 from policy_sched.language.typed import Var
 
@@ -24,7 +24,7 @@ def _used(trees: Trees) -> frozenset[str]:
     )
 
 
-def unused_variables(trees: Trees, source: PolicySource) -> Iterator[Found]:
+def unused_variables(trees: Trees, source: PolicySource) -> Iterator[Finding]:
     """Yield variables that no section reads, not even through others."""
     used = _used(trees)
     for variable in source.variables:
@@ -32,17 +32,17 @@ def unused_variables(trees: Trees, source: PolicySource) -> Iterator[Found]:
             text = variable.expression
             message = f"no rule reads variables.{variable.name}"
             problem = Problem(0, len(text.text), UNUSED, message, "remove it, or use it")
-            yield Found(problem, text)
+            yield Finding(problem, text)
 
 
-def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Found]:
+def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
     """Yield functions that no section calls, and parameters that a function does not read."""
     used = _used(trees)
     for function in source.functions:
         text = function.expression
         if f"{function.name}()" not in used:
             message = f"no rule calls {function.name}()"
-            yield Found(Problem(0, len(text.text), UNUSED, message, "remove it, or use it"), text)
+            yield Finding(Problem(0, len(text.text), UNUSED, message, "remove it, or use it"), text)
         known = trees.policy.functions.get(function.name)
         if known is None:
             continue
@@ -50,7 +50,7 @@ def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Found]:
         for unique, (name, _) in zip(known.params, function.params, strict=True):
             if unique not in read:
                 message = f"{function.name}() does not read its parameter {name}"
-                yield Found(Problem(0, len(text.text), UNUSED, message, "remove it"), text)
+                yield Finding(Problem(0, len(text.text), UNUSED, message, "remove it"), text)
 
 
 def unused_params(source: PolicySource, policy: CheckedPolicy) -> list[str]:

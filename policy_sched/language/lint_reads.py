@@ -7,7 +7,7 @@ from typing import Final
 
 from policy_sched.language.checked import Checked, CheckedPolicy
 from policy_sched.language.codes import Problem
-from policy_sched.language.lint_trees import Found, Trees
+from policy_sched.language.lint_trees import Finding, Trees
 
 TIME: Final = "PS420"
 NO_BATCH: Final = "PS421"
@@ -15,7 +15,7 @@ _OWN: Final = ("pod.uid", "pod.name", "now", "queue")
 """What no two pods share: their evaluations cannot be shared either."""
 
 
-def time_that_passes(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
+def time_that_passes(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     """Yield filters that read the time, where nothing says when to look again."""
     if policy.requeue is not None and policy.requeue.every is not None:
         return
@@ -26,7 +26,7 @@ def time_that_passes(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
             yield _whole(checked, TIME, message, hint)
 
 
-def pods_that_differ(trees: Trees, policy: CheckedPolicy) -> Iterator[Found]:
+def pods_that_differ(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     """Yield rules over all nodes that have to be asked anew for every single pod."""
     score = (
         () if policy.score is None else (policy.score.expression, *policy.score.match_conditions)
@@ -47,5 +47,5 @@ def _rejecting(policy: CheckedPolicy) -> Iterator[Checked]:
         yield rule.expression
 
 
-def _whole(checked: Checked, code: str, message: str, hint: str) -> Found:
-    return Found(Problem(0, len(checked.text.text), code, message, hint), checked.text)
+def _whole(checked: Checked, code: str, message: str, hint: str) -> Finding:
+    return Finding(Problem(0, len(checked.text.text), code, message, hint), checked.text)

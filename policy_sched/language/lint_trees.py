@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Final
 
-from policy_sched.language.abstract import Static, Val
+from policy_sched.language.abstract import Constant, Value
 from policy_sched.language.checked import (
     Checked,
     CheckedPolicy,
@@ -25,7 +25,7 @@ VARIABLES = "variables."
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Finding:
     """A problem, and the text that it is in."""
 
     problem: Problem
@@ -33,7 +33,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AbstractResult:
     """What the compiler knows of an expression: its value if that is constant, and where it fails.
 
     ``sites``: places of possible errors; of a call that may fail in any way there are several.
@@ -56,7 +56,7 @@ class Trees:
         """What `expressions` yields."""
         # The policy keeps its trees alive, so that their ids are names of them.
         self._reads: dict[int, frozenset[str]] = {}
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, AbstractResult] = {}
 
     def reads(self, tree: Core) -> frozenset[str]:
         """Return what a tree reads, by itself and through variables and functions.
@@ -103,31 +103,31 @@ class Trees:
         parameters = (name for f in self.policy.functions.values() for name in f.params)
         return "#" in name or name in parameters
 
-    def ask(self, tree: Core) -> Answer:
+    def ask(self, tree: Core) -> AbstractResult:
         """Return what the compiler knows of a closed tree; nothing if it refuses it."""
         known = self._answers.get(id(tree))
         if known is None:
             known = self._answers[id(tree)] = self._asked(tree)
         return known
 
-    def _asked(self, tree: Core) -> Answer:
+    def _asked(self, tree: Core) -> AbstractResult:
         policy = self.policy
         low = make_lowering(policy.params, policy.params_type, policy.functions)
         for name, body in self._variables.items():
             low.globals[name] = low.thunk(body, {})
         try:
             value = low.lower(tree, {})
-            if isinstance(value, Static):
-                return Answer(value.value)
+            if isinstance(value, Constant):
+                return AbstractResult(value.value)
             plain = low.plain(value)
         except Refusal:
-            return Answer()
+            return AbstractResult()
         if plain.err is not None:
-            return Answer(None, tuple(site for site in low.build.sites if site.kind))
-        return Answer(_constant(plain))
+            return AbstractResult(None, tuple(site for site in low.build.sites if site.kind))
+        return AbstractResult(_constant(plain))
 
 
-def _constant(value: Val) -> object:
+def _constant(value: Value) -> object:
     return value.op.data if value.op.kind == "const" else None
 
 

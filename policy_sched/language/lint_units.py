@@ -8,7 +8,7 @@ from typing import Final
 
 from policy_sched.language.checked import Checked
 from policy_sched.language.codes import Problem
-from policy_sched.language.lint_trees import Found, walk
+from policy_sched.language.lint_trees import Finding, walk
 from policy_sched.language.typed import Call, Const
 from policy_sched.language.types import QuantityType
 
@@ -16,7 +16,7 @@ SUFFIX: Final = "PS406"
 _BINARY: Final = re.compile(r"[KMGTPE]i$")
 
 
-def suffixes(checked: Checked) -> Iterator[Found]:
+def suffixes(checked: Checked) -> Iterator[Finding]:
     """Yield cpu with a suffix of bytes, and bytes with a suffix of cpu."""
     for part in walk(checked.core):
         match part:
@@ -28,7 +28,7 @@ def suffixes(checked: Checked) -> Iterator[Found]:
                 message = _unsuited(text, dimension)
                 if message:
                     problem = Problem(span.start, span.end, SUFFIX, message, _way_out(text))
-                    yield Found(problem, checked.text)
+                    yield Finding(problem, checked.text)
 
 
 def _unsuited(text: str, dimension: str) -> str:

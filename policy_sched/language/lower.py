@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from policy_sched.language.abstract import Abstract, NodeRecord, Static, Val, range_of, rep_of
+from policy_sched.language.abstract import Abstract, Constant, NodeRecord, Value, range_of, rep_of
 from policy_sched.language.lower_calls import call
 from policy_sched.language.lower_lists import list_literal, macro, map_literal
 from policy_sched.language.lower_logic import condition, junction
@@ -72,7 +72,7 @@ _HOLDERS = (QuantityType, ListType, MapType, OptionalType)
 def _lowered(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: PLR0911  # a case each
     match core:
         case Const():
-            return Static(core.value, core.type)
+            return Constant(core.value, core.type)
         case Var():
             return _variable(low, core, env)
         case Field():
@@ -106,8 +106,8 @@ def _lowered(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: PLR0911 
 
 def _constant(value: Abstract) -> Abstract:
     """Return a value whose op turned out to be a constant as a constant."""
-    if isinstance(value, Val) and value.err is None and value.op.kind == "const":
-        return Static(value.op.data, value.type)
+    if isinstance(value, Value) and value.err is None and value.op.kind == "const":
+        return Constant(value.op.data, value.type)
     return value
 
 
@@ -139,12 +139,12 @@ def _variable(low: Lowering, core: Var, env: Env) -> Abstract:
         return NodeRecord(core.type)
     if core.name == "namespaceObject":
         name = low.op("field_of_pod", low.op("pod", rep="o"), rep="s", data="namespace")
-        return Val(low.op("runtime_of", name, rep="o", data="namespace"), None, core.type)
+        return Value(low.op("runtime_of", name, rep="o", data="namespace"), None, core.type)
     kind, data = _OBJECTS[core.name]
     rep = rep_of(core.type)
     make = low.node_op if kind == "score" else low.op
     interval = range_of(core.type)
-    return Val(make(kind, rep=rep, data=data), None, core.type, interval)
+    return Value(make(kind, rep=rep, data=data), None, core.type, interval)
 
 
 def make_lowering(
@@ -154,5 +154,5 @@ def make_lowering(
 ) -> Lowering:
     """Return the state of lowering for one policy."""
     low = Lowering(lower, listed, functions)
-    low.globals["params"] = Static(dict(params), params_type)
+    low.globals["params"] = Constant(dict(params), params_type)
     return low

@@ -9,9 +9,9 @@ from policy_sched.language import ranges
 from policy_sched.language.abstract import (
     Abstract,
     Comprehension,
-    Static,
-    Val,
-    Wide,
+    Constant,
+    MaskedList,
+    Value,
     rep_of,
 )
 from policy_sched.language.ir import OVERFLOW, Op
@@ -35,28 +35,30 @@ Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
 def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     (value,) = args
-    if isinstance(value, Wide):
+    if isinstance(value, MaskedList):
         return wide_count(low, value)
     if isinstance(value, Comprehension):
         return count(low, value)
     found = low.val(value)
     if found.op.kind == "pods_at":
         op = low.node_op("column", rep="i", data=("podCount",))
-        return Val(op, found.err, INT, Interval(0, MAX_LENGTH))
+        return Value(op, found.err, INT, Interval(0, MAX_LENGTH))
     interval = Interval(0, MAX_API_LIST if found.op.kind == "field_of_pod" else MAX_LENGTH)
     if found.op.kind == "field_of_pod" and found.op.data in _COUNTED:
         # Pods whose lists differ are alike to a rule that reads only how long they are.
         data = _COUNTED[found.op.data]
-        return Val(low.op("field_of_pod", *found.op.args, rep="i", data=data), None, INT, interval)
+        return Value(
+            low.op("field_of_pod", *found.op.args, rep="i", data=data), None, INT, interval
+        )
     return low.call(len, [found], result, span, interval=interval)
 
 
-def _where_masked(low: Lowering, mask: Val | None, item: Val, zero: Op) -> Val:
+def _where_masked(low: Lowering, mask: Value | None, item: Value, zero: Op) -> Value:
     if mask is None:
         return item
     op = low.op("where", mask.op, item.op, zero, rep=item.op.rep)
     found = ranges.hull(low.range(item), ranges.point(0 if zero.rep == "i" else 0.0))
-    return Val(op, None, item.type, found)
+    return Value(op, None, item.type, found)
 
 
 def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
@@ -64,12 +66,12 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
     kind = element_type(value.type)
     rep = rep_of(kind)
     if is_free(kind):
-        if isinstance(value, Static):
+        if isinstance(value, Constant):
             return low.fold(free_total, [value.value], kind, span)
         return low.call(free_total, [low.val(value)], kind, span)
-    if isinstance(value, Static):
+    if isinstance(value, Constant):
         return low.fold(double_total if rep == "f" else total, [value.value], result, span)
-    if isinstance(value, Wide):
+    if isinstance(value, MaskedList):
         return _sum_of_wide(low, value, result, span, rep)
     if isinstance(value, Comprehension):
         inner = low.plain(value.value)
@@ -86,21 +88,21 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
     return low.call(total, [low.val(value)], result, span, fallible=True)
 
 
-def _sum_of_wide(low: Lowering, value: Wide, result: Type, span: Span, rep: str) -> Abstract:
+def _sum_of_wide(low: Lowering, value: MaskedList, result: Type, span: Span, rep: str) -> Abstract:
     zero = low.build.const(0 if rep == "i" else 0.0, rep)
-    found = low.val(Static(0 if rep == "i" else 0.0, result))
+    found = low.val(Constant(0 if rep == "i" else 0.0, result))
     for mask, item in value.items:
         part = _where_masked(low, mask, low.plain(item), zero)
         if rep == "f":
             found = double(low, "fadd", found, part)
         elif found.op is zero:
-            found = Val(part.op, part.err, result, low.range(part))
+            found = Value(part.op, part.err, result, low.range(part))
         else:
             found = whole(low, "add", found, part, result, span)
-    return Val(found.op, low.first(value.err, found.err), result, found.range)
+    return Value(found.op, low.first(value.err, found.err), result, found.range)
 
 
-def _flat(low: Lowering, value: Wide) -> tuple[list[Op], Interval]:
+def _flat(low: Lowering, value: MaskedList) -> tuple[list[Op], Interval]:
     """Return (mask, value, mask, value, ...) and the range of the values."""
     ops: list[Op] = []
     found: Interval | None = None
@@ -116,21 +118,21 @@ def _flat(low: Lowering, value: Wide) -> tuple[list[Op], Interval]:
 def _statistic(name: str) -> Handler:
     def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
         (value,) = args
-        if not isinstance(value, Wide):
+        if not isinstance(value, MaskedList):
             kernel = KERNELS["mean_list" if name == "wide_mean" else "stddev_list"]
             return low.call(kernel.function, [low.val(value)], result, span)
         ops, found = _flat(low, value)
         interval = (
             ranges.mean(found) if name == "wide_mean" else ranges.deviation(found, len(value.items))
         )
-        return Val(low.op(name, *ops, rep="f"), value.err, DOUBLE, interval)
+        return Value(low.op(name, *ops, rep="f"), value.err, DOUBLE, interval)
 
     return lower
 
 
 def _weighted_mean(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     values, weights = args
-    if isinstance(values, Static | Wide) and isinstance(weights, Static | Wide):
+    if isinstance(values, Constant | MaskedList) and isinstance(weights, Constant | MaskedList):
         cheap = _wide_weighted(low, _as_wide(values), _as_wide(weights))
         if cheap is not None:
             return cheap
@@ -140,13 +142,13 @@ def _weighted_mean(low: Lowering, args: list[Abstract], result: Type, span: Span
     )
 
 
-def _as_wide(value: Static | Wide) -> Wide:
-    if isinstance(value, Wide):
+def _as_wide(value: Constant | MaskedList) -> MaskedList:
+    if isinstance(value, MaskedList):
         return value
-    return Wide(tuple((None, Static(x, INT)) for x in value.value), None, value.type)
+    return MaskedList(tuple((None, Constant(x, INT)) for x in value.value), None, value.type)
 
 
-def _wide_weighted(low: Lowering, values: Wide, weights: Wide) -> Val | None:
+def _wide_weighted(low: Lowering, values: MaskedList, weights: MaskedList) -> Value | None:
     """Return the weighted mean where masks agree and ranges exclude overflow and signs."""
     if len(values.items) != len(weights.items):
         return None
@@ -168,19 +170,23 @@ def _wide_weighted(low: Lowering, values: Wide, weights: Wide) -> Val | None:
     if top > ranges.INT_MAX or total > ranges.INT_MAX:
         return None
     error = low.first(values.err, weights.err)
-    return Val(low.op("wide_weighted", *ops, rep="i"), error, INT, found)
+    return Value(low.op("wide_weighted", *ops, rep="i"), error, INT, found)
 
 
 def _extreme(sign: int) -> Handler:
     def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
         (value,) = args
-        if isinstance(value, Wide) and value.items and rep_of(element_type(value.type)) in "if":
+        if (
+            isinstance(value, MaskedList)
+            and value.items
+            and rep_of(element_type(value.type)) in "if"
+        ):
             masked = any(mask is not None for mask, _ in value.items)
             if not masked:
                 best = low.val(value.items[0][1])
                 for _, item in value.items[1:]:
                     best = extreme(low, best, low.val(item), sign)
-                return Val(best.op, low.first(value.err, best.err), best.type, best.range)
+                return Value(best.op, low.first(value.err, best.err), best.type, best.range)
         kernel = KERNELS["max_list" if sign > 0 else "min_list"]
         return low.call(kernel.function, [low.val(value)], result, span, fallible=True)
 

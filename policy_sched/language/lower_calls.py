@@ -8,13 +8,13 @@ from typing import Final
 
 from policy_sched.language.abstract import (
     Abstract,
-    Static,
-    Val,
-    Wide,
+    Constant,
+    MaskedList,
+    Value,
     rep_of,
 )
 from policy_sched.language.ir import NO_VALUE, Level
-from policy_sched.language.kernels import FREE, KERNELS, Kernel
+from policy_sched.language.kernels import FREE, KERNELS, Builtin
 from policy_sched.language.kernels_format import formatter
 from policy_sched.language.kernels_numbers import is_shape
 from policy_sched.language.lower_aggregates import AGGREGATES
@@ -83,7 +83,7 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
     if quantities and all(is_free(q.type) for q in quantities) and name in FREE:
         return _apply(low, FREE[name], args, result, span)
     handler = _HANDLERS.get(name) or QUANTITIES.get(name)
-    constant = all(isinstance(a, Static) for a in args) and not quantities
+    constant = all(isinstance(a, Constant) for a in args) and not quantities
     if handler is not None and not (constant and name in KERNELS):
         return handler(low, args, result, span)
     if name in BINARY and not (constant and name in KERNELS):
@@ -110,9 +110,9 @@ def _of_args(result: Type, args: list[Abstract]) -> Type:
 
 
 def _apply(
-    low: Lowering, kernel: Kernel, args: list[Abstract], result: Type, span: Span
+    low: Lowering, kernel: Builtin, args: list[Abstract], result: Type, span: Span
 ) -> Abstract:
-    values = [a.value for a in args if isinstance(a, Static)]
+    values = [a.value for a in args if isinstance(a, Constant)]
     if len(values) == len(args):
         return low.fold(kernel.function, values, result, span)
     return low.call(
@@ -168,10 +168,12 @@ def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> 
 
 def _member(low: Lowering, item: Abstract, listed: Abstract, span: Span) -> Abstract | None:
     """Return whether an element equals ``item``, their errors apart; None if that needs a loop."""
-    if isinstance(listed, Static) and rep_of(item.type) != "o" and len(listed.value) <= _FEW:
+    if isinstance(listed, Constant) and rep_of(item.type) != "o" and len(listed.value) <= _FEW:
         element = element_type(listed.type)
-        listed = Wide(tuple((None, Static(x, element)) for x in listed.value), None, listed.type)
-    if isinstance(listed, Wide):
+        listed = MaskedList(
+            tuple((None, Constant(x, element)) for x in listed.value), None, listed.type
+        )
+    if isinstance(listed, MaskedList):
         parts = []
         for mask, other in listed.items:
             same = equality(low, item, other, span)
@@ -184,7 +186,7 @@ _FEW: Final = 8
 
 
 def _bare(value: Abstract) -> Abstract:
-    return Val(value.op, None, value.type, value.range) if isinstance(value, Val) else value
+    return Value(value.op, None, value.type, value.range) if isinstance(value, Value) else value
 
 
 def _in_map(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
@@ -192,7 +194,7 @@ def _in_map(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> A
     return with_error(low, has(low, whole, key, span), low.first(*(arg.err for arg in args)))
 
 
-def _one(function: Callable[[Lowering, Val], Val]) -> Handler:
+def _one(function: Callable[[Lowering, Value], Value]) -> Handler:
     return lambda low, args, _result, _span: function(low, low.val(args[0]))
 
 
@@ -203,7 +205,7 @@ def _truncated(low: Lowering, args: list[Abstract], _result: Type, span: Span) -
 def _negated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     one = low.val(args[0])
     if one.op.rep == "f":
-        minus = low.val(Static(-1.0, DOUBLE))
+        minus = low.val(Constant(-1.0, DOUBLE))
         return double(low, "fmul", one, minus)
     return negated(low, one, one.type if isinstance(result, QuantityType) else result, span)
 
@@ -222,7 +224,7 @@ def _extreme(sign: int) -> Handler:
     return lower
 
 
-def _alike(low: Lowering, args: list[Abstract], span: Span) -> list[Val] | None:
+def _alike(low: Lowering, args: list[Abstract], span: Span) -> list[Value] | None:
     """Return numbers of one unit as ops; None where they are no numbers."""
     if rep_of(args[0].type) not in "if":
         return None
@@ -267,21 +269,21 @@ _MAX_TABLE: Final = 1024
 def _interpolated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     x, shape = args
     kernel = KERNELS["interpolate_int_list"]
-    if isinstance(shape, Static) and not is_shape(shape.value):
+    if isinstance(shape, Constant) and not is_shape(shape.value):
         message = "the points of a shape are [x, y], each x above the one before"
         raise Refusal("PS012", message, span, "write [[0, 0], [100, 100]]")
-    found = low.range(x) if isinstance(x, Val) and x.op.rep == "i" else None
-    if found is None or not isinstance(shape, Static) or found.hi - found.lo > _MAX_TABLE:
+    found = low.range(x) if isinstance(x, Value) and x.op.rep == "i" else None
+    if found is None or not isinstance(shape, Constant) or found.hi - found.lo > _MAX_TABLE:
         return _apply(low, kernel, args, result, span)
     positions = range(int(found.lo), int(found.hi) + 1)
     entries = [low.fold(kernel.function, [at, shape.value], result, span) for at in positions]
-    table = [entry.value for entry in entries if isinstance(entry, Static)]
+    table = [entry.value for entry in entries if isinstance(entry, Constant)]
     if len(table) != len(entries):
         return _apply(low, kernel, args, result, span)
     one = low.val(x)
     data = low.build.table(table, positions.start)
     op = low.op("table", one.op, rep="i", data=data)
-    return Val(op, one.err, result, Interval(min(table), max(table)))
+    return Value(op, one.err, result, Interval(min(table), max(table)))
 
 
 def _formatted(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
@@ -291,7 +293,7 @@ def _formatted(low: Lowering, args: list[Abstract], result: Type, span: Span) ->
 def _format_as(
     low: Lowering, args: list[Abstract], kinds: Sequence[Type], result: Type, span: Span
 ) -> Abstract:
-    kernel = Kernel(formatter(kinds, element_type(args[1].type)), True)
+    kernel = Builtin(formatter(kinds, element_type(args[1].type)), True)
     return _apply(low, kernel, args, result, span)
 
 
@@ -306,7 +308,7 @@ def _optional_of(low: Lowering, args: list[Abstract], result: Type, _span: Span)
 
 
 def _none(_low: Lowering, _args: list[Abstract], result: Type, _span: Span) -> Abstract:
-    return Static(None, result)
+    return Constant(None, result)
 
 
 def _same(_low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from policy_sched.language.abstract import (
     Abstract,
     Comprehension,
+    Constant,
+    MaskedList,
     Opt,
-    Static,
-    Val,
-    Wide,
+    Value,
 )
 from policy_sched.language.ir import Op
 from policy_sched.language.kernels_lists import mapping, sorted_keys, value_at
@@ -28,7 +28,7 @@ from policy_sched.language.lower_units import in_one_unit, refined
 from policy_sched.language.lowering import Env, Lowering, element_type
 from policy_sched.language.nulls import default_of
 from policy_sched.language.ranges import BOOLS, Interval
-from policy_sched.language.renaming import renamed
+from policy_sched.language.renaming import alpha_renamed
 from policy_sched.language.tree_size import children
 from policy_sched.language.typed import Call, Core, ListLit, Macro, MapLit, Span, Var
 from policy_sched.language.types import (
@@ -49,19 +49,19 @@ MAX_UNROLLED = 256
 
 def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
     """Lower [a, b, ?c]: a constant if all elements are, else a list of masked values."""
-    items: list[tuple[Val | None, Abstract]] = []
+    items: list[tuple[Value | None, Abstract]] = []
     errors: list[Op | None] = []
     for element, optional in zip(core.elements, core.optional, strict=True):
         value = low.lower(element, env)
         if isinstance(value, Comprehension):
             value = low.val(value)  # its errors are the literal's, whoever reads the element
-        mask: Static | Val | None = None
+        mask: Constant | Value | None = None
         if optional:
             found = low.opt(value)
             mask, value = found.present, found.value
             errors.append(found.err)
         errors.append(value.err)
-        if isinstance(mask, Static):
+        if isinstance(mask, Constant):
             if not mask.value:
                 continue
             mask = None
@@ -93,7 +93,7 @@ def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
     errors: list[Op | None] = []
     for key_core, value_core, optional in zip(core.keys, core.values, core.optional, strict=True):
         key, value = low.lower(key_core, env), low.lower(value_core, env)
-        present: Abstract = Static(True, BOOL)
+        present: Abstract = Constant(True, BOOL)
         errors += [key.err, value.err]
         if optional:
             found = low.opt(value)
@@ -102,8 +102,8 @@ def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
     masks = [low.val(present).op for present in flat[::3]]
     flat[2::3], more = _alike(low, flat[2::3], masks, core.span)
     err = low.first(*errors, *more)
-    if err is None and all(isinstance(part, Static) for part in flat):
-        values = [part.value for part in flat if isinstance(part, Static)]
+    if err is None and all(isinstance(part, Constant) for part in flat):
+        values = [part.value for part in flat if isinstance(part, Constant)]
         return low.fold(mapping, values, core.type, core.span)
     made = low.call(
         mapping, [low.plain(part) for part in flat], core.type, core.span, fallible=True
@@ -113,26 +113,26 @@ def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
 
 def wide(
     low: Lowering,
-    items: Sequence[tuple[Val | None, Abstract]],
+    items: Sequence[tuple[Value | None, Abstract]],
     err: Op | None,
     kind: Type,
 ) -> Abstract:
     """Return a list of masked values; a constant if it is one."""
     del low
-    if err is None and all(m is None and isinstance(v, Static) for m, v in items):
-        return Static([v.value for _, v in items if isinstance(v, Static)], kind)
-    return Wide(tuple(items), err, kind)
+    if err is None and all(m is None and isinstance(v, Constant) for m, v in items):
+        return Constant([v.value for _, v in items if isinstance(v, Constant)], kind)
+    return MaskedList(tuple(items), err, kind)
 
 
 def as_list(low: Lowering, value: Abstract) -> Abstract:
     """Return what a macro runs over: constants and masked values unrolled, else a loop."""
     if isinstance(value.type, MapType):
         return _keys(low, value)
-    if isinstance(value, Static) and len(value.value) <= MAX_UNROLLED:
+    if isinstance(value, Constant) and len(value.value) <= MAX_UNROLLED:
         element = element_type(value.type)
-        items = tuple((None, Static(item, element)) for item in value.value)
-        return Wide(items, None, value.type)
-    if isinstance(value, (Wide, Comprehension)):
+        items = tuple((None, Constant(item, element)) for item in value.value)
+        return MaskedList(items, None, value.type)
+    if isinstance(value, (MaskedList, Comprehension)):
         return value
     return over(low, low.val(value))
 
@@ -141,12 +141,12 @@ def _keys(low: Lowering, value: Abstract) -> Abstract:
     return as_list(low, _sorted_keys(low, value))
 
 
-def _sorted_keys(low: Lowering, value: Abstract) -> Static | Val:
+def _sorted_keys(low: Lowering, value: Abstract) -> Constant | Value:
     kind = value.type
     assert isinstance(kind, MapType)
     keys = list_of(kind.key)
-    if isinstance(value, Static):
-        return Static(sorted(value.value), keys)
+    if isinstance(value, Constant):
+        return Constant(sorted(value.value), keys)
     return low.call(sorted_keys, [low.val(value)], keys, Span(0, 0))
 
 
@@ -162,11 +162,11 @@ def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
     if len(core.names) > 1:
         return _two_variables(low, core, operand, env)
     listed = as_list(low, operand)
-    if isinstance(listed, Wide):
+    if isinstance(listed, MaskedList):
         return _unrolled(low, core, listed, [{core.names[0]: v} for _, v in listed.items], env)
     assert isinstance(listed, Comprehension)
     if listed.param in low.bound:
-        listed, _ = renamed(low.build, listed)
+        listed, _ = alpha_renamed(low.build, listed)
     low.bound.add(listed.param)
     return _looped(low, core, listed, {core.names[0]: listed.value}, env)
 
@@ -194,33 +194,35 @@ def _conflicting(core: Macro) -> Core | None:
 def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Abstract:
     first, second = core.names
     kind = operand.type
-    unrolled = isinstance(operand, Static) and core.kind != "transformMap"
-    if unrolled and isinstance(operand, Static) and len(operand.value) <= MAX_UNROLLED:
+    unrolled = isinstance(operand, Constant) and core.kind != "transformMap"
+    if unrolled and isinstance(operand, Constant) and len(operand.value) <= MAX_UNROLLED:
         names: list[dict[str, Abstract]]
         if isinstance(kind, MapType):
             keys = sorted(operand.value)
             names = [
-                {first: Static(k, kind.key), second: Static(operand.value[k], kind.value)}
+                {first: Constant(k, kind.key), second: Constant(operand.value[k], kind.value)}
                 for k in keys
             ]
         else:
             element = element_type(kind)
             names = [
-                {first: Static(i, INT), second: Static(v, element)}
+                {first: Constant(i, INT), second: Constant(v, element)}
                 for i, v in enumerate(operand.value)
             ]
-        items: tuple[tuple[Val | None, Abstract], ...] = tuple((None, n[second]) for n in names)
-        return _unrolled(low, core, Wide(items, None, kind), names, env)
+        items: tuple[tuple[Value | None, Abstract], ...] = tuple((None, n[second]) for n in names)
+        return _unrolled(low, core, MaskedList(items, None, kind), names, env)
     if isinstance(kind, MapType):
         loop = over(low, low.val(_sorted_keys(low, operand)))
         whole = low.val(operand)
         key = low.val(loop.value)
-        default = Val(low.build.const(default_of(kind.value), "o"), None, kind.value)
-        value = low.call(value_at, [Val(whole.op, None, kind), key, default], kind.value, core.span)
+        default = Value(low.build.const(default_of(kind.value), "o"), None, kind.value)
+        value = low.call(
+            value_at, [Value(whole.op, None, kind), key, default], kind.value, core.span
+        )
         return _looped(low, core, loop, {first: key, second: value}, env)
     loop = over(low, low.val(operand), indexed=True)
     assert loop.index is not None
-    index = Val(loop.index, None, INT, Interval(0, 2**31))
+    index = Value(loop.index, None, INT, Interval(0, 2**31))
     return _looped(low, core, loop, {first: index, second: loop.value}, env)
 
 
@@ -228,7 +230,7 @@ def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> A
 
 
 def _unrolled(
-    low: Lowering, core: Macro, listed: Wide, names: Sequence[dict[str, Abstract]], env: Env
+    low: Lowering, core: Macro, listed: MaskedList, names: Sequence[dict[str, Abstract]], env: Env
 ) -> Abstract:
     tests: list[Abstract] = []
     bodies: list[Abstract] = []
@@ -236,14 +238,14 @@ def _unrolled(
         inner = {**env, **bound}
         with ExitStack() as stack:
             stack.enter_context(low.assuming((mask, True)))
-            test = Static(True, BOOL) if core.test is None else low.lower(core.test, inner)
+            test = Constant(True, BOOL) if core.test is None else low.lower(core.test, inner)
             tests.append(test)
             if core.body is None:
                 bodies.append(item)
-            elif isinstance(test, Static) and not test.value:
-                bodies.append(Static(default_of(core.body.type), core.body.type))
+            elif isinstance(test, Constant) and not test.value:
+                bodies.append(Constant(default_of(core.body.type), core.body.type))
             else:
-                if isinstance(test, Val):
+                if isinstance(test, Value):
                     stack.enter_context(low.assuming((test, True)))
                 bodies.append(low.narrowed(low.lower(core.body, inner)))
     if core.kind in ("all", "exists"):
@@ -251,7 +253,9 @@ def _unrolled(
     return _kept(low, core, listed, tests, bodies)
 
 
-def _quantified(low: Lowering, every: bool, listed: Wide, tests: Sequence[Abstract]) -> Abstract:
+def _quantified(
+    low: Lowering, every: bool, listed: MaskedList, tests: Sequence[Abstract]
+) -> Abstract:
     parts = []
     for (mask, _), test in zip(listed.items, tests, strict=True):
         if mask is None:
@@ -265,18 +269,18 @@ def _quantified(low: Lowering, every: bool, listed: Wide, tests: Sequence[Abstra
 def _kept(
     low: Lowering,
     core: Macro,
-    listed: Wide,
+    listed: MaskedList,
     tests: Sequence[Abstract],
     bodies: Sequence[Abstract],
 ) -> Abstract:
     test_errors: list[Op | None] = []
     body_errors: list[Op | None] = []
-    items: list[tuple[Val | None, Abstract]] = []
+    items: list[tuple[Value | None, Abstract]] = []
     for (mask, _), test, body in zip(listed.items, tests, bodies, strict=True):
         outer = None if mask is None else mask.op
         test_errors.append(low.masked(outer, test.err))
         kept = combine(low, [v for v in (mask, without_error(low, test)) if v], every=True)
-        if isinstance(kept, Static):
+        if isinstance(kept, Constant):
             if not kept.value:
                 continue
             kept_mask = None
@@ -286,7 +290,7 @@ def _kept(
         items.append((kept_mask, without_error(low, body)))
     err = low.first(listed.err, *_in_stages(core, test_errors, body_errors))
     if core.kind == "existsOne":
-        return _exactly_one(low, Wide(tuple(items), err, list_of(BOOL)), err)
+        return _exactly_one(low, MaskedList(tuple(items), err, list_of(BOOL)), err)
     return wide(low, items, err, _list_type(core.type, [value for _, value in items]))
 
 
@@ -299,7 +303,7 @@ def _in_stages(
     return [error for pair in zip(tests, bodies, strict=True) for error in pair]
 
 
-def _exactly_one(low: Lowering, listed: Wide, err: Op | None) -> Abstract:
+def _exactly_one(low: Lowering, listed: MaskedList, err: Op | None) -> Abstract:
     number = wide_count(low, listed)
     one = comparison_equal(low, number, 1)
     return with_error(low, one, err)
@@ -307,24 +311,26 @@ def _exactly_one(low: Lowering, listed: Wide, err: Op | None) -> Abstract:
 
 def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
     """Return whether an int is ``wanted``."""
-    if isinstance(number, Static):
-        return Static(number.value == wanted, BOOL)
+    if isinstance(number, Constant):
+        return Constant(number.value == wanted, BOOL)
     one = low.val(number)
     op = low.op("eq", one.op, low.build.const(wanted, "i"), rep="b")
-    return Val(op, one.err, BOOL, BOOLS)
+    return Value(op, one.err, BOOL, BOOLS)
 
 
-def wide_count(low: Lowering, listed: Wide) -> Abstract:
+def wide_count(low: Lowering, listed: MaskedList) -> Abstract:
     """Return how many values a list of masked values has."""
     masks = [m.op for m, _ in listed.items if m is not None]
     always = len(listed.items) - len(masks)
     if not masks:
         return (
-            with_error(low, Static(always, INT), listed.err) if listed.err else Static(always, INT)
+            with_error(low, Constant(always, INT), listed.err)
+            if listed.err
+            else Constant(always, INT)
         )
     masks += [low.true()] * always
     op = low.op("wide_count", *masks, rep="i")
-    return Val(op, listed.err, INT, Interval(always, len(listed.items)))
+    return Value(op, listed.err, INT, Interval(always, len(listed.items)))
 
 
 # Over run-time lists.
@@ -347,7 +353,7 @@ def _looped(
             own = low.masked(None if mask is None else mask.op, test.err)
             parts = [v for v in (mask, without_error(low, test)) if v is not None]
             kept = combine(low, parts, every=True)
-            mask = None if isinstance(kept, Static) and kept.value else low.val(kept)
+            mask = None if isinstance(kept, Constant) and kept.value else low.val(kept)
             if own is not None:
                 errors = (*errors, own)
             stack.enter_context(low.assuming((mask, True)))
@@ -375,9 +381,9 @@ def _optional_map(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Ab
     assert core.body is not None
     if not isinstance(result, OptionalType):
         result = optional_of(UNKNOWN)  # of an element type that nothing settled
-    if isinstance(found.present, Static) and not found.present.value:
-        return with_error(low, Static(None, result), found.err)
-    test = found.present if isinstance(found.present, Val) else None
+    if isinstance(found.present, Constant) and not found.present.value:
+        return with_error(low, Constant(None, result), found.err)
+    test = found.present if isinstance(found.present, Value) else None
     with low.assuming((test, True)):
         body = low.lower(core.body, {**env, core.names[0]: found.value})
     outer = None if test is None else test.op
@@ -387,5 +393,5 @@ def _optional_map(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Ab
         return Opt(found.present, without_error(low, body), err, result)
     inner = low.opt(without_error(low, body))
     present = combine(low, [found.present, inner.present], every=True)
-    assert isinstance(present, (Static, Val))
+    assert isinstance(present, (Constant, Value))
     return Opt(present, inner.value, err, result)

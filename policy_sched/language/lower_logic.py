@@ -9,11 +9,11 @@ from policy_sched.language import ranges
 from policy_sched.language.abstract import (
     Abstract,
     Comprehension,
+    Constant,
+    MaskedList,
     NodeRecord,
     Opt,
-    Static,
-    Val,
-    Wide,
+    Value,
     rep_of,
 )
 from policy_sched.language.faults import Some
@@ -40,10 +40,10 @@ def junction(low: Lowering, args: Sequence[Core], env: Env, *, every: bool) -> A
     with ExitStack() as stack:
         for arg in args:
             value = low.lower(arg, env)
-            if isinstance(value, Static) and value.value is not every:
-                return Static(not every, BOOL)
+            if isinstance(value, Constant) and value.value is not every:
+                return Constant(not every, BOOL)
             found.append(value)
-            if isinstance(value, Val) and value.err is None:
+            if isinstance(value, Value) and value.err is None:
                 stack.enter_context(low.assuming((value, every)))
     return combine(low, found, every=every)
 
@@ -54,15 +54,15 @@ def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstra
     parts: list[Op] = []
     errors: list[Op | None] = []
     for value in values:
-        if isinstance(value, Static):
+        if isinstance(value, Constant):
             if value.value is decided:
-                return Static(decided, BOOL)
+                return Constant(decided, BOOL)
             continue
         one = low.val(value)
         errors.append(one.err)
         parts.append(_undecided_where_wrong(low, one, every=every))
     if not parts:
-        return Static(not decided, BOOL)
+        return Constant(not decided, BOOL)
     parts.sort(key=lambda op: op.level)  # what no row changes decides first, and may save the rows
     total = parts[0]
     for part in parts[1:]:
@@ -72,10 +72,10 @@ def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstra
     if error is not None:
         undecided = total if every else low.negation(total)
         error = low.masked(undecided, error)
-    return Val(total, error, BOOL, BOOLS)
+    return Value(total, error, BOOL, BOOLS)
 
 
-def _undecided_where_wrong(low: Lowering, value: Val, *, every: bool) -> Op:
+def _undecided_where_wrong(low: Lowering, value: Value, *, every: bool) -> Op:
     if value.err is None:
         return value.op
     if every:
@@ -85,16 +85,16 @@ def _undecided_where_wrong(low: Lowering, value: Val, *, every: bool) -> Op:
 
 def opposite(low: Lowering, value: Abstract) -> Abstract:
     """Lower the sign !."""
-    if isinstance(value, Static):
-        return Static(not value.value, BOOL)
+    if isinstance(value, Constant):
+        return Constant(not value.value, BOOL)
     one = low.val(value)
-    return Val(low.negation(one.op), one.err, BOOL, BOOLS)
+    return Value(low.negation(one.op), one.err, BOOL, BOOLS)
 
 
 def condition(low: Lowering, core: Cond, env: Env) -> Abstract:
     """Lower ?:, each branch under what the test says there."""
     test = low.lower(core.test, env)
-    if isinstance(test, Static):
+    if isinstance(test, Constant):
         return low.lower(core.then if test.value else core.otherwise, env)
     one = low.val(test)
     with low.assuming((one, True)):
@@ -105,10 +105,15 @@ def condition(low: Lowering, core: Cond, env: Env) -> Abstract:
 
 
 def choose(  # a choice of two, and where it stands
-    low: Lowering, test: Static | Val, then: Abstract, otherwise: Abstract, result: Type, span: Span
+    low: Lowering,
+    test: Constant | Value,
+    then: Abstract,
+    otherwise: Abstract,
+    result: Type,
+    span: Span,
 ) -> Abstract:
     """Return ``then`` where ``test`` holds, else ``otherwise``; the error of the one chosen."""
-    if isinstance(test, Static):
+    if isinstance(test, Constant):
         return then if test.value else otherwise
     if isinstance(result, OptionalType) and (isinstance(then, Opt) or isinstance(otherwise, Opt)):
         return _choose_optional(low, test, low.opt(then), low.opt(otherwise), result, span)
@@ -125,7 +130,7 @@ def choose(  # a choice of two, and where it stands
     if a.op is not b.op:
         op = low.op("where", test.op, a.op, b.op, rep=a.op.rep)
     found = ranges.hull(low.range(a), low.range(b))
-    return Val(op, low.first(test.err, error), kind, found)
+    return Value(op, low.first(test.err, error), kind, found)
 
 
 def _in_two_units(a: Abstract, b: Abstract) -> bool:
@@ -133,7 +138,7 @@ def _in_two_units(a: Abstract, b: Abstract) -> bool:
     return both and a.type != b.type
 
 
-def _chosen_error(low: Lowering, test: Val, a: Op | None, b: Op | None) -> Op | None:
+def _chosen_error(low: Lowering, test: Value, a: Op | None, b: Op | None) -> Op | None:
     if a is None and b is None:
         return None
     none = low.build.const(0, "e")
@@ -141,17 +146,17 @@ def _chosen_error(low: Lowering, test: Val, a: Op | None, b: Op | None) -> Op | 
 
 
 def _choose_optional(  # as `choose`
-    low: Lowering, test: Val, a: Opt, b: Opt, result: Type, span: Span
+    low: Lowering, test: Value, a: Opt, b: Opt, result: Type, span: Span
 ) -> Abstract:
     assert isinstance(result, OptionalType)
-    bare = Val(test.op, None, BOOL, BOOLS)
+    bare = Value(test.op, None, BOOL, BOOLS)
     present = choose(low, bare, a.present, b.present, BOOL, span)
-    assert isinstance(present, (Static, Val))
+    assert isinstance(present, (Constant, Value))
     value = choose(low, bare, a.value, b.value, result.element, span)
     return Opt(present, value, low.first(test.err, _chosen_error(low, test, a.err, b.err)), result)
 
 
-def _one_form(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
+def _one_form(low: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
     """Return two values held alike: two strings both as codes where that is possible."""
     if a.op.rep == b.op.rep:
         return a, b
@@ -162,22 +167,22 @@ def _one_form(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
     return a, b
 
 
-def _codable(value: Val) -> bool:
+def _codable(value: Value) -> bool:
     return value.op.rep == "c" or (value.op.rep == "s" and value.op.level is Level.SCALAR)
 
 
-def coded(low: Lowering, value: Val) -> Val:
+def coded(low: Lowering, value: Value) -> Value:
     """Return a string as its code."""
     if value.op.rep == "c":
         return value
-    return Val(low.op("code", value.op, rep="c"), value.err, value.type)
+    return Value(low.op("code", value.op, rep="c"), value.err, value.type)
 
 
 def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
     """Lower == of two values of one type."""
     a, b = in_one_unit(low, [a, b], span)
-    if isinstance(a, Static) and isinstance(b, Static) and not isinstance(a.type, QuantityType):
-        return Static(equal(a.value, b.value), BOOL)
+    if isinstance(a, Constant) and isinstance(b, Constant) and not isinstance(a.type, QuantityType):
+        return Constant(equal(a.value, b.value), BOOL)
     if isinstance(a.type, OptionalType) and isinstance(b.type, OptionalType):
         return _equal_optionals(low, low.opt(a), low.opt(b), span)
     if _in_two_units(a, b):
@@ -190,11 +195,11 @@ def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
     if rep_of(left.type) == "o":
         return low.call(equal, [left, right], BOOL, span)
     if left.op is right.op and left.op.rep != "f":
-        return Val(low.true(), error, BOOL, BOOLS) if error else Static(True, BOOL)
-    return Val(low.op("eq", left.op, right.op, rep="b"), error, BOOL, BOOLS)
+        return Value(low.true(), error, BOOL, BOOLS) if error else Constant(True, BOOL)
+    return Value(low.op("eq", left.op, right.op, rep="b"), error, BOOL, BOOLS)
 
 
-def _comparable(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
+def _comparable(low: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
     """Return two strings so that == of their forms is == of the strings."""
     if a.op.rep == b.op.rep:
         return a, b
@@ -205,10 +210,10 @@ def _comparable(low: Lowering, a: Val, b: Val) -> tuple[Val, Val]:
     return low.plain(a), low.plain(b)
 
 
-def _sought(low: Lowering, text: Val, among: Op) -> Val:
+def _sought(low: Lowering, text: Value, among: Op) -> Value:
     """Return the code of a text to be compared with codes; one that no column holds may be -1."""
     kind = "find" if among.kind == "column" else "code"
-    return Val(low.op(kind, text.op, rep="c"), text.err, text.type)
+    return Value(low.op(kind, text.op, rep="c"), text.err, text.type)
 
 
 def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:
@@ -222,7 +227,7 @@ def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:
     if error is None:
         return result
     one = low.val(result)
-    return Val(one.op, low.first(error, one.err), BOOL, BOOLS)
+    return Value(one.op, low.first(error, one.err), BOOL, BOOLS)
 
 
 # Optionals.
@@ -230,10 +235,10 @@ def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:
 
 def some(value: Abstract, result: Type) -> Abstract:
     """Lower optional.of."""
-    if isinstance(value, Static):
-        return Static(Some(value.value), result)
+    if isinstance(value, Constant):
+        return Constant(Some(value.value), result)
     error = value.err
-    return Opt(Static(True, BOOL), value, error, result)
+    return Opt(Constant(True, BOOL), value, error, result)
 
 
 def has_value(low: Lowering, value: Abstract) -> Abstract:
@@ -241,7 +246,7 @@ def has_value(low: Lowering, value: Abstract) -> Abstract:
     found = low.opt(value)
     if found.err is None:
         return found.present
-    return Val(low.val(found.present).op, found.err, BOOL, BOOLS)
+    return Value(low.val(found.present).op, found.err, BOOL, BOOLS)
 
 
 def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
@@ -251,24 +256,24 @@ def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
     match value:
         case Opt():
             return Opt(value.present, value.value, low.first(error, value.err), value.type)
-        case Val():
-            return Val(value.op, low.first(error, value.err), value.type, value.range)
+        case Value():
+            return Value(value.op, low.first(error, value.err), value.type, value.range)
     one = low.val(value)
-    return Val(one.op, low.first(error, one.err), one.type, one.range)
+    return Value(one.op, low.first(error, one.err), one.type, one.range)
 
 
 def without_error(low: Lowering, value: Abstract) -> Abstract:
     """Return a value whose error has been taken account of elsewhere."""
     match value:
-        case Val():
-            return Val(value.op, None, value.type, value.range)
+        case Value():
+            return Value(value.op, None, value.type, value.range)
         case Opt():
             return Opt(value.present, value.value, None, value.type)
-        case Wide():
-            return Wide(value.items, None, value.type)
+        case MaskedList():
+            return MaskedList(value.items, None, value.type)
         case Comprehension() if value.err is not None or value.errors:
             one = low.val(value)
-            return Val(one.op, None, one.type, one.range)
+            return Value(one.op, None, one.type, one.range)
     return value
 
 
@@ -276,7 +281,7 @@ def value_of(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstra
     """Lower value(): an error where there is none."""
     found = low.opt(value)
     error = found.err
-    if isinstance(found.present, Static):
+    if isinstance(found.present, Constant):
         if not found.present.value:
             return with_error(low, low.failing(NO_VALUE, "", span, result), error)
     else:
@@ -289,7 +294,7 @@ def value_of(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstra
 def or_value(low: Lowering, value: Abstract, core: Core, env: Env, result: Type) -> Abstract:
     """Lower orValue: the argument counts only where there is no value."""
     found = low.opt(value)
-    if isinstance(found.present, Static) and found.present.value:
+    if isinstance(found.present, Constant) and found.present.value:
         return with_error(low, found.value, found.err)
     with low.assuming((found.present, False)):
         other = low.narrowed(low.lower(core, env))
@@ -302,11 +307,11 @@ def or_optional(low: Lowering, value: Abstract, core: Core, env: Env, result: Ty
     found = low.opt(value)
     with low.assuming((found.present, False)):
         other = low.opt(low.lower(core, env))
-    if isinstance(found.present, Static):
+    if isinstance(found.present, Constant):
         chosen: Abstract = found if found.present.value else other
         return with_error(low, chosen, found.err)
-    test = Val(found.present.op, None, BOOL, BOOLS)
-    here = Opt(Static(True, BOOL), found.value, None, result)
+    test = Value(found.present.op, None, BOOL, BOOLS)
+    here = Opt(Constant(True, BOOL), found.value, None, result)
     chosen = _choose_optional(low, test, here, other, result, core.span)
     return with_error(low, chosen, found.err)
 
@@ -314,14 +319,14 @@ def or_optional(low: Lowering, value: Abstract, core: Core, env: Env, result: Ty
 def non_zero(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:
     """Lower optional.ofNonZeroValue."""
     if isinstance(value, Opt | NodeRecord):
-        return Opt(Static(True, BOOL), value, value.err, result)
-    zero = Static(default_of(value.type), value.type)
+        return Opt(Constant(True, BOOL), value, value.err, result)
+    zero = Constant(default_of(value.type), value.type)
     if rep_of(value.type) == "o":
         present = low.call(bool, [low.val(value)], BOOL, span)
-        return Opt(Val(present.op, None, BOOL, BOOLS), value, present.err, result)
+        return Opt(Value(present.op, None, BOOL, BOOLS), value, present.err, result)
     same = equality(low, value, zero, span)
     present_of = opposite(low, same)
-    if isinstance(present_of, Static):
+    if isinstance(present_of, Constant):
         return Opt(present_of, value, None, result)
     one = low.val(present_of)
-    return Opt(Val(one.op, None, BOOL, BOOLS), value, one.err, result)
+    return Opt(Value(one.op, None, BOOL, BOOLS), value, one.err, result)

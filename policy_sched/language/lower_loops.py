@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from policy_sched.language.abstract import Abstract, Comprehension, Val, range_of, rep_of
+from policy_sched.language.abstract import Abstract, Comprehension, Value, range_of, rep_of
 from policy_sched.language.ir import OF_ROW, Loop, Op
 from policy_sched.language.lowering import Lowering, Refusal, element_type
 from policy_sched.language.ranges import BOOLS, Interval
-from policy_sched.language.renaming import renamed
+from policy_sched.language.renaming import alpha_renamed
 from policy_sched.language.tallying import tally_op
 from policy_sched.language.typed import Span
 from policy_sched.language.types import BOOL, INT, Type
@@ -17,12 +17,12 @@ MAX_LENGTH = 2**31 - 1
 MAX_API_LIST = 2**20
 
 
-def over(low: Lowering, value: Val, *, indexed: bool = False) -> Comprehension:
+def over(low: Lowering, value: Value, *, indexed: bool = False) -> Comprehension:
     """Return the comprehension that is a run-time list itself."""
     element = element_type(value.type)
     param = low.build.fresh("param", rep_of(element), value.op)
     index = low.build.fresh("param", "i", value.op) if indexed else None
-    item = Val(param, None, element, range_of(element))
+    item = Value(param, None, element, range_of(element))
     return Comprehension(value.op, param, index, (), None, item, value.err, value.type)
 
 
@@ -74,7 +74,7 @@ def of_domain(source: Op) -> bool:
     return source.args[0].kind in ("domain_at", "param", "cluster")
 
 
-def refuse_node(test: Val, source: Op, span: Span) -> None:
+def refuse_node(test: Value, source: Op, span: Span) -> None:
     """Refuse a predicate over the pods of a domain or of the cluster that reads the node: it would
     be asked of each pod for each node.
     """
@@ -105,16 +105,16 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     own: Op | None = None,
     site: int = 0,
     interval: Interval | None = None,
-) -> Val:
+) -> Value:
     """Return the op that runs a comprehension and makes ``kind`` of its values.
 
     ``value`` and ``own``, its error, are ops over the comprehension's variables.
     """
     if of_cluster(loop.source):
         number = _over_cluster(low, loop, kind, value, own)
-        return Val(number, loop.err, result, interval or range_of(result))
+        return Value(number, loop.err, result, interval or range_of(result))
     if loop.param in low.run:
-        loop, (new_value, own) = renamed(low.build, loop, value, own)
+        loop, (new_value, own) = alpha_renamed(low.build, loop, value, own)
         assert new_value is not None
         value = new_value
     low.run.add(loop.param)
@@ -132,22 +132,22 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     found = low.op("val", op, rep=rep)
     fails = bool(loop.errors) or own is not None or site != 0
     error = low.op("err", op, rep="e") if fails else None
-    return Val(found, low.first(loop.err, error), result, interval or range_of(result))
+    return Value(found, low.first(loop.err, error), result, interval or range_of(result))
 
 
-def count(low: Lowering, loop: Comprehension) -> Val:
+def count(low: Lowering, loop: Comprehension) -> Value:
     """Return how many values a comprehension has."""
     interval = Interval(0, MAX_LENGTH)
     return run_loop(low, loop, "count", low.true(), INT, "i", interval=interval)
 
 
-def quantifier(low: Lowering, loop: Comprehension, test: Abstract, *, every: bool) -> Val:
+def quantifier(low: Lowering, loop: Comprehension, test: Abstract, *, every: bool) -> Value:
     """Return whether a test holds for every (or any) value, absorbing errors as CEL does."""
     one = low.val(test)
     kind = "all" if every else "exists"
     return run_loop(low, loop, kind, one.op, BOOL, "b", own=one.err, interval=BOOLS)
 
 
-def listed(low: Lowering, value: Comprehension) -> Val:
+def listed(low: Lowering, value: Comprehension) -> Value:
     """Return a comprehension as the list of its elements."""
     return run_loop(low, value, "list", low.plain(value.value).op, value.type, "o")

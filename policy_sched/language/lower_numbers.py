@@ -8,7 +8,7 @@ from typing import Final
 
 from policy_sched.cluster.columns import NODE_COLUMNS, Kind
 from policy_sched.language import ranges
-from policy_sched.language.abstract import Abstract, Static, Val
+from policy_sched.language.abstract import Abstract, Constant, Value
 from policy_sched.language.ir import DIVIDE_BY_ZERO, OVERFLOW, Call, Op
 from policy_sched.language.kernels_lists import amount
 from policy_sched.language.lowering import Lowering
@@ -25,24 +25,26 @@ _DOUBLE_RANGES: Final = {
 }
 
 
-def whole(low: Lowering, kind: str, a: Val, b: Val, result: Type, span: Span) -> Val:
+def whole(low: Lowering, kind: str, a: Value, b: Value, result: Type, span: Span) -> Value:
     """Lower ``add``, ``sub`` or ``mul`` of int64, checked where the range may leave it."""
     found = _RANGES[kind](low.range(a), low.range(b))
     error = low.first(a.err, b.err)
     if ranges.fits(found):
-        return Val(low.op(kind, a.op, b.op, rep="i"), error, result, found)
+        return Value(low.op(kind, a.op, b.op, rep="i"), error, result, found)
     site = low.build.site(OVERFLOW, "", span)
     both = low.op(f"{kind}_checked", a.op, b.op, rep="ti", data=site)
     value, own = low.pair(both, "i")
-    return Val(value, low.first(error, own), result, ranges.cut(found))
+    return Value(value, low.first(error, own), result, ranges.cut(found))
 
 
-def negated(low: Lowering, a: Val, result: Type, span: Span) -> Val:
+def negated(low: Lowering, a: Value, result: Type, span: Span) -> Value:
     """Lower the sign before an int64."""
-    return whole(low, "sub", low.val(Static(0, result)), a, result, span)
+    return whole(low, "sub", low.val(Constant(0, result)), a, result, span)
 
 
-def quotient(low: Lowering, a: Val, b: Val, result: Type, span: Span, *, rest: bool = False) -> Val:
+def quotient(
+    low: Lowering, a: Value, b: Value, result: Type, span: Span, *, rest: bool = False
+) -> Value:
     """Lower the truncated int64 quotient, or the remainder."""
     over, under = low.range(a), low.range(b)
     error = low.first(a.err, b.err)
@@ -56,82 +58,84 @@ def quotient(low: Lowering, a: Val, b: Val, result: Type, span: Span, *, rest: b
         both = low.op("and", least, minus, rep="b")
         error = low.first(error, low.error_if(both, low.build.site(OVERFLOW, "", span)))
     if rest:
-        return Val(low.op("rem", a.op, b.op, rep="i"), error, result, ranges.remainder(over, under))
+        return Value(
+            low.op("rem", a.op, b.op, rep="i"), error, result, ranges.remainder(over, under)
+        )
     kind = "quot_nn" if over.lo >= 0 and under.lo >= 0 else "quot"
     found = ranges.cut(ranges.quotient(over, under))
-    return Val(low.op(kind, a.op, b.op, rep="i"), error, result, found)
+    return Value(low.op(kind, a.op, b.op, rep="i"), error, result, found)
 
 
-def double(low: Lowering, kind: str, a: Val, b: Val) -> Val:
+def double(low: Lowering, kind: str, a: Value, b: Value) -> Value:
     """Lower ``fadd``, ``fsub``, ``fmul`` or ``fdiv``."""
     left, right = low.range(a), low.range(b)
     found = _DOUBLE_RANGES[kind](left, right)
     unsigned = b.op.kind == "to_double"  # the zero of an int has no sign
     if kind == "fdiv" and found == DOUBLES and unsigned and left.lo >= 0 and right.lo >= 0:
         found = Interval(0.0, math.inf, nan=True)
-    return Val(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), DOUBLE, found)
+    return Value(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), DOUBLE, found)
 
 
-def to_double(low: Lowering, a: Val) -> Val:
+def to_double(low: Lowering, a: Value) -> Value:
     """Lower the nearest double of an int."""
     if a.op.rep == "f":
         return a
     found = ranges.to_double(low.range(a))
-    return Val(low.op("to_double", a.op, rep="f"), a.err, DOUBLE, found)
+    return Value(low.op("to_double", a.op, rep="f"), a.err, DOUBLE, found)
 
 
-def to_int(low: Lowering, a: Val, span: Span, result: Type = INT) -> Val:
+def to_int(low: Lowering, a: Value, span: Span, result: Type = INT) -> Value:
     """Lower the truncation of a double."""
     found = low.range(a)
     if found.within(-(2.0**62), 2.0**62):
         op = low.op("truncate", a.op, rep="i")
-        return Val(op, a.err, result, ranges.to_int(found))
+        return Value(op, a.err, result, ranges.to_int(found))
     first = low.build.sites_of_call((), span)
     op = low.op("to_int", a.op, rep="ti", data=first + OVERFLOW - 1)
     value, own = low.pair(op, "i")
-    return Val(value, low.first(a.err, own), result, ranges.to_int(found))
+    return Value(value, low.first(a.err, own), result, ranges.to_int(found))
 
 
-def rounded(low: Lowering, a: Val) -> Val:
+def rounded(low: Lowering, a: Value) -> Value:
     """Lower math.round: halves away from zero."""
     found = ranges.rounded(low.range(a))
-    return Val(low.op("round", a.op, rep="f"), a.err, DOUBLE, found)
+    return Value(low.op("round", a.op, rep="f"), a.err, DOUBLE, found)
 
 
-def extreme(low: Lowering, a: Val, b: Val, sign: int) -> Val:
+def extreme(low: Lowering, a: Value, b: Value, sign: int) -> Value:
     """Lower min (sign -1) or max (sign 1) of two numbers of one type."""
     kind = "min2" if sign < 0 else "max2"
     find = ranges.least if sign < 0 else ranges.greatest
     found = find(low.range(a), low.range(b))
     rep = "f" if "f" in (a.op.rep, b.op.rep) else "i"
-    return Val(low.op(kind, a.op, b.op, rep=rep), low.first(a.err, b.err), a.type, found)
+    return Value(low.op(kind, a.op, b.op, rep=rep), low.first(a.err, b.err), a.type, found)
 
 
-def magnitude(low: Lowering, a: Val, span: Span) -> Val:
+def magnitude(low: Lowering, a: Value, span: Span) -> Value:
     """Lower abs."""
     if a.op.rep == "f":
         found = ranges.magnitude(low.range(a))
-        return Val(low.op("fabs", a.op, rep="f"), a.err, a.type, found)
+        return Value(low.op("fabs", a.op, rep="f"), a.err, a.type, found)
     return extreme(low, a, negated(low, a, a.type, span), 1)
 
 
-def sign_of(low: Lowering, a: Val) -> Val:
+def sign_of(low: Lowering, a: Value) -> Value:
     """Lower -1, 0 or 1 of an int."""
     found = low.range(a)
     low_end = -1 if found.lo < 0 else (0 if found.lo == 0 else 1)
     high_end = 1 if found.hi > 0 else (0 if found.hi == 0 else -1)
-    return Val(low.op("sign", a.op, rep="i"), a.err, INT, Interval(low_end, high_end))
+    return Value(low.op("sign", a.op, rep="i"), a.err, INT, Interval(low_end, high_end))
 
 
-def percent(low: Lowering, part: Val, total: Val) -> Val:
+def percent(low: Lowering, part: Value, total: Value) -> Value:
     """Lower percent of two numbers of one unit."""
     error = low.first(part.err, total.err)
     kind, data = _percent_kind(part, total)
     op = low.op(kind, part.op, total.op, rep="i", data=data)
-    return Val(op, error, INT, Interval(0, 100))
+    return Value(op, error, INT, Interval(0, 100))
 
 
-def _percent_kind(part: Val, total: Val) -> tuple[str, tuple[str, ...] | None]:
+def _percent_kind(part: Value, total: Value) -> tuple[str, tuple[str, ...] | None]:
     """Return the variant of percent: the ends of a static column are known, a rest is a part."""
     data = total.op.data
     if total.op.kind != "column" or not isinstance(data, tuple):
@@ -159,17 +163,17 @@ def _never_negative(op: Op) -> bool:
     return op.kind == "add" and all(map(_never_negative, op.args))
 
 
-def comparison(low: Lowering, kind: str, a: Val, b: Val) -> Abstract:
+def comparison(low: Lowering, kind: str, a: Value, b: Value) -> Abstract:
     """Lower ``lt``, ``le``, ``gt`` or ``ge`` of two numbers; ints and doubles compare exactly."""
     left, right = low.range(a), low.range(b)
     error = low.first(a.err, b.err)
     known = _known_order(kind, left, right)
     if known is not None and error is None:
-        return Static(known, BOOL)
+        return Constant(known, BOOL)
     mixed = a.op.rep != b.op.rep
     if mixed and not (ranges.exact(left) or ranges.exact(right)):
         kind += "_exact"
-    return Val(low.op(kind, a.op, b.op, rep="b"), error, BOOL, BOOLS)
+    return Value(low.op(kind, a.op, b.op, rep="b"), error, BOOL, BOOLS)
 
 
 def _known_order(kind: str, left: Interval, right: Interval) -> bool | None:
@@ -182,7 +186,7 @@ def _known_order(kind: str, left: Interval, right: Interval) -> bool | None:
     return True if left.hi <= right.lo else (False if left.lo > right.hi else None)
 
 
-Binary = Callable[[Lowering, Val, Val, Type, Span], Abstract]
+Binary = Callable[[Lowering, Value, Value, Type, Span], Abstract]
 
 
 def _whole(kind: str) -> Binary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from policy_sched.language.abstract import Abstract, Static, Val
+from policy_sched.language.abstract import Abstract, Constant, Value
 from policy_sched.language.ir import CONVERSION
 from policy_sched.language.kernels_quantities import (
     double_of_units,
@@ -26,20 +26,20 @@ from policy_sched.language.types import BOOL, DOUBLE, INT, QuantityType, Type
 Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
 
-def _number(low: Lowering, value: Abstract, span: Span) -> tuple[Val, int | Val]:
+def _number(low: Lowering, value: Abstract, span: Span) -> tuple[Value, int | Value]:
     """Return a quantity as an int of its units, and how many of these make one."""
     one = low.val(value)
     assert isinstance(one.type, QuantityType)
     scale = scale_of(low, one.type, span)
-    number = Val(one.op, one.err, INT, low.range(one))
-    return number, int(scale.value) if isinstance(scale, Static) else scale
+    number = Value(one.op, one.err, INT, low.range(one))
+    return number, int(scale.value) if isinstance(scale, Constant) else scale
 
 
 def _literal(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     (text,) = args
     free = QuantityType(dimension="free")
     found: Abstract
-    if isinstance(text, Static):
+    if isinstance(text, Constant):
         found = low.fold(fraction_of_text, [text.value], free, span)
     else:
         found = low.call(fraction_of_text, [low.val(text)], free, span, fallible=True)
@@ -51,7 +51,7 @@ def _literal(low: Lowering, args: list[Abstract], result: Type, span: Span) -> A
 
 def _units(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
     one = low.val(args[0])
-    return Val(one.op, one.err, INT, one.range)
+    return Value(one.op, one.err, INT, one.range)
 
 
 def _value(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
@@ -59,10 +59,10 @@ def _value(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Ab
     return one if scale == 1 else _whole_ones(low, one, scale, span)
 
 
-def _whole_ones(low: Lowering, one: Val, scale: int | Val, span: Span) -> Val:
+def _whole_ones(low: Lowering, one: Value, scale: int | Value, span: Span) -> Value:
     """Return units as whole ones, rounded away from zero."""
     low_end, high_end = int(one.range.lo), int(one.range.hi)
-    if isinstance(scale, Val):
+    if isinstance(scale, Value):
         interval = Interval(min(low_end, 0), max(high_end, 0))
         return low.call(whole_of_units, [one, scale], INT, span, interval=interval)
     interval = Interval(whole_of_units(low_end, scale), whole_of_units(high_end, scale))
@@ -77,7 +77,7 @@ def _milli(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Ab
     return whole(low, "mul", one, times, INT, span)
 
 
-def _int(low: Lowering, number: int) -> Val:
+def _int(low: Lowering, number: int) -> Value:
     return low.val(low.int_const(number))
 
 
@@ -89,20 +89,20 @@ def _compare(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> 
     a, b, _ = aligned(low, args[0], args[1], span)
     greater, less = (low.op(kind, a.op, b.op, rep="b") for kind in ("gt", "lt"))
     signs = [low.op("true_int", op, rep="i") for op in (greater, less)]
-    return Val(low.op("sub", *signs, rep="i"), low.first(a.err, b.err), INT, Interval(-1, 1))
+    return Value(low.op("sub", *signs, rep="i"), low.first(a.err, b.err), INT, Interval(-1, 1))
 
 
 def _is_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     if scale == 1:
-        return with_error(low, Static(True, BOOL), one.err)
+        return with_error(low, Constant(True, BOOL), one.err)
     divisor = _int(low, scale) if isinstance(scale, int) else scale
     return low.call(is_whole, [one, divisor], BOOL, span)
 
 
 def _as_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
-    if isinstance(scale, Val):
+    if isinstance(scale, Value):
         return low.call(whole_or_fault, [one, scale], INT, span, fallible=True)
     if scale == 1:
         return one
@@ -110,7 +110,7 @@ def _as_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) 
     broken = low.op("ne", rest, low.build.const(0, "i"), rep="b")
     own = low.error_if(broken, low.build.site(CONVERSION, "", span))
     found = _whole_ones(low, one, scale, span)
-    return Val(found.op, low.first(one.err, own), INT, found.range)
+    return Value(found.op, low.first(one.err, own), INT, found.range)
 
 
 def _as_double(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:

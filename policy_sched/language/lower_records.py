@@ -8,13 +8,13 @@ from typing import Final
 from policy_sched.cluster.columns import MAX_SUM, NODE_COLUMNS
 from policy_sched.language.abstract import (
     Abstract,
+    Constant,
     ImageRecord,
     NodeMap,
     NodeRecord,
     Opt,
-    Static,
     UnitOf,
-    Val,
+    Value,
     range_of,
     rep_of,
 )
@@ -94,7 +94,7 @@ def field(low: Lowering, value: Abstract, name: str, result: Type, span: Span) -
             return node_field(low, name, result)
         case ImageRecord():
             return _image_field(low, value, name, result)
-        case Static() if isinstance(value.value, dict):
+        case Constant() if isinstance(value.value, dict):
             return static_of(value.value.get(name, default_of(result)), result)
     one = low.val(value)
     kind = one.type
@@ -102,17 +102,17 @@ def field(low: Lowering, value: Abstract, name: str, result: Type, span: Span) -
         return with_error(low, low.failing(NO_VALUE, "", span, result), one.err)
     assert isinstance(kind, RecordType), (kind, name)
     if kind.fields:
-        key = low.val(Static(name, STRING))
+        key = low.val(Constant(name, STRING))
         return low.call(value_at, [one, key, _default(low, result)], result, span)
     return attribute(low, one, kind.name, name, result)
 
 
-def static_of(value: object, kind: Type) -> Static:
+def static_of(value: object, kind: Type) -> Constant:
     """Return a parameter's value; YAML's ints stand for doubles where the type says so."""
-    return Static(value, kind)
+    return Constant(value, kind)
 
 
-def attribute(low: Lowering, one: Val, record: str, name: str, result: Type) -> Abstract:
+def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -> Abstract:
     """Lower the field of a record that is a Python object."""
     declared = RECORDS[record].fields.get(name) if record in RECORDS else None
     found = range_of(result)
@@ -120,7 +120,7 @@ def attribute(low: Lowering, one: Val, record: str, name: str, result: Type) -> 
         found = Interval(*declared.range)
     path = snake(record, name)
     if record == "Cluster" and isinstance(result, ListType):
-        return over(low, Val(low.op("attr", one.op, rep="o", data=path), one.err, result))
+        return over(low, Value(low.op("attr", one.op, rep="o", data=path), one.err, result))
     optional = isinstance(result, OptionalType)
     rep = "o" if optional else rep_of(result)
     guards = () if one.err is None else (one.err,)
@@ -138,30 +138,30 @@ def attribute(low: Lowering, one: Val, record: str, name: str, result: Type) -> 
         inner = rep_of(result.element)
         zero = low.build.const(default_of(result.element), inner)
         got = low.op("where", present, op, zero, rep=inner)
-        value = Val(got, None, result.element, range_of(result.element))
-        return Opt(Val(present, None, BOOL, BOOLS), value, one.err, result)
-    return Val(op, one.err, result, found)
+        value = Value(got, None, result.element, range_of(result.element))
+        return Opt(Value(present, None, BOOL, BOOLS), value, one.err, result)
+    return Value(op, one.err, result, found)
 
 
 def node_field(low: Lowering, name: str, result: Type) -> Abstract:
     """Lower a field of the node that is asked about."""
     if name in _CODES:
-        return Val(_column(low, _CODES[name], "c"), None, STRING)
+        return Value(_column(low, _CODES[name], "c"), None, STRING)
     if name in _NUMBERS:
-        return Val(_column(low, (name,), _NUMBERS[name]), None, result, column_range(name))
+        return Value(_column(low, (name,), _NUMBERS[name]), None, result, column_range(name))
     if name in _MAPS:
         return NodeMap(_MAPS[name], result)
     if name in _AMOUNTS:
         return NodeMap(name, result)
     if name == "taints":
-        return Val(low.op("taints", _column(low, ("taints",), "k"), rep="o"), None, result)
+        return Value(low.op("taints", _column(low, ("taints",), "k"), rep="o"), None, result)
     if name == "usedPorts":
-        return Val(low.op("ports", _column(low, ("usedPorts",), "k"), rep="o"), None, result)
+        return Value(low.op("ports", _column(low, ("usedPorts",), "k"), rep="o"), None, result)
     if name == "pods":
-        return Val(low.op("pods_at", low.node_op("row", rep="i"), rep="o"), None, result)
+        return Value(low.op("pods_at", low.node_op("row", rep="i"), rep="o"), None, result)
     if name in _OBJECTS:
         op = low.op("attr", low.node_object(), rep="o", data=_OBJECTS[name])
-        return Val(op, None, result)
+        return Value(op, None, result)
     raise AssertionError(name)
 
 
@@ -171,7 +171,7 @@ def _column(low: Lowering, key: tuple[str, ...], rep: str) -> Op:
 
 def _family_column(low: Lowering, family: str, name: Abstract, rep: str, span: Span) -> Op:
     """Return a column of a family by a name that is known before the node is."""
-    if isinstance(name, Static):
+    if isinstance(name, Constant):
         return _column(low, (family, name.value), rep)
     one = low.plain(name)
     if one.op.level is Level.NODE:
@@ -183,9 +183,9 @@ def _image_field(low: Lowering, image: ImageRecord, name: str, result: Type) -> 
     family = "imageSize"
     if name == "numNodes":
         op = low.op("runtime_of", low.plain(image.name).op, rep="i", data="image_nodes")
-        return Val(op, image.err, result, column_range("podCount"))
+        return Value(op, image.err, result, column_range("podCount"))
     op = _family_column(low, family, image.name, "i", Span(0, 0))
-    return Val(op, image.err, result, column_range(family))
+    return Value(op, image.err, result, column_range(family))
 
 
 # Maps, resources and lists by key.
@@ -193,7 +193,7 @@ def _image_field(low: Lowering, image: ImageRecord, name: str, result: Type) -> 
 
 def lookup(
     low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span
-) -> Opt | Val | Static:
+) -> Opt | Value | Constant:
     """Return what ``value[key]`` is: an Opt where it may be missing, else the value itself."""
     kind = value.type
     if isinstance(value, NodeMap):
@@ -202,52 +202,52 @@ def lookup(
         return _amount(low, low.val(value), key, result, span)
     if isinstance(kind, ListType):
         return _list_lookup(low, value, key, result, span)
-    if isinstance(value, Static) and value.value is None:  # of an optional that has no value
-        return Opt(Static(False, BOOL), Static(default_of(result), result), None, result)
-    if isinstance(value, Static) and isinstance(key, Static):
+    if isinstance(value, Constant) and value.value is None:  # of an optional that has no value
+        return Opt(Constant(False, BOOL), Constant(default_of(result), result), None, result)
+    if isinstance(value, Constant) and isinstance(key, Constant):
         there = key.value in value.value
         inner = value.value[key.value] if there else default_of(result)
-        return Opt(Static(there, BOOL), static_of(inner, result), None, optional_of(result))
+        return Opt(Constant(there, BOOL), static_of(inner, result), None, optional_of(result))
     one, by = low.val(value), low.plain(key)
     error = low.first(one.err, by.err)
     present = low.call(has_key, [one, by], BOOL, span)
     got = low.call(value_at, [one, by, _default(low, result)], result, span)
-    inside = Val(got.op, None, result, _values_range(value, result))
-    return Opt(Val(present.op, None, BOOL, BOOLS), inside, error, optional_of(result))
+    inside = Value(got.op, None, result, _values_range(value, result))
+    return Opt(Value(present.op, None, BOOL, BOOLS), inside, error, optional_of(result))
 
 
 def _values_range(value: Abstract, result: Type) -> Interval:
     """Return the range of a constant map's values (0 stands for a missing one)."""
-    if isinstance(value, Static) and rep_of(result) in "if":
+    if isinstance(value, Constant) and rep_of(result) in "if":
         numbers = [0, *value.value.values()] if isinstance(value.value, dict) else [0, *value.value]
         if not any(isinstance(n, float) for n in numbers):
             return Interval(min(numbers), max(numbers))
     return range_of(result)
 
 
-def _default(low: Lowering, kind: Type) -> Val:
-    return Val(low.build.const(default_of(kind), rep_of(kind)), None, kind)
+def _default(low: Lowering, kind: Type) -> Value:
+    return Value(low.build.const(default_of(kind), rep_of(kind)), None, kind)
 
 
 def _node_lookup(
     low: Lowering, value: NodeMap, key: Abstract, result: Type, span: Span
-) -> Opt | Val | Static:
+) -> Opt | Value | Constant:
     family = value.family
     if family in _AMOUNTS:
         op = _family_column(low, family, key, "i", span)
         kind = _dimensioned(low, result, key)
-        return Val(op, low.first(value.err, key.err), kind, column_range(family))
-    if not isinstance(key, Static) and low.plain(key).op.level is Level.NODE:
+        return Value(op, low.first(value.err, key.err), kind, column_range(family))
+    if not isinstance(key, Constant) and low.plain(key).op.level is Level.NODE:
         return _by_object(low, value, key, result, span)
     if family == "image":
         present = _family_column(low, "imagePresent", key, "b", span)
-        assert isinstance(key, Static | Val)
+        assert isinstance(key, Constant | Value)
         image = ImageRecord(key, result)
-        return Opt(Val(present, None, BOOL, BOOLS), image, key.err, optional_of(result))
+        return Opt(Value(present, None, BOOL, BOOLS), image, key.err, optional_of(result))
     code = _family_column(low, family, key, "c", span)
     there = low.op("ne", code, low.build.const(0, "i"), rep="b")
-    text = Val(code, None, STRING)
-    return Opt(Val(there, None, BOOL, BOOLS), text, key.err, optional_of(result))
+    text = Value(code, None, STRING)
+    return Opt(Value(there, None, BOOL, BOOLS), text, key.err, optional_of(result))
 
 
 def _by_object(low: Lowering, value: NodeMap, key: Abstract, result: Type, span: Span) -> Opt:
@@ -260,10 +260,10 @@ def _dimensioned(low: Lowering, result: Type, key: Abstract) -> Type:
     """Return the type of a resource's amount: a dimension, or the scale of a name not known yet."""
     if not isinstance(result, QuantityType):
         return result
-    if isinstance(key, Static):
+    if isinstance(key, Constant):
         return dimension_of(key.value)
     name = low.plain(key)
-    scale = low.call(scale_of_resource, [Val(name.op, None, STRING)], INT, Span(0, 0))
+    scale = low.call(scale_of_resource, [Value(name.op, None, STRING)], INT, Span(0, 0))
     return UnitOf(scale=scale.op)
 
 
@@ -276,7 +276,7 @@ def dimension_of(name: str) -> QuantityType:
     return QuantityType(dimension="count")
 
 
-def _amount(low: Lowering, one: Val, key: Abstract, result: Type, span: Span) -> Val:
+def _amount(low: Lowering, one: Value, key: Abstract, result: Type, span: Span) -> Value:
     kind = _dimensioned(low, result, key)
     by = low.plain(key)
     interval = Interval(-MAX_SUM if _may_be_negative(one.op) else 0, MAX_SUM)
@@ -299,18 +299,18 @@ def _may_be_negative(op: Op) -> bool:
 
 
 def _list_lookup(low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span) -> Opt:
-    if isinstance(value, Static) and value.value is None:  # of an optional that has no value
-        return Opt(Static(False, BOOL), Static(default_of(result), result), None, result)
-    if isinstance(value, Static) and isinstance(key, Static):
+    if isinstance(value, Constant) and value.value is None:  # of an optional that has no value
+        return Opt(Constant(False, BOOL), Constant(default_of(result), result), None, result)
+    if isinstance(value, Constant) and isinstance(key, Constant):
         there = 0 <= key.value < len(value.value)
         inner = value.value[key.value] if there else default_of(result)
-        return Opt(Static(there, BOOL), static_of(inner, result), None, optional_of(result))
+        return Opt(Constant(there, BOOL), static_of(inner, result), None, optional_of(result))
     one, by = low.val(value), low.val(key)
     present = low.call(has_element, [one, by], BOOL, span)
     got = low.call(element, [one, by, _default(low, result)], result, span)
     error = low.first(one.err, by.err)
-    inside = Val(got.op, None, result, range_of(result))
-    return Opt(Val(present.op, None, BOOL, BOOLS), inside, error, optional_of(result))
+    inside = Value(got.op, None, result, range_of(result))
+    return Opt(Value(present.op, None, BOOL, BOOLS), inside, error, optional_of(result))
 
 
 def index(
@@ -328,8 +328,8 @@ def index(
     if optional:
         return found
     kind = OUT_OF_RANGE if isinstance(value.type, ListType) else NO_SUCH_KEY
-    detail = str(key.value) if isinstance(key, Static) else ""
-    if isinstance(found.present, Static):
+    detail = str(key.value) if isinstance(key, Constant) else ""
+    if isinstance(found.present, Constant):
         if not found.present.value:
             return low.failing(kind, detail, span, inner)
         return with_error(low, found.value, found.err)
@@ -339,12 +339,12 @@ def index(
 
 
 def _amount_if_named(  # what is asked of what, and what is known of it
-    low: Lowering, value: Abstract, key: Abstract, found: Static | Val, result: Type, span: Span
+    low: Lowering, value: Abstract, key: Abstract, found: Constant | Value, result: Type, span: Span
 ) -> Opt:
     """Return a resource's amount as an optional: none where the resource is not named."""
     present = low.val(has(low, value, key, span))
-    inner = Val(low.val(found).op, None, found.type, column_range("free"))
-    there = Val(present.op, None, BOOL, BOOLS)
+    inner = Value(low.val(found).op, None, found.type, column_range("free"))
+    there = Value(present.op, None, BOOL, BOOLS)
     return Opt(there, inner, low.first(found.err, present.err), result)
 
 
@@ -357,7 +357,7 @@ def _index_optional(
     if not isinstance(found, Opt):
         return Opt(outer.present, found, low.first(outer.err, found.err), result)
     present = combine(low, [outer.present, found.present], every=True)
-    assert isinstance(present, Static | Val)
+    assert isinstance(present, Constant | Value)
     return Opt(present, found.value, low.first(outer.err, found.err), result)
 
 
@@ -367,7 +367,7 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
         if value.family != "allocatable":
             return low.call(has_key, [low.val(value), low.plain(key)], BOOL, span)
         op = _family_column(low, "allocatable?", key, "b", span)
-        return Val(op, key.err, BOOL, BOOLS)
+        return Value(op, key.err, BOOL, BOOLS)
     kind = value.type
     if kind == RESOURCES:
         return low.call(has_key, [low.val(value), low.plain(key)], BOOL, span)
@@ -376,4 +376,4 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
     assert isinstance(found, Opt)
     if found.err is None:
         return found.present
-    return Val(low.val(found.present).op, found.err, BOOL, BOOLS)
+    return Value(low.val(found.present).op, found.err, BOOL, BOOLS)

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.language.abstract import Abstract, NodeMap, NodeRecord, Static, Val
+from policy_sched.language.abstract import Abstract, Constant, NodeMap, NodeRecord, Value
 from policy_sched.language.ir import NO_SUCH_KEY, Level, Op
 from policy_sched.language.kernels_lists import includes_map
 from policy_sched.language.kernels_scheduler import (
@@ -46,7 +46,7 @@ _AFFINITY: Final = record("NodeAffinity")
 _LABELS: Final = map_of(STRING, STRING)
 
 
-def _of_pod(low: Lowering, pod: Abstract, name: str, result: Type) -> Val:
+def _of_pod(low: Lowering, pod: Abstract, name: str, result: Type) -> Value:
     return low.val(attribute(low, low.val(pod), "Pod", name, result))
 
 
@@ -55,28 +55,28 @@ def _tolerates(low: Lowering, args: list[Abstract], result: Type, span: Span) ->
     return low.call(tolerates, [tolerations, low.val(args[1])], result, span)
 
 
-def _affinity_parts(low: Lowering, pod: Abstract) -> tuple[Val, Val]:
+def _affinity_parts(low: Lowering, pod: Abstract) -> tuple[Value, Value]:
     return _of_pod(low, pod, "nodeAffinity", _AFFINITY), _of_pod(low, pod, "nodeSelector", _LABELS)
 
 
-def _matches(low: Lowering, node: Abstract, affinity: Val, selector: Val, span: Span) -> Val:
+def _matches(low: Lowering, node: Abstract, affinity: Value, selector: Value, span: Span) -> Value:
     """Lower whether a node has the labels of ``selector`` and meets an affinity."""
     if isinstance(node, NodeRecord):
         op = low.node_op("affinity", affinity.op, selector.op, rep="b")
-        return Val(op, low.first(affinity.err, selector.err), BOOL, BOOLS)
+        return Value(op, low.first(affinity.err, selector.err), BOOL, BOOLS)
     return low.call(
         node_matches, [affinity, selector, *_identity(low, node)], BOOL, span, interval=BOOLS
     )
 
 
-def _preferred(low: Lowering, node: Abstract, affinity: Val, span: Span) -> Val:
+def _preferred(low: Lowering, node: Abstract, affinity: Value, span: Span) -> Value:
     """Lower the sum of the weights of an affinity's terms that a node meets."""
     if isinstance(node, NodeRecord):
-        return Val(low.node_op("preference", affinity.op, rep="i"), affinity.err, INT, _WEIGHTS)
+        return Value(low.node_op("preference", affinity.op, rep="i"), affinity.err, INT, _WEIGHTS)
     return low.call(preference, [affinity, *_identity(low, node)], INT, span, interval=_WEIGHTS)
 
 
-def _identity(low: Lowering, node: Abstract) -> tuple[Val, Val]:
+def _identity(low: Lowering, node: Abstract) -> tuple[Value, Value]:
     """Return the labels and the name of a node that is a record by itself."""
     one = low.val(node)
     labels = low.val(attribute(low, one, "Node", "labels", _LABELS))
@@ -95,29 +95,29 @@ def _preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) 
 _WEIGHTS: Final = INT64.__class__(0, 10**8)
 
 
-def _given_affinity(low: Lowering, value: Abstract, span: Span) -> Static | Val:
+def _given_affinity(low: Lowering, value: Abstract, span: Span) -> Constant | Value:
     """Return an affinity that stands in the parameters; None where it says nothing."""
-    if not isinstance(value, Static):
+    if not isinstance(value, Constant):
         return low.call(read_affinity, [low.val(value)], _AFFINITY, span, fallible=True)
     try:
-        return Static(affinity_of(value.value), _AFFINITY)
+        return Constant(affinity_of(value.value), _AFFINITY)
     except msgspec.ValidationError as error:
         raise Refusal("PS012", f"not a node affinity: {error}", span) from None
 
 
 def _node_matches(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
     affinity = _given_affinity(low, args[1], span)
-    if isinstance(affinity, Static) and (not affinity.value or affinity.value.required is None):
-        return with_error(low, Static(True, BOOL), args[0].err)
+    if isinstance(affinity, Constant) and (not affinity.value or affinity.value.required is None):
+        return with_error(low, Constant(True, BOOL), args[0].err)
     node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
-    found = _matches(low, node, bare, low.val(Static({}, _LABELS)), span)
+    found = _matches(low, node, bare, low.val(Constant({}, _LABELS)), span)
     return with_error(low, found, low.first(args[0].err, affinity.err))
 
 
 def _node_preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
     affinity = _given_affinity(low, args[1], span)
-    if isinstance(affinity, Static) and not has_preferred(affinity.value):
-        return with_error(low, Static(0, INT), args[0].err)
+    if isinstance(affinity, Constant) and not has_preferred(affinity.value):
+        return with_error(low, Constant(0, INT), args[0].err)
     node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
     found = _preferred(low, node, bare, span)
     return with_error(low, found, low.first(args[0].err, affinity.err))
@@ -125,8 +125,8 @@ def _node_preference(low: Lowering, args: list[Abstract], _result: Type, span: S
 
 def _has_preferred_terms(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     affinity = _given_affinity(low, args[0], span)
-    if isinstance(affinity, Static):
-        return Static(has_preferred(affinity.value), BOOL)
+    if isinstance(affinity, Constant):
+        return Constant(has_preferred(affinity.value), BOOL)
     return low.call(has_preferred, [affinity], result, span)
 
 
@@ -148,11 +148,11 @@ def _fits(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
     error = low.first(*(arg.err for arg in args))
     wanted, room, *rest = (without_error(low, arg) for arg in args)
     amounts = low.val(wanted)
-    if any(not (isinstance(a, Static) and not a.value) for a in rest):
+    if any(not (isinstance(a, Constant) and not a.value) for a in rest):
         amounts = low.call(without, [amounts, *map(low.val, rest)], RESOURCES, span)
     if isinstance(room, NodeMap):
         op = low.node_op("fits", amounts.op, rep="b", data=room.family)
-        return Val(op, error, BOOL, BOOLS)
+        return Value(op, error, BOOL, BOOLS)
     return with_error(low, low.call(fits, [amounts, low.val(room)], result, span), error)
 
 
@@ -168,17 +168,17 @@ def _domain(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Ab
     index = _domain_key(low, key, span)
     found = lookup(low, NodeMap("label", map_of(STRING, STRING)), key, STRING, span)
     value = getattr(found, "value", None)
-    assert isinstance(value, Val)
+    assert isinstance(value, Value)
     code = value.op
     missing = low.op("eq", code, low.build.const(0, "i"), rep="b")
-    detail = str(key.value) if isinstance(key, Static) else ""
+    detail = str(key.value) if isinstance(key, Constant) else ""
     own = low.error_if(missing, low.build.site(NO_SUCH_KEY, detail, span))
-    return Val(low.op("domain_at", index, code, rep="o"), low.first(key.err, own), result)
+    return Value(low.op("domain_at", index, code, rep="o"), low.first(key.err, own), result)
 
 
 def _domains(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     index = _domain_key(low, args[0], span)
-    return Val(low.op("domain_list", index, rep="o"), args[0].err, result)
+    return Value(low.op("domain_list", index, rep="o"), args[0].err, result)
 
 
 def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
@@ -186,7 +186,7 @@ def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> 
     if isinstance(whole, NodeMap) and whole.family == "label":
         wanted = low.val(part)
         op = low.node_op("affinity", low.build.const(None, "o"), wanted.op, rep="b")
-        return Val(op, wanted.err, BOOL, BOOLS)
+        return Value(op, wanted.err, BOOL, BOOLS)
     return low.call(includes_map, [low.val(whole), low.val(part)], result, span)
 
 

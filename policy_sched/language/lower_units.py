@@ -15,7 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
-from policy_sched.language.abstract import Abstract, Opt, Static, UnitOf, Val, Wide
+from policy_sched.language.abstract import Abstract, Constant, MaskedList, Opt, UnitOf, Value
 from policy_sched.language.faults import Some
 from policy_sched.language.kernels_quantities import units_in
 from policy_sched.language.lowering import Lowering, Refusal
@@ -61,12 +61,12 @@ def joint(kinds: Sequence[QuantityType], span: Span) -> QuantityType:
     return QuantityType(dimension=fixed[0]) if fixed else _ANY
 
 
-def scale_of(low: Lowering, kind: QuantityType, span: Span) -> Static | Val:
+def scale_of(low: Lowering, kind: QuantityType, span: Span) -> Constant | Value:
     """Return how many units of an amount make one."""
     if kind.dimension in FIXED_DIMENSIONS:
         return low.int_const(1000 if kind.dimension == "cpu" else 1)
     if isinstance(kind, UnitOf) and kind.scale is not None:
-        return Val(kind.scale, None, INT, Interval(1, 1000))
+        return Value(kind.scale, None, INT, Interval(1, 1000))
     raise Refusal(
         "PS211",
         "which unit the amount has depends on a name that is not known any more",
@@ -75,7 +75,7 @@ def scale_of(low: Lowering, kind: QuantityType, span: Span) -> Static | Val:
     )
 
 
-def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Val, Val, Type]:
+def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Value, Value, Type]:
     """Return two quantities, not both literals, in one unit, and their type."""
     left, right = a.type, b.type
     assert isinstance(left, QuantityType)
@@ -84,14 +84,14 @@ def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Val, V
     return in_units(low, a, kind, span), in_units(low, b, kind, span), kind
 
 
-def in_units(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> Val:
+def in_units(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> Value:
     """Return a quantity in scheduler units; ``kind`` says of what."""
     if not is_free(value.type):
         return low.val(value)
     scale = scale_of(low, kind, span)
-    if isinstance(value, Static) and isinstance(scale, Static):
+    if isinstance(value, Constant) and isinstance(scale, Constant):
         found = low.fold(units_in, [value.value, scale.value], kind, span)
-        if not isinstance(found, Static):
+        if not isinstance(found, Constant):
             raise Refusal("PS207", "this quantity does not fit a 64-bit int", span)
         return low.val(found)
     return low.call(units_in, [low.val(value), low.val(scale)], kind, span, fallible=True)
@@ -130,20 +130,20 @@ def settled(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> A
         return in_units(low, value, kind, span)
     result = with_unit(value.type, QuantityType(dimension=kind.dimension))
     match value:
-        case Wide():
+        case MaskedList():
             items = tuple((mask, settled(low, item, kind, span)) for mask, item in value.items)
             errors = (low.masked(m.op if m else None, i.err) for m, i in items)
             error = low.first(value.err, *errors)
-            bare = tuple((m, replace(i, err=None) if isinstance(i, Val) else i) for m, i in items)
-            return Wide(bare, error, result)
+            bare = tuple((m, replace(i, err=None) if isinstance(i, Value) else i) for m, i in items)
+            return MaskedList(bare, error, result)
         case Opt():
             inner = settled(low, value.value, kind, span)
             error = low.masked(low.val(value.present).op, inner.err)
-            bare_inner = replace(inner, err=None) if isinstance(inner, Val) else inner
+            bare_inner = replace(inner, err=None) if isinstance(inner, Value) else inner
             return Opt(value.present, bare_inner, low.first(value.err, error), result)
     convert = _converter(value.type)
     scale = scale_of(low, kind, span)
-    if isinstance(value, Static) and isinstance(scale, Static):
+    if isinstance(value, Constant) and isinstance(scale, Constant):
         return low.fold(convert, [value.value, scale.value], result, span)
     return low.call(convert, [low.val(value), low.val(scale)], result, span, fallible=True)
 

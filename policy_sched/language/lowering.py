@@ -19,13 +19,13 @@ from policy_sched.language import ranges
 from policy_sched.language.abstract import (
     Abstract,
     Comprehension,
+    Constant,
     ImageRecord,
+    MaskedList,
     NodeMap,
     NodeRecord,
     Opt,
-    Static,
-    Val,
-    Wide,
+    Value,
     range_of,
     rep_of,
 )
@@ -95,7 +95,7 @@ class Lowering:
     def __init__(
         self,
         dispatch: Callable[[Lowering, Core, Env], Abstract],
-        listing: Callable[[Lowering, Comprehension], Val],
+        listing: Callable[[Lowering, Comprehension], Value],
         functions: Mapping[str, UserFunction],
     ) -> None:
         self._dispatch = dispatch
@@ -151,18 +151,18 @@ class Lowering:
             self.facts = before
 
     @contextmanager
-    def assuming(self, *tests: tuple[Static | Val | None, bool]) -> Iterator[None]:
+    def assuming(self, *tests: tuple[Constant | Value | None, bool]) -> Iterator[None]:
         """Lower under the assumption that tests are true (or false)."""
         facts = self.facts
         for test, truth in tests:
-            if isinstance(test, Val):
+            if isinstance(test, Value):
                 facts = _assume(facts, test.op, truth)
         with self._with(facts):
             yield
 
-    def range(self, value: Static | Val) -> Interval:
+    def range(self, value: Constant | Value) -> Interval:
         """Return the range of a number here."""
-        if isinstance(value, Static):
+        if isinstance(value, Constant):
             number = value.value
             return ranges.point(number) if isinstance(number, (int, float)) else ranges.DOUBLES
         known = self.facts.ranges.get(value.op)
@@ -170,8 +170,8 @@ class Lowering:
 
     def narrowed(self, value: Abstract) -> Abstract:
         """Return a value with the range that it has here, for where the facts are forgotten."""
-        if isinstance(value, Val) and value.op in self.facts.ranges:
-            return Val(value.op, value.err, value.type, self.range(value))
+        if isinstance(value, Value) and value.op in self.facts.ranges:
+            return Value(value.op, value.err, value.type, self.range(value))
         return value
 
     # Ops.
@@ -207,11 +207,11 @@ class Lowering:
             return None
         return self.op("error_if", test, rep="e", data=site)
 
-    def failing(self, kind: int, detail: str, span: Span, of: Type) -> Val:
+    def failing(self, kind: int, detail: str, span: Span, of: Type) -> Value:
         """Return a value that is always an error."""
         site = self.build.site(kind, detail, span)
         value = self.build.const(default_of(of), rep_of(of))
-        return Val(value, self.build.const(site, "e"), of, range_of(of))
+        return Value(value, self.build.const(site, "e"), of, range_of(of))
 
     def masked(self, test: Op | None, error: Op | None) -> Op | None:
         """Return ``error`` where ``test`` holds, no error elsewhere."""
@@ -231,21 +231,21 @@ class Lowering:
 
     # Values.
 
-    def val(self, value: Abstract) -> Val:
+    def val(self, value: Abstract) -> Value:
         """Return a value as one op, however it is put together."""
         match value:
-            case Val():
+            case Value():
                 return value
-            case Static():
+            case Constant():
                 op = self.build.const(value.value, rep_of(value.type))
-                return Val(op, None, value.type, self._static_range(value))
+                return Value(op, None, value.type, self._static_range(value))
             case Opt():
                 return self._opt_val(value)
-            case Wide():
+            case MaskedList():
                 flat = []
                 for mask, item in value.items:
                     flat += [self.true() if mask is None else mask.op, self.plain(item).op]
-                return Val(self.op("wide", *flat, rep="o"), value.err, value.type)
+                return Value(self.op("wide", *flat, rep="o"), value.err, value.type)
             case Comprehension():
                 return self._list_val(value)
             case NodeMap():
@@ -253,10 +253,10 @@ class Lowering:
             case ImageRecord():
                 return self._image_val(value)
             case NodeRecord():
-                return Val(self.node_object("facts_at"), value.err, value.type)
+                return Value(self.node_object("facts_at"), value.err, value.type)
         raise AssertionError(value)
 
-    def _static_range(self, value: Static) -> Interval:
+    def _static_range(self, value: Constant) -> Interval:
         if isinstance(value.value, (bool, int, float)):
             return ranges.point(value.value)
         return ranges.DOUBLES
@@ -265,7 +265,7 @@ class Lowering:
         """Return the node of the row: the API's object, or a record by itself ("facts_at")."""
         return self.op(kind, self.node_op("row", rep="i"), rep="o")
 
-    def _node_map_val(self, value: NodeMap) -> Val:
+    def _node_map_val(self, value: NodeMap) -> Value:
         path = {
             "label": "metadata.labels",
             "annotation": "metadata.annotations",
@@ -275,34 +275,34 @@ class Lowering:
         else:
             data = _WHOLE.get(value.family, value.family)
             op = self.op("attr", self.node_object("facts_at"), rep="o", data=data)
-        return Val(op, value.err, value.type)
+        return Value(op, value.err, value.type)
 
-    def _image_val(self, value: ImageRecord) -> Val:
+    def _image_val(self, value: ImageRecord) -> Value:
         whole = self._node_map_val(NodeMap("image", map_of(STRING, value.type)))
-        default = Val(self.build.const(default_of(value.type), "o"), None, value.type)
+        default = Value(self.build.const(default_of(value.type), "o"), None, value.type)
         found = self.call(
             value_at, [whole, self.plain(value.name), default], value.type, Span(0, 0)
         )
-        return Val(found.op, self.first(value.err, found.err), value.type)
+        return Value(found.op, self.first(value.err, found.err), value.type)
 
     def true(self) -> Op:
         """Return the constant true."""
         return self.build.const(True, "b")
 
-    def plain(self, value: Abstract) -> Val:
+    def plain(self, value: Abstract) -> Value:
         """Return a value as one op that is no code: a node-level string becomes its text."""
         found = self.val(value)
         if found.op.rep == "c":
-            return Val(self.op("text", found.op, rep="s"), found.err, found.type)
+            return Value(self.op("text", found.op, rep="s"), found.err, found.type)
         return found
 
-    def _opt_val(self, value: Opt) -> Val:
+    def _opt_val(self, value: Opt) -> Value:
         inner = self.plain(value.value)
         some = self.op("some", inner.op, rep="o")
         op = self.op("where", self.val(value.present).op, some, self.op("none", rep="o"), rep="o")
-        return Val(op, value.err, value.type)
+        return Value(op, value.err, value.type)
 
-    def _list_val(self, value: Comprehension) -> Val:
+    def _list_val(self, value: Comprehension) -> Value:
         return self._listing(self, value)
 
     def opt(self, value: Abstract) -> Opt:
@@ -311,29 +311,29 @@ class Lowering:
             return value
         kind = value.type
         assert isinstance(kind, OptionalType), kind
-        if isinstance(value, Static):
+        if isinstance(value, Constant):
             inner = value.value.value if isinstance(value.value, Some) else default_of(kind.element)
-            present = Static(value.value is not None, BOOL)
-            return Opt(present, Static(inner, kind.element), None, kind)
+            present = Constant(value.value is not None, BOOL)
+            return Opt(present, Constant(inner, kind.element), None, kind)
         found = self.val(value)
         present_op = self.op("is_some", found.op, rep="b")
         rep = rep_of(kind.element)
         default = self.build.const(default_of(kind.element), rep)
         got = self.op("opt_value", found.op, default, rep=rep)
-        inner_val = Val(got, None, kind.element, range_of(kind.element))
-        return Opt(Val(present_op, None, BOOL, ranges.BOOLS), inner_val, found.err, kind)
+        inner_val = Value(got, None, kind.element, range_of(kind.element))
+        return Opt(Value(present_op, None, BOOL, ranges.BOOLS), inner_val, found.err, kind)
 
     def call(  # noqa: PLR0913  # a kernel, its arguments, and what is known of its result
         self,
         function: Callable[..., Any],
-        args: list[Val],
+        args: list[Value],
         result: Type,
         span: Span,
         *,
         fallible: bool = False,
         details: tuple[str, ...] = (),
         interval: Interval | None = None,
-    ) -> Val:
+    ) -> Value:
         """Return the call of a kernel on values: never called where an argument is an error."""
         error = self.first(*(a.err for a in args))
         guards = () if error is None else (error,)
@@ -343,24 +343,24 @@ class Lowering:
         data = Call(function, default_of(result), len(guards), site)
         found = interval or range_of(result)
         if not fallible:
-            return Val(self.op("call", *ops, rep=rep, data=data), error, result, found)
+            return Value(self.op("call", *ops, rep=rep, data=data), error, result, found)
         value, own = self.pair(self.op("call", *ops, rep=f"t{rep}", data=data), rep)
-        return Val(value, self.first(error, own), result, found)
+        return Value(value, self.first(error, own), result, found)
 
     def fold(
         self, function: Callable[..., Any], args: list[Any], result: Type, span: Span
     ) -> Abstract:
         """Return the result of a kernel on constants."""
         try:
-            return Static(folded(function, args), result)
+            return Constant(folded(function, args), result)
         except Fault as fault:
             return self.failing(fault.kind, "", span, result)
         except LimitError as error:
             raise Refusal("PS503", f"this constant cannot be worked out: {error}", span) from None
 
-    def int_const(self, number: int) -> Static:
+    def int_const(self, number: int) -> Constant:
         """Return an int known at compile time."""
-        return Static(number, INT)
+        return Constant(number, INT)
 
 
 def element_type(kind: Type) -> Type:

@@ -8,14 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.normalizers import RawScores
 
-_OF_THE_CYCLE: Final = tuple(one.name for one in fields(Cycle))
+_OF_THE_CYCLE: Final = tuple(one.name for one in fields(Activation))
 
 
 @dataclass(frozen=True, slots=True)
-class Scored(Cycle):
+class Scored(Activation):
     """A cycle with the least, the greatest, the total, the average and the number of raw scores.
 
     ``score``: the raw scores, one for each node that is asked about. The numbers are doubles where
@@ -35,7 +35,7 @@ class Scored(Cycle):
         return self
 
     @classmethod
-    def of(cls, scores: RawScores, cycle: Cycle) -> Scored:
+    def of(cls, scores: RawScores, cycle: Activation) -> Scored:
         """Return what is seen of raw scores in a cycle."""
         known = {name: getattr(cycle, name) for name in _OF_THE_CYCLE}
         if not len(scores):

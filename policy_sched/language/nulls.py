@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from policy_sched.language.cycle import NOTHING, Cycle
+from policy_sched.language.cycle import NOTHING, Activation
 from policy_sched.language.kernels_semver import version
 from policy_sched.language.node_facts import NO_NODE, ImageFacts
 from policy_sched.language.runtime_domains import NO_DOMAIN
@@ -59,7 +59,7 @@ _RECORDS: dict[str, object] = {
     "Namespace": Namespace(metadata=ObjectMeta(name="")),
     "PodGroup": NO_GROUP,
     "Queue": QueuedPod(PodInfo.of(Pod())),
-    "Cycle": Cycle(),
+    "Cycle": Activation(),
     "Event": NOTHING,
 }
 

@@ -25,12 +25,12 @@ _ARRAYS = frozenset("bifcek")
 
 
 @dataclass(eq=False, slots=True)
-class Scope:
+class Block:
     """A stretch of statements: those of the function, of a loop's body or of a branch."""
 
-    parent: Scope | None = None
+    parent: Block | None = None
     variables: frozenset[Op] = frozenset()
-    lines: list[str | Scope] = field(default_factory=list)
+    lines: list[str | Block] = field(default_factory=list)
 
     @property
     def depth(self) -> int:
@@ -40,7 +40,7 @@ class Scope:
     @property
     def in_loop(self) -> bool:
         """Whether this is the body of a loop, or inside of one."""
-        at: Scope | None = self
+        at: Block | None = self
         while at is not None:
             if at.variables:
                 return True
@@ -48,7 +48,7 @@ class Scope:
         return False
 
 
-def _meeting(a: Scope, b: Scope) -> Scope:
+def _meeting(a: Block, b: Block) -> Block:
     while a is not b:
         if a.depth >= b.depth:
             assert a.parent is not None
@@ -59,7 +59,7 @@ def _meeting(a: Scope, b: Scope) -> Scope:
     return a
 
 
-def _hoisted(scope: Scope, op: Op) -> Scope:
+def _hoisted(scope: Block, op: Op) -> Block:
     """Return the scope outside of all loops around ``scope`` that ``op`` does not depend on."""
     best, at = scope, scope
     while at.parent is not None and not at.variables & op.params:
@@ -185,7 +185,7 @@ def find_region(root: Op, shapes: Shapes) -> Region:
     return Region(root, tuple(by_row), tuple(fixed), row)
 
 
-class Placement:
+class CodeMotion:
     """Where everything that some roots need is computed, for one function."""
 
     def __init__(
@@ -193,10 +193,10 @@ class Placement:
     ) -> None:
         self.rows = rows
         self.shapes = shapes
-        self.body = Scope()
-        self.scope: dict[Op, Scope] = {}
+        self.body = Block()
+        self.scope: dict[Op, Block] = {}
         self.uses: dict[Op, int] = {}
-        self.branches: dict[tuple[Op, int], Scope] = {}
+        self.branches: dict[tuple[Op, int], Block] = {}
         self.regions: dict[Op, Region] = {}
         known = set(bound)
         first = list(roots)
@@ -208,7 +208,7 @@ class Placement:
             self.scope[op] = scope = _hoisted(self.scope[op], op)
             more.extend(self._place_arguments(op, scope))
 
-    def _use(self, op: Op, scope: Scope, times: int = 1) -> None:
+    def _use(self, op: Op, scope: Block, times: int = 1) -> None:
         self.uses[op] = self.uses.get(op, 0) + times
         before = self.scope.get(op)
         self.scope[op] = scope if before is None else _meeting(before, scope)
@@ -217,7 +217,7 @@ class Placement:
         """Tell whether ``op`` is computed as an array here."""
         return self.rows and op.level is Level.NODE
 
-    def _place_arguments(self, op: Op, scope: Scope) -> tuple[Op, ...]:
+    def _place_arguments(self, op: Op, scope: Block) -> tuple[Op, ...]:
         if self.over_rows(op) and self.shapes.is_region(op):
             region = self.regions[op] = find_region(op, self.shapes)
             inputs = (*region.by_row, *region.fixed)
@@ -231,7 +231,7 @@ class Placement:
             for i, used in enumerate(op.args):
                 inside = scope
                 if lazy and i:
-                    inside = self.branches.setdefault((op, i), Scope(scope))
+                    inside = self.branches.setdefault((op, i), Block(scope))
                 self._use(used, inside)
         return op.args
 
@@ -241,14 +241,14 @@ class Placement:
             return False
         return not self.over_rows(op) or op.args[0].level is Level.SCALAR
 
-    def _place_loop(self, op: Op, loop: Loop, scope: Scope) -> None:
+    def _place_loop(self, op: Op, loop: Loop, scope: Block) -> None:
         self._use(op.args[0], scope)
         numbers = {loop.param, loop.index}
         variables = frozenset(p for a in op.args[1:] for p in a.params if p.serial in numbers)
-        body = Scope(scope, variables or frozenset({op}))
+        body = Block(scope, variables or frozenset({op}))
         self.branches[op, 0] = body
         inside = body
         for i, used in enumerate(op.args[1:]):
             if loop.masked and i == loop.errors + 1:
-                inside = self.branches[op, 1] = Scope(body) if not self.over_rows(op) else body
+                inside = self.branches[op, 1] = Block(body) if not self.over_rows(op) else body
             self._use(used, inside)

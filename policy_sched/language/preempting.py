@@ -23,7 +23,7 @@ from policy_sched.language.judging import BoundUnit
 from policy_sched.language.ranges import INT_MAX, INT_MIN
 from policy_sched.language.reads import Reads
 from policy_sched.language.runtime import Runtime
-from policy_sched.language.victim_columns import BoundPlan, Rows, Scene
+from policy_sched.language.victim_columns import BoundPlan, Rows, VictimScope
 from policy_sched.model.pod_info import PodInfo
 
 Keys: TypeAlias = npt.NDArray[Any]
@@ -116,7 +116,7 @@ class _BoundChoice:
         """Return the values for rows of the pod table."""
         of_rows = self._pods.node.values
         if self._plan is not None:
-            scene = Scene(rows, of_rows[rows] if self._reads_nodes else rows)
+            scene = VictimScope(rows, of_rows[rows] if self._reads_nodes else rows)
             value, error = self._plan.run(pod, Case(now), scene)
             if error is None or not np.any((rows >= 0) & (error != 0)):
                 return self._numbers(value, rows.shape)
@@ -132,7 +132,7 @@ class _BoundChoice:
         """Return the keys of nodes."""
         shape = spots.rows.shape
         if self._plan is not None:
-            scene = Scene(spots.victims, spots.rows, spots.violations)
+            scene = VictimScope(spots.victims, spots.rows, spots.violations)
             value, error = self._plan.run(pod, Case(now), scene)
             if error is None or not np.any(error):
                 return self.ordered(self._numbers(value, shape))

@@ -28,7 +28,7 @@ from policy_sched.language.expression import (
 )
 from policy_sched.language.faults import RuleError
 from policy_sched.language.ranges import Interval
-from policy_sched.language.reads import Reads, Scope
+from policy_sched.language.reads import Dependency, Reads
 
 __all__ = [
     "FEW_ROWS",
@@ -91,12 +91,12 @@ class CompiledPolicy:
         return sum(unit.units for unit in units if unit is not None)
 
     @property
-    def filter_scope(self) -> Scope:
+    def filter_scope(self) -> Dependency:
         """What a filter verdict depends on besides the pod."""
         return self.filter_reads.scope
 
     @property
-    def score_scope(self) -> Scope:
+    def score_scope(self) -> Dependency:
         """What a raw score depends on besides the pod."""
         return self.score_reads.scope
 

@@ -35,7 +35,7 @@ _ALL_OF_NODE: Final = frozenset(RECORDS["Node"].fields)
 _MOVING: Final = frozenset({"now", "pod_group"})
 
 
-class Scope(IntEnum):
+class Dependency(IntEnum):
     """What a node's verdict depends on besides the pod, from narrow to wide."""
 
     STATIC = 0
@@ -61,7 +61,7 @@ class Reads:
 
     pod: frozenset[tuple[str, ...]] = frozenset()
     node: frozenset[str] = frozenset()
-    scope: Scope = Scope.STATIC
+    scope: Dependency = Dependency.STATIC
     clock: bool = False
     """Whether the time, or the attempt, is read."""
     columns_only: bool = True
@@ -85,7 +85,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
     """Return what the ops that ``roots`` need read."""
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
-    scope, clock, columns_only, preferred = Scope.STATIC, False, True, False
+    scope, clock, columns_only, preferred = Dependency.STATIC, False, True, False
     todo, seen = list(roots), set()
     while todo:
         op = todo.pop()
@@ -99,7 +99,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             continue
         if op.kind == "facts_at":
             node |= _ALL_OF_NODE
-            scope = max(scope, Scope.NODE)
+            scope = max(scope, Dependency.NODE)
         if op.kind == "facts_at" or (op.kind == "runtime_of" and op.data == "image_nodes"):
             node.add("nodes")  # how many of them have an image
         todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
@@ -113,7 +113,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             node.add(name)
             scope = max(scope, _scope_of(op, name))
         if op.kind == "ctx" or (op.kind == "of_ctx" and op.data in _MOVING):
-            scope = Scope.VOLATILE
+            scope = Dependency.VOLATILE
             clock = clock or op.data != "pod_group"
     return Reads(frozenset(pod), frozenset(node), scope, clock, columns_only, preferred)
 
@@ -178,7 +178,7 @@ def _read_of_node(op: Op) -> str | None:
     return None
 
 
-def _scope_of(op: Op, name: str) -> Scope:
+def _scope_of(op: Op, name: str) -> Dependency:
     if op.kind == "domain_index" or name == "cluster":
-        return Scope.CLUSTER
-    return Scope.NODE if name in _DYNAMIC else Scope.STATIC
+        return Dependency.CLUSTER
+    return Dependency.NODE if name in _DYNAMIC else Dependency.STATIC

@@ -15,7 +15,7 @@ from typing import Final
 
 from policy_sched.language.ir import Builder, Level, Op
 from policy_sched.language.ranges import INT_MAX, INT_MIN
-from policy_sched.language.standing import Standings
+from policy_sched.language.standing import PodInvariance
 
 #: Kept whole numbers stay below it; a sum with a number of the pod is then exact in a double.
 KEPT_LIMIT: Final = 2.0**52
@@ -32,10 +32,10 @@ _SHARES: Final = {"share": "share_double", "share_of_rest": "share_of_rest_doubl
 _PERCENT: Final = frozenset({"percent", "percent_of_column", "percent_of_rest"})
 
 
-class Rearranged:
+class Reassociation:
     """``roots`` rearranged, and what has to hold so that they are what they were."""
 
-    def __init__(self, roots: Iterable[Op], build: Builder, standings: Standings) -> None:
+    def __init__(self, roots: Iterable[Op], build: Builder, standings: PodInvariance) -> None:
         self._build = build
         self._standings = standings
         self._new: dict[Op, Op] = {}
@@ -174,7 +174,7 @@ class Rearranged:
         return op
 
 
-def _reached(roots: Iterable[Op], standings: Standings) -> set[Op]:
+def _reached(roots: Iterable[Op], standings: PodInvariance) -> set[Op]:
     """Return the ops over rows that ``roots`` need, without what is below standing ones."""
     todo, seen = list(roots), set[Op]()
     while todo:

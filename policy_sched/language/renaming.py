@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from policy_sched.language.abstract import Comprehension, Static, Val
+from policy_sched.language.abstract import Comprehension, Constant, Value
 from policy_sched.language.ir import Builder, Loop, Op
 
 _T = TypeVar("_T")
 
 
-class Renaming:
+class AlphaRenaming:
     """Copies ops, with loop variables in place of others."""
 
     def __init__(self, build: Builder) -> None:
@@ -63,23 +63,23 @@ class Renaming:
             return self.op(value)
         if isinstance(value, tuple):
             return tuple(self._any(part) for part in value)
-        if isinstance(value, Static) or not is_dataclass(value) or isinstance(value, type):
+        if isinstance(value, Constant) or not is_dataclass(value) or isinstance(value, type):
             return value
         if isinstance(value, Comprehension):
             source = self.op(value.source)
             self.variable(value.param, source)
             if value.index is not None:
                 self.variable(value.index, source)
-        if type(value).__module__ != Val.__module__:
+        if type(value).__module__ != Value.__module__:
             return value
         parts = {f.name: self._any(getattr(value, f.name)) for f in fields(value)}
         return type(value)(**parts)
 
 
-def renamed(
+def alpha_renamed(
     build: Builder, loop: Comprehension, *others: Op | None
 ) -> tuple[Comprehension, list[Op | None]]:
     """Return a comprehension with variables of its own, and other ops of its body over them."""
-    names = Renaming(build)
+    names = AlphaRenaming(build)
     made = names.value(loop)
     return made, [None if op is None else names.op(op) for op in others]

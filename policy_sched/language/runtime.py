@@ -13,7 +13,7 @@ from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.node_facts import NodeFacts
 from policy_sched.language.runtime_domains import Amounts, Domains, names_of
-from policy_sched.language.tallies import Tallies
+from policy_sched.language.tallies import IncrementalCounts
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
@@ -53,7 +53,7 @@ class Runtime:
 
     def __init__(self, table: NodeTable, pods: PodTable | None = None) -> None:
         self.table = table
-        self.tallies = Tallies(table, pods)
+        self.tallies = IncrementalCounts(table, pods)
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
         self._ends: dict[Column, tuple[int, int, tuple[int, int]]] = {}
 

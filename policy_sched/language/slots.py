@@ -20,7 +20,7 @@ FACTORY_ARGUMENTS: Final = (
 )
 
 
-class Slots:
+class ConstantPool:
     """Gives names to what a generated text refers to; nothing of it is ever pasted into the text.
 
     ``constants`` go into the text's globals (K0, K1, ...), ``columns`` are opened when the

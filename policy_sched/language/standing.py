@@ -24,14 +24,14 @@ _KEPT = frozenset("bife")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PodInvariants:
     """What a function of all rows takes from kept columns: static ones, and moving ones."""
 
     static: tuple[Op, ...]
     moving: tuple[Op, ...]
 
 
-class Standings:
+class PodInvariance:
     """Which ops are standing, remembered per op."""
 
     def __init__(self) -> None:
@@ -77,7 +77,9 @@ def _reads_dynamic(op: Op) -> bool:
     return NODE_COLUMNS[str(family)].kind is Kind.DYNAMIC
 
 
-def find_standing(roots: Iterable[Op], shapes: Shapes, standings: Standings) -> Standing:
+def find_pod_invariants(
+    roots: Iterable[Op], shapes: Shapes, standings: PodInvariance
+) -> PodInvariants:
     """Return the largest standing ops that a function of all rows that computes ``roots`` needs."""
     todo, seen, found = list(roots), set[Op](), list[Op]()
     while todo:
@@ -94,4 +96,4 @@ def find_standing(roots: Iterable[Op], shapes: Shapes, standings: Standings) -> 
         todo.extend(args)
     found.sort(key=lambda op: op.serial)
     static = tuple(op for op in found if not standings.moves(op))
-    return Standing(static, tuple(op for op in found if standings.moves(op)))
+    return PodInvariants(static, tuple(op for op in found if standings.moves(op)))

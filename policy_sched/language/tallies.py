@@ -45,7 +45,7 @@ class Condition:
     equal: tuple[tuple[tuple[str, ...], str | int], ...]
 
 
-class Tally:
+class IncrementalCount:
     """How many pods of each row meet a condition."""
 
     __slots__ = ("_domains", "_totals", "by_row", "total", "version")
@@ -102,16 +102,18 @@ class Tally:
                 totals[place] += change
 
 
-class Tallies:
+class IncrementalCounts:
     """The tallies over one cluster's tables. Without ``pods`` they start node by node."""
 
     def __init__(self, nodes: NodeTable, pods: PodTable | None) -> None:
         self._nodes = nodes
         self._pods = pods
         self._domains = Domains(nodes)
-        self._kept: OrderedDict[tuple[Condition, tuple[object, ...]], Tally] = OrderedDict()
+        self._kept: OrderedDict[tuple[Condition, tuple[object, ...]], IncrementalCount] = (
+            OrderedDict()
+        )
 
-    def of(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> Tally:
+    def of(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> IncrementalCount:
         """Return the tally of a condition for some values, as pods are now.
 
         ``test(pod, *values)`` tells whether a pod counts.
@@ -119,7 +121,9 @@ class Tallies:
         key = condition, tuple(map(_hashable, values))
         tally = self._kept.get(key)
         if tally is None:
-            tally = self._kept[key] = self._fresh(Tally(self._domains), condition, test, values)
+            tally = self._kept[key] = self._fresh(
+                IncrementalCount(self._domains), condition, test, values
+            )
             if len(self._kept) > LIMIT:
                 self._kept.popitem(last=False)
         elif tally.version != self._nodes.journal.version:
@@ -142,7 +146,7 @@ class Tallies:
         return tally.total + sum(n for _, n, pod in nodes.supposed if test(pod, *values))
 
     def _follow(
-        self, tally: Tally, condition: Condition, test: Test, values: tuple[Any, ...]
+        self, tally: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
     ) -> None:
         nodes = self._nodes
         changes = nodes.journal.since(tally.version)
@@ -160,8 +164,8 @@ class Tallies:
         tally.version = nodes.journal.version
 
     def _fresh(
-        self, tally: Tally, condition: Condition, test: Test, values: tuple[Any, ...]
-    ) -> Tally:
+        self, tally: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+    ) -> IncrementalCount:
         nodes = self._nodes
         if self._pods is not None:
             found = self._chosen(self._pods, condition, test, values)

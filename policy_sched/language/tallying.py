@@ -24,7 +24,7 @@ _COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counted:
+class PodCount:
     """The data of a ``tally`` op: a condition over ``param``, and its ``test``.
 
     The op's arguments are the values that the test takes besides the pod. ``tally_all``, what all
@@ -36,7 +36,7 @@ class Counted:
     test: Op
 
 
-class Tallied:
+class CountPass:
     """``roots`` with tallies in place of loops over pods."""
 
     def __init__(self, roots: Iterable[Op], build: Builder) -> None:
@@ -129,7 +129,7 @@ def tally_op(
     shape = _shape(test, param)
     found = known.get(shape)
     if found is None:
-        counted = Counted(Condition(tuple(_equalities(test, param, values))), param, test)
+        counted = PodCount(Condition(tuple(_equalities(test, param, values))), param, test)
         rep = "o" if kind == "tally" else "i"
         found = known[shape] = build.op(kind, *values, rep=rep, data=counted)
     return found

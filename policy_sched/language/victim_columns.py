@@ -41,7 +41,7 @@ _DTYPES: Final = {"b": np.bool_, "i": np.int64, "s": np.int32}
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class VictimScope:
     """What is looked at together.
 
     ``victims``: rows of the pod table, -1 for none: of any shape where each is asked about, of
@@ -54,7 +54,7 @@ class Scene:
     violations: npt.NDArray[np.int64] | None = None
 
 
-Step: TypeAlias = Callable[[Values, Scene], Any]
+Step: TypeAlias = Callable[[Values, VictimScope], Any]
 
 
 class BoundPlan:
@@ -69,7 +69,7 @@ class BoundPlan:
             arg: arg.data for op in plan.steps for arg in op.args if arg.kind == "const"
         } | {root: root.data for root in plan.roots if root.kind == "const"}
 
-    def run(self, pod: Any, case: object, scene: Scene) -> tuple[Any, Any]:
+    def run(self, pod: Any, case: object, scene: VictimScope) -> tuple[Any, Any]:
         """Return the values and the errors: arrays, or one for all; None where none can be.
 
         Where the fixed part does not fit into arrays, the error is for all.
@@ -134,7 +134,7 @@ class _Tables:
     def _text(self, code: Op) -> Step:
         empty = self._strings.code("")
 
-        def text(values: Values, _scene: Scene) -> Any:
+        def text(values: Values, _scene: VictimScope) -> Any:
             codes = values[code]
             return np.where(codes == 0, empty, codes)
 
@@ -143,7 +143,7 @@ class _Tables:
     def _elementwise(self, args: Sequence[Op], kind: str, data: object) -> Step:
         function, code = _elementwise(kind, data), self._strings.code
 
-        def step(values: Values, _scene: Scene) -> Any:
+        def step(values: Values, _scene: VictimScope) -> Any:
             found = [values[arg] for arg in args]
             return function(*(code(one) if isinstance(one, str) else one for one in found))
 
@@ -168,7 +168,7 @@ class _Tables:
         def entries(values: Values) -> Any:
             return pods.column((family, values[key])).values[values[whole]]
 
-        def at(values: Values, _scene: Scene) -> Any:
+        def at(values: Values, _scene: VictimScope) -> Any:
             found = entries(values)
             return np.where(found == 0, code(values[rest[0]]), found)
 
@@ -181,7 +181,7 @@ class _Tables:
         args, strings, dtype = op.args, self._strings, _DTYPES[op.rep]
         place = next(i for i, arg in enumerate(args) if arg in self._steps)
 
-        def step(values: Values, _scene: Scene) -> Any:
+        def step(values: Values, _scene: VictimScope) -> Any:
             given = [values[arg] for arg in args]
             codes = np.asarray(given[place])
             seen = np.zeros(len(strings), np.bool_)
@@ -225,7 +225,7 @@ def _loop(op: Op, loop: Loop) -> Step:
     stages = op.args[1 : 1 + loop.errors]
     reduce = _checked_sum if loop.kind == "sum_int" and loop.site else _REDUCTIONS[loop.kind]
 
-    def step(values: Values, scene: Scene) -> Any:
+    def step(values: Values, scene: VictimScope) -> Any:
         there = scene.victims >= 0
         kept = there if mask is None else there & values[mask]
         failed: Any = 0
@@ -279,7 +279,7 @@ _REDUCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 def _extreme(listed: Op, *, greatest: bool) -> Step:
     """Return the step for max() or min() of a list with one element per victim."""
 
-    def step(values: Values, _scene: Scene) -> Any:
+    def step(values: Values, _scene: VictimScope) -> Any:
         value, kept = values[listed][:2]
         if greatest:
             found = np.where(kept, value, INT_MIN).max(axis=0, initial=INT_MIN)

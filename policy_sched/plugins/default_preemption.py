@@ -24,7 +24,7 @@ from policy_sched.framework.rejections import rows_with, tally
 from policy_sched.framework.results import PostFilterResult
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.trial import Trial
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.program import BoundPolicy, CompiledPolicy, RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
@@ -54,7 +54,7 @@ class Preemption:
         assert bound.preemption is not None, "only policies with the section become this plugin"
         self._name = policy.name
         self._policy = bound
-        self._cycle = Cycle(profile=profile, preempting=True)
+        self._cycle = Activation(profile=profile, preempting=True)
         self._handle = handle
         self._nominations = Nominations(handle.cache, handle.nominator)
         self._rules = rules_of(bound.preemption, handle.pods, handle.now)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from policy_sched.language.program import CompiledPolicy
-from policy_sched.language.reads import Scope
+from policy_sched.language.reads import Dependency
 from policy_sched.model.events import (
     ALL,
     ASSIGNED_POD_ADD,
@@ -131,7 +131,7 @@ def _events(
     veto = policy.veto_reads
     reads = policy.rejecting_reads | veto
     if policy.has_filter or policy.has_pre_filter or veto.node or policy.gate_reads.node:
-        alone = reads.scope <= Scope.NODE and not veto.node and "nodes" not in reads.node
+        alone = reads.scope <= Dependency.NODE and not veto.node and "nodes" not in reads.node
         change = ActionType.ADD
         pods = ActionType(0)
         for field in reads.node:

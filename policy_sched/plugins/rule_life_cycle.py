@@ -21,11 +21,11 @@ from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PermitResult, PodsToActivate, Rehearsal
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.framework.unfinished import Unfinished
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import RuleError
 from policy_sched.language.life_cycle import BoundStep
 from policy_sched.language.program import BoundPolicy, CompiledPolicy
-from policy_sched.language.reads import Scope
+from policy_sched.language.reads import Dependency
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.default_binder import DefaultBinder
 
@@ -69,7 +69,7 @@ class _LifeCycle:
         permit = policy.life.permit
         self._permit_reads = None if permit is None else permit.unit.reads
         matching = policy.match_reads
-        self._match_moves = bool(matching.node) or matching.scope is Scope.VOLATILE
+        self._match_moves = bool(matching.node) or matching.scope is Dependency.VOLATILE
 
     @hookimpl
     def reserve(self, pod: PodInfo, node: str) -> Status:
@@ -150,11 +150,11 @@ class _LifeCycle:
         answer = section.ask(pod, cycle, self._row(node))
         return SUCCESS if answer.holds else Status(Code.UNSCHEDULABLE, (answer.message,))
 
-    def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Cycle:
+    def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
         """Return what the rules see now; ``apart``: the pod itself does not count in its group."""
         handle = self._handle
         group = handle.groups.counts(pod, apart=apart)
-        return Cycle(now=handle.now(), profile=self._profile, pod_group=group)
+        return Activation(now=handle.now(), profile=self._profile, pod_group=group)
 
     def _row(self, node: str) -> int:
         """Return the row of the chosen node; ClusterError if it is gone by now."""

@@ -16,7 +16,7 @@ from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import Placement, Placements
 from policy_sched.framework.status import SKIP
 from policy_sched.language.bound_placement import BoundPlacement, Domains
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.placement_facts import PlacementFacts
 from policy_sched.language.program import BoundPolicy, CompiledPolicy
 from policy_sched.model.pod_info import PodInfo
@@ -97,6 +97,8 @@ class _Placing:
     def _node(self, uid: str) -> str:
         return self._handle.cache.node_of(uid)
 
-    def _cycle(self, pod: PodInfo) -> Cycle:
+    def _cycle(self, pod: PodInfo) -> Activation:
         handle = self._handle
-        return Cycle(now=handle.now(), profile=self._profile, pod_group=handle.groups.counts(pod))
+        return Activation(
+            now=handle.now(), profile=self._profile, pod_group=handle.groups.counts(pod)
+        )

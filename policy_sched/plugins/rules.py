@@ -34,7 +34,7 @@ from policy_sched.framework.results import (
 from policy_sched.framework.runner import broken
 from policy_sched.framework.signing import Key, key_getter
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
-from policy_sched.language.cycle import Cycle, Event
+from policy_sched.language.cycle import Activation, Event
 from policy_sched.language.node_facts import NodeFacts
 from policy_sched.language.program import BoundPolicy, CompiledPolicy
 from policy_sched.model.events import ClusterEventWithHint, Hint, QueueingHint
@@ -100,7 +100,7 @@ class _Rules:
         self._handle = handle
         self._profile = profile
         self._name = policy.name
-        self._still = Cycle(profile=profile)
+        self._still = Activation(profile=profile)
         self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
         self._like = key_getter(self.sign_pod())
@@ -246,21 +246,23 @@ class _Rules:
                 old if isinstance(old, PodInfo) else None,
                 new if isinstance(new, PodInfo) else None,
             )
-            cycle = Cycle(now=self._handle.now(), profile=self._profile, event=event)
+            cycle = Activation(now=self._handle.now(), profile=self._profile, event=event)
             worth = not self._bound.matches(pod, cycle) or life.hint(pod, cycle)
             return QueueingHint.QUEUE if worth else QueueingHint.SKIP
 
         return hint
 
-    def _now(self, pod: PodInfo) -> Cycle:
+    def _now(self, pod: PodInfo) -> Activation:
         handle = self._handle
-        return Cycle(now=handle.now(), profile=self._profile, pod_group=handle.groups.counts(pod))
+        return Activation(
+            now=handle.now(), profile=self._profile, pod_group=handle.groups.counts(pod)
+        )
 
-    def _cycle(self, state: CycleState, pod: PodInfo) -> Cycle:
+    def _cycle(self, state: CycleState, pod: PodInfo) -> Activation:
         """Return what the rules see of this cycle; time stands still within one."""
         if not self._moves:
             return self._still
-        cycle = state.read(Cycle)
+        cycle = state.read(Activation)
         if cycle is None:
             cycle = self._now(pod)
             state.write(cycle)

@@ -18,7 +18,7 @@ from policy_sched.cluster.pod_table import PodTable
 from policy_sched.framework.results import Scope, Signature
 from policy_sched.framework.signing import key_getter
 from policy_sched.language.preempting import BoundPreemption, Spots
-from policy_sched.language.reads import Scope as ReadScope
+from policy_sched.language.reads import Dependency as ReadScope
 from policy_sched.model.pod_info import PodInfo
 
 Rows: TypeAlias = NDArray[np.intp]

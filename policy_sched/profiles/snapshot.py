@@ -19,7 +19,7 @@ from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.checker import check_policy, diagnostic
 from policy_sched.language.codes import Problem
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.lint_snapshot import Vocabulary, unknown_names
 from policy_sched.language.lint_trees import Trees
 from policy_sched.language.program import BoundPolicy, RuleError
@@ -174,7 +174,7 @@ def _rejecting_all(
 
 def _matches(bound: BoundPolicy, pod: PodInfo) -> bool:
     try:
-        return bound.matches(pod, Cycle())
+        return bound.matches(pod, Activation())
     except RuleError:
         return False
 
@@ -184,7 +184,7 @@ def _accepting(bound: BoundPolicy, pod: PodInfo, snapshot: Snapshot) -> set[int]
     nodes = snapshot.cache.nodes
     live = nodes.live.values[: nodes.n]
     found = set()
-    for number, (_, codes) in enumerate(bound.by_rule(pod, Cycle())):
+    for number, (_, codes) in enumerate(bound.by_rule(pod, Activation())):
         if codes is None or bool(np.any(live & (codes == 0))):
             found.add(number)
     return found

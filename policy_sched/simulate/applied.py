@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.handle import Handle
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import RuleError
 from policy_sched.language.program import CompiledPolicy
 from policy_sched.model.pod_info import PodInfo
@@ -94,7 +94,7 @@ class _Policy:
     def show(self, pod: PodInfo) -> None:
         handle, bound = self._handle, self._bound
         counts = handle.groups.counts(pod)
-        cycle = Cycle(now=handle.now(), profile=self.profile, pod_group=counts)
+        cycle = Activation(now=handle.now(), profile=self.profile, pod_group=counts)
         try:
             if not bound.matches(pod, cycle):
                 return

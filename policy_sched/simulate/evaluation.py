@@ -15,11 +15,11 @@ import numpy as np
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.language.breakdown import Part, breakdown, names_read
+from policy_sched.language.breakdown import CostPart, breakdown, names_read
 from policy_sched.language.checker import check_beside, diagnostic
 from policy_sched.language.codes import Problem
 from policy_sched.language.cost import Cost
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.expression import FIRST_ERROR, compile_expression
 from policy_sched.language.faults import LimitError
 from policy_sched.language.generate import Functions
@@ -60,7 +60,7 @@ class Evaluated:
     range: str
     cost: Cost
     renewed: Cost
-    part: Part
+    part: CostPart
     values: tuple[NodeValue, ...]
 
 
@@ -128,7 +128,7 @@ def evaluated(
 def _of_row(functions: Functions, pod: PodInfo, now: int, row: int) -> tuple[Any, ...]:
     """Return the value and the error of one row. Raises LimitError, too, where it is too large."""
     with np.errstate(all="ignore"):
-        out = functions.scalar(pod, Cycle(now=now), row)
+        out = functions.scalar(pod, Activation(now=now), row)
     refill()
     weigh(out[0])
     return out
@@ -204,7 +204,7 @@ def _tree(found: Evaluated) -> Iterator[str]:
     yield from (f"{text:<{width}}  {place}" for text, place in rows)
 
 
-def _rows_of(text: str, part: Part, depth: int) -> Iterator[tuple[str, str]]:
+def _rows_of(text: str, part: CostPart, depth: int) -> Iterator[tuple[str, str]]:
     shown = " ".join(text[part.span.start : part.span.end].split())
     limit = 58 - 2 * depth
     if len(shown) > limit:
@@ -236,7 +236,7 @@ def document(found: Evaluated) -> dict[str, Any]:
     }
 
 
-def _part_document(text: str, part: Part) -> dict[str, Any]:
+def _part_document(text: str, part: CostPart) -> dict[str, Any]:
     return {
         "expression": text[part.span.start : part.span.end],
         "type": part.type,

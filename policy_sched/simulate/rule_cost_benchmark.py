@@ -19,7 +19,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.language.checker import check_expression
 from policy_sched.language.compiled import Unit
 from policy_sched.language.compiler import make_unit
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.lower import make_lowering
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.types import RecordType
@@ -96,7 +96,7 @@ def _measured(rule: str, text: str, cache: Cache, pod: PodInfo) -> Measured:
     unit = _unit(text)
     functions = unit.program.bind(Runtime(cache.nodes, cache.pods))
     n = cache.nodes.n
-    rows, cycle = slice(0, n), Cycle()
+    rows, cycle = slice(0, n), Activation()
     times = []
     with np.errstate(all="ignore"):
         for _ in range(PASSES + 1):

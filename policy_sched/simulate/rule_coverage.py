@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.language.checker import check_policy
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.normalizing import Scored
 from policy_sched.language.preempting import Case
 from policy_sched.language.program import CompiledPolicy
@@ -191,7 +191,7 @@ class CoverageWatch:
         """Filters left no node: who may evict others, and whom."""
         now = self._handle.now()
         here = np.zeros(1, np.intp)
-        once = self._asker(pod, Cycle(now=now, profile=pod.scheduler_name), here)
+        once = self._asker(pod, Activation(now=now, profile=pod.scheduler_name), here)
         for policy in self._of(pod):
             if not once.ask_all(policy.match, ALL).all():
                 continue
@@ -222,15 +222,15 @@ class CoverageWatch:
     def _of(self, pod: PodInfo) -> Iterator[PolicyProbes]:
         yield from self._probes.get(pod.scheduler_name, ())
 
-    def _asker(self, pod: PodInfo, cycle: Cycle | Case, rows: np.ndarray) -> Asker:
+    def _asker(self, pod: PodInfo, cycle: Activation | Case, rows: np.ndarray) -> Asker:
         scene = Scene(self._handle.nodes, self._handle.pods, pod, cycle, rows)
         return Asker(scene, self._seen)
 
-    def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Cycle:
+    def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
         handle = self._handle
         came = handle.now() + self._decided  # the pods of a scenario come one after the other
         queued = QueuedPod(pod, came, came)
-        return Cycle(
+        return Activation(
             now=handle.now(),
             queued=queued,
             profile=pod.scheduler_name,

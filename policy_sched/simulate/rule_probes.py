@@ -21,7 +21,7 @@ import numpy.typing as npt
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.cluster.pod_table import PodTable
 from policy_sched.language.checked import Checked, CheckedPolicy, CheckedStep
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.expression import BoundExpression, Expression, compile_expression
 from policy_sched.language.faults import Some
 from policy_sched.language.lowering import Refusal
@@ -268,7 +268,7 @@ class Scene:
     nodes: NodeTable
     pods: PodTable
     pod: PodInfo
-    cycle: Cycle | Case
+    cycle: Activation | Case
     rows: npt.NDArray[np.intp]
 
 

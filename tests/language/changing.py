@@ -8,14 +8,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.program import BoundExpression
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import checked, compiled
 from .strategies import PARAMS, nodes, pods
 
-NOW: Final = Cycle(now=1_709_208_000_000_000_000)
+NOW: Final = Activation(now=1_709_208_000_000_000_000)
 
 
 def assert_fresh(bound: BoundExpression, cache: Cache, pod: PodInfo) -> None:

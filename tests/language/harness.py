@@ -12,7 +12,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import typed
 from policy_sched.language.checker import check_expression
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import Some
 from policy_sched.language.lowering import Refusal
 from policy_sched.language.params import params_type
@@ -71,9 +71,9 @@ def names_of(world: World, pod: PodInfo, row: int) -> dict[str, object]:
     }
 
 
-def cycle_of(world: World) -> Cycle:
+def cycle_of(world: World) -> Activation:
     """Return what the attempt of a world's pod knows."""
-    return Cycle(now=world.now, pod_group=world.group)
+    return Activation(now=world.now, pod_group=world.group)
 
 
 def oracle_outcome(tree: typed.Core, names: dict[str, object]) -> Outcome:
@@ -221,5 +221,5 @@ def constant_outcome(tree: typed.Core) -> Outcome | None:
     if expression is None:
         return None
     bound = expression.bind(cache_of(NOTHING).nodes)
-    value, number = bound.scalar(PodInfo.of(make_pod()), Cycle(), 0)
+    value, number = bound.scalar(PodInfo.of(make_pod()), Activation(), 0)
     return Outcome(None, error_name(number)) if number else Outcome(plain(value))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.alike import FEW, each
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.reads import Reads
 from policy_sched.language.sources import Text
 from policy_sched.model.pod_info import PodInfo
@@ -61,8 +61,8 @@ def test_many_rows_are_told_what_each_is_told(words: str, seed: int, size: int) 
     asked = bound(cluster(seed, size), filter=rule("false", reasons=Text(words)))
     rows = np.arange(size)
     codes = np.ones(size, np.int16)
-    together = asked.explain(pod, Cycle(), rows, codes)
-    alone = [asked.explain(pod, Cycle(), rows[i : i + 1], codes[:1])[0] for i in range(size)]
+    together = asked.explain(pod, Activation(), rows, codes)
+    alone = [asked.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)]
     assert together == alone
 
 

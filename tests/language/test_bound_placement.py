@@ -10,7 +10,7 @@ import pytest
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.bound_placement import BoundPlacement
 from policy_sched.language.checker import check_policy
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import RuleError
 from policy_sched.language.placement_facts import NOWHERE, PlacementFacts
 from policy_sched.language.program import CompiledPolicy, compile_policy
@@ -53,7 +53,7 @@ def bound(cache: Cache, *texts: str | None, **more: Any) -> BoundPlacement:
 
 def parted(cache: Cache, text: str) -> dict[str, list[int]]:
     """Return the domains that an expression stands for."""
-    found = bound(cache, text).domains(POD, Cycle(pod_group=GROUP))
+    found = bound(cache, text).domains(POD, Activation(pod_group=GROUP))
     return {name: rows.tolist() for name, rows in found.items()}
 
 
@@ -115,16 +115,16 @@ class TestScore:
     def test_what_it_sees(self, text: str, score: int) -> None:
         """A double is truncated."""
         placement = bound(Cache(), None, text)
-        assert placement.score(POD, Cycle(pod_group=GROUP), self.facts()) == score
+        assert placement.score(POD, Activation(pod_group=GROUP), self.facts()) == score
 
     def test_an_error_ends_the_attempt_unless_it_is_worth_nothing(self) -> None:
         """It names the rule and the domain."""
         text = 'placement.nodes.exists(n, n.labels["no"] == "x") ? 1 : 0'
         words = r"rule Test.placement.score: no such key 'no' \(domain a\)"
         with pytest.raises(RuleError, match=words):
-            bound(Cache(), None, text).score(POD, Cycle(), self.facts())
+            bound(Cache(), None, text).score(POD, Activation(), self.facts())
         zero = bound(Cache(), None, text, on_error="Zero")
-        assert zero.score(POD, Cycle(), self.facts()) == 0
+        assert zero.score(POD, Activation(), self.facts()) == 0
 
     def test_nowhere_is_empty(self) -> None:
         """A record that stands for no domain has no content."""

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.bound_score import FEW_ROWS
 from policy_sched.language.checker import check_policy
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import RuleError
 from policy_sched.language.normalizers import FAILED, NORMALIZERS, normalized
 from policy_sched.language.program import BoundPolicy, CompiledPolicy, compile_policy
-from policy_sched.language.reads import Scope
+from policy_sched.language.reads import Dependency
 from policy_sched.language.sources import PolicySource, ScoreSource, Text, VariableSource
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
@@ -26,7 +26,7 @@ from policy_sched.testing import make_node, make_pod
 from .oracle_policy import normalized as exact_shares
 
 NODES = 12
-NOW = Cycle(now=7 * 1_000_000_000)
+NOW = Activation(now=7 * 1_000_000_000)
 POD = PodInfo.of(make_pod("p", cpu="1", labels={"least": "3"}))
 
 
@@ -129,7 +129,7 @@ class TestNormalizing:
         wide = compiled("3", 'node.free["cpu"] > pod.requests["cpu"] ? score : 0')
         assert wide.normalizes_by_row
         assert ("requests",) in wide.score_reads.pod
-        assert wide.score_reads.scope is Scope.NODE
+        assert wide.score_reads.scope is Dependency.NODE
         assert wide.units > compiled("3", "score").units
 
     def test_scores_that_are_alike_are_still_looked_at_node_by_node(self) -> None:

@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policy_sched.language.checker import check_policy
-from policy_sched.language.cycle import Cycle, Event
-from policy_sched.language.life_cycle import Answer, BoundLifeCycle
+from policy_sched.language.cycle import Activation, Event
+from policy_sched.language.life_cycle import BoundLifeCycle, StepOutcome
 from policy_sched.language.node_facts import NodeFacts
 from policy_sched.language.program import CompiledPolicy, RuleError, compile_policy
 from policy_sched.model.pod_group import GroupCounts
@@ -78,7 +78,7 @@ def test_a_section_is_asked_for_one_row(
         assert answer.holds is (on_error == "Allow" if wanted is None else wanted)
         assert section.holds(pod, cycle_of(world), row) is answer.holds
         if wanted is False:
-            assert answer == Answer(False, "no")
+            assert answer == StepOutcome(False, "no")
 
 
 @given(text=rules("requeue.hint", 2), situation=worlds())
@@ -92,7 +92,7 @@ def test_a_node_of_an_event_is_read_as_the_node_of_a_rule(text: str, situation: 
     spec = {"params": PARAMS, "reserve": text}
     for row, node in enumerate(world.nodes):
         event = Event("Node", "Update", new_node=NodeFacts(node, table))
-        cycle = Cycle(now=world.now, event=event)
+        cycle = Activation(now=world.now, event=event)
         wanted = expected(world, pod, row, spec)
         if wanted is None:
             with pytest.raises(RuleError, match=r"^requeue.hint: "):
@@ -114,33 +114,33 @@ class TestPermit:
 
     @pytest.mark.parametrize(
         ("waiting", "answer"),
-        [(1, Answer(False, "waiting for g", 90 * SECOND)), (2, Answer(True))],
+        [(1, StepOutcome(False, "waiting for g", 90 * SECOND)), (2, StepOutcome(True))],
     )
-    def test_a_gang(self, waiting: int, answer: Answer) -> None:
+    def test_a_gang(self, waiting: int, answer: StepOutcome) -> None:
         """A pod waits for as long as the policy says until the group is complete."""
         section = life(NOTHING, permit=GANG).permit
         assert section is not None
         group = GroupCounts("g", 3, 3, 0, waiting)
-        assert section.ask(POD, Cycle(pod_group=group), 0) == answer
+        assert section.ask(POD, Activation(pod_group=group), 0) == answer
 
     def test_without_a_time_out_nobody_waits(self) -> None:
         """The pod is rejected with the message, or with the rule's name where there is none."""
         section = life(NOTHING, permit={"allow": "false"}).permit
         assert section is not None
-        assert section.ask(POD, Cycle(), 0) == Answer(False, "rule test.permit")
+        assert section.ask(POD, Activation(), 0) == StepOutcome(False, "rule test.permit")
 
     def test_a_negative_time_out_is_none(self) -> None:
         """Nobody waits for less than no time."""
         section = life(NOTHING, permit={"allow": "false", "timeout": 'duration("-1s")'}).permit
         assert section is not None
-        assert section.ask(POD, Cycle(), 0).wait == 0
+        assert section.ask(POD, Activation(), 0).wait == 0
 
     def test_an_error_in_the_time_out(self) -> None:
         """It counts as an error of the section."""
         permit = {"allow": "false", "timeout": 'duration(pod.labels["wait"])', "onError": "Allow"}
         section = life(NOTHING, permit=permit).permit
         assert section is not None
-        assert section.ask(POD, Cycle(), 0).holds
+        assert section.ask(POD, Activation(), 0).holds
 
 
 def test_the_note_of_an_event() -> None:
@@ -148,11 +148,11 @@ def test_the_note_of_an_event() -> None:
     world = World([make_node("n1")], [])
     section = life(world, postBind='"on " + node.name').post_bind
     assert section is not None
-    assert section.text(POD, Cycle(), 0) == "on n1"
+    assert section.text(POD, Activation(), 0) == "on n1"
     rule = {"expression": 'pod.labels["nothing"]', "onError": "Ignore"}
     ignoring = life(world, postBind=rule).post_bind
     assert ignoring is not None
-    assert ignoring.text(POD, Cycle(), 0) == ""
+    assert ignoring.text(POD, Activation(), 0) == ""
 
 
 def test_hints_read_pods_and_names_of_events() -> None:
@@ -162,9 +162,9 @@ def test_hints_read_pods_and_names_of_events() -> None:
         ' && event.oldPod.optMap(p, p.labels[?"app"] == optional.of("web")).orValue(false)'
     )
     asked = life(NOTHING, requeue={"hint": hint})
-    assert asked.hint(POD, Cycle(event=Event("Pod", "Delete", old_pod=POD)))
-    assert not asked.hint(POD, Cycle(event=Event("Pod", "Add", new_pod=POD)))
-    assert not asked.hint(POD, Cycle(event=Event("Pod", "Delete")))
+    assert asked.hint(POD, Activation(event=Event("Pod", "Delete", old_pod=POD)))
+    assert not asked.hint(POD, Activation(event=Event("Pod", "Add", new_pod=POD)))
+    assert not asked.hint(POD, Activation(event=Event("Pod", "Delete")))
 
 
 @pytest.mark.parametrize(
@@ -222,4 +222,4 @@ def test_binding_is_a_choice(text: str) -> None:
     """A bind section says whether this policy binds the pod."""
     section = life(NOTHING, bind=text).bind
     assert section is not None
-    assert section.holds(POD, Cycle(), 0) is (text == "true")
+    assert section.holds(POD, Activation(), 0) is (text == "true")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from policy_sched.language.cycle import Cycle
-from policy_sched.language.reads import Scope
+from policy_sched.language.cycle import Activation
+from policy_sched.language.reads import Dependency
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
@@ -113,8 +113,8 @@ def test_what_is_no_affinity() -> None:
     expression = compiled(tree)
     assert expression is not None
     bound = expression.bind(cache_of(WORLD).nodes)
-    assert bound.vector(POD, Cycle())[1] == [605] * 3
-    assert [bound.scalar(POD, Cycle(), row)[1] for row in range(3)] == [605] * 3
+    assert bound.vector(POD, Activation())[1] == [605] * 3
+    assert [bound.scalar(POD, Activation(), row)[1] for row in range(3)] == [605] * 3
 
 
 def test_a_node_that_is_a_value_is_read_as_a_whole() -> None:
@@ -124,4 +124,4 @@ def test_a_node_that_is_a_value_is_read_as_a_whole() -> None:
     expression = compiled(tree)
     assert expression is not None
     assert {"unschedulable", "labels", "pods", "free"} <= expression.reads.node
-    assert expression.reads.scope is Scope.NODE
+    assert expression.reads.scope is Dependency.NODE

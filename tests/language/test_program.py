@@ -11,12 +11,12 @@ import pytest
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.language.checker import check_policy
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.ir import KINDS
 from policy_sched.language.normalizers import FAILED
 from policy_sched.language.program import BoundPolicy, CompiledPolicy, RuleError, compile_policy
 from policy_sched.language.ranges import Interval
-from policy_sched.language.reads import Scope
+from policy_sched.language.reads import Dependency
 from policy_sched.language.sources import (
     KeySource,
     PolicySource,
@@ -32,7 +32,7 @@ from policy_sched.testing import make_node, make_pod
 
 from .rule_files import documents
 
-NOW = Cycle()
+NOW = Activation()
 
 
 def attempt(**sections: Any) -> tuple[CompiledPolicy | None, list[Diagnostic]]:
@@ -141,14 +141,14 @@ class TestReads:
     @pytest.mark.parametrize(
         ("text", "scope", "node"),
         [
-            ("node.unschedulable", Scope.STATIC, {"unschedulable"}),
-            ('node.free["cpu"].units() > 0', Scope.NODE, {"free"}),
-            ("node.pods.size() > 0", Scope.NODE, {"podCount"}),
-            ('domain("rack").podCount > 0', Scope.CLUSTER, {"domain", "labels"}),
-            ("now > node.creationTime", Scope.VOLATILE, {"creationTime"}),
+            ("node.unschedulable", Dependency.STATIC, {"unschedulable"}),
+            ('node.free["cpu"].units() > 0', Dependency.NODE, {"free"}),
+            ("node.pods.size() > 0", Dependency.NODE, {"podCount"}),
+            ('domain("rack").podCount > 0', Dependency.CLUSTER, {"domain", "labels"}),
+            ("now > node.creationTime", Dependency.VOLATILE, {"creationTime"}),
         ],
     )
-    def test_the_node(self, text: str, scope: Scope, node: set[str]) -> None:
+    def test_the_node(self, text: str, scope: Dependency, node: set[str]) -> None:
         """The scope says how far a change can reach."""
         found = policy(filter=rule(text))
         assert found.filter_scope is scope
@@ -356,10 +356,10 @@ class TestErrorsOfNodes:
         compiled = policy(filter=rule(text))
         bound = compiled.bind(cluster([{}]).nodes)
         pod, rows = PodInfo.of(make_pod()), np.array([0])
-        codes = bound.filter(pod, Cycle(), rows)
+        codes = bound.filter(pod, Activation(), rows)
         if codes is None or not codes[0] or codes[0] % 2:
             return ""
-        return bound.explain(pod, Cycle(), rows, codes)[0].reasons[0]
+        return bound.explain(pod, Activation(), rows, codes)[0].reasons[0]
 
     @pytest.mark.parametrize("entry", RUN_TIME, ids=lambda e: e["code"])
     def test_the_kind_has_its_words(self, entry: dict[str, str]) -> None:
