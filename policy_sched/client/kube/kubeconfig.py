@@ -19,10 +19,9 @@ from policy_sched.client.kube.access import (
     Anonymous,
     Credentials,
 )
-from policy_sched.client.kube.kubeconfig_impersonation import Headers, impersonation
 from policy_sched.client.kube.kubeconfig_server import cluster_info, server_of
 from policy_sched.client.kube.kubeconfig_text import BAD_VALUE, MISSING, Entry, Reader, read
-from policy_sched.client.kube.kubeconfig_user import Clocks, User
+from policy_sched.client.kube.kubeconfig_user import Clocks, Headers, User, impersonation
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 
 _TOP: Final = (

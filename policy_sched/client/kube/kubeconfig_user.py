@@ -1,13 +1,14 @@
-"""The user entry of a kubeconfig: tokens, certificates, plugins, and acting as somebody else."""
+"""The user entry of a kubeconfig: tokens, certificates, exec plugins and impersonation."""
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from policy_sched.client.kube.access import Anonymous, Certificate, Credentials, Grant, Trust
+from policy_sched.client.kube.access import Anonymous, Certificate, Credentials, Grant
 from policy_sched.client.kube.credentials import (
     CertificateFiles,
     Fixed,
@@ -17,9 +18,7 @@ from policy_sched.client.kube.credentials import (
     token_problem,
 )
 from policy_sched.client.kube.exec_plugin import VERSIONS, ExecCommand, ExecPlugin
-from policy_sched.client.kube.kubeconfig_text import BAD_VALUE, MISSING, Entry, content_of
-from policy_sched.client.kube.kubeconfig_tokens import ID_TOKEN, REFRESH_TOKEN, keeper
-from policy_sched.client.kube.oidc import Oidc, OidcClient, issuer_problem, token_expiry
+from policy_sched.client.kube.kubeconfig_text import BAD_VALUE, MISSING, Entry, Reader, content_of
 
 _USER: Final = (
     "client-certificate",
@@ -49,17 +48,17 @@ _EXEC: Final = (
     "stdinUnavailable",
     "stdinUnavailableMessage",
 )
-_OIDC: Final = (
-    "idp-issuer-url",
-    "client-id",
-    "client-secret",
-    "idp-certificate-authority",
-    "idp-certificate-authority-data",
-    "id-token",
-    "refresh-token",
-    "extra-scopes",
-    "auth-request-extra-params",
-)
+_PLUGINS: Final = {
+    "oidc": "`kubectl oidc-login`",
+    "gcp": "`gke-gcloud-auth-plugin`",
+    "azure": "`kubelogin`",
+}
+"""The exec plugin that takes the place of each auth-provider."""
+_COMPANIONS: Final = ("as-uid", "as-groups", "as-user-extra")
+_LEGAL: Final = frozenset(string.ascii_letters + string.digits + "!#$&'*+-.^_`|~")
+"""Characters of a header's name (RFC 7230), without the percent sign, which escapes the others."""
+Headers = tuple[tuple[str, str], ...]
+"""Names and values; a name may occur more than once."""
 Clock = Callable[[], int]
 
 
@@ -177,44 +176,49 @@ class User:
         )
 
     def _provider(self) -> Credentials:
-        reader, where = self._reader, (*self._where, "auth-provider")
-        name = reader.text(*where, "name")
-        if name != "oidc":
-            message = f"the auth-provider {name!r} does not exist any more"
-            reader.report((*where, "name"), BAD_VALUE, message, hint="use an exec plugin")
-            return Anonymous()
-        config = (*where, "config")
-        reader.mapping(*config)
-        reader.keys(config, _OIDC)
-        id_token, refresh = (reader.text(*config, key) for key in (ID_TOKEN, REFRESH_TOKEN))
-        if not (id_token or refresh):
-            hint = "log in, or use an exec plugin (kubelogin)"
-            message = "the OIDC auth-provider has neither an id-token nor a refresh-token"
-            reader.report(where, MISSING, message, hint=hint)
-        if id_token:
-            try:
-                token_expiry(id_token)
-            except ValueError as error:
-                reader.report((*config, ID_TOKEN), BAD_VALUE, f"the id-token is no use: {error}")
-        client = self._issuer(config, needed=bool(refresh))
-        user = reader.text("users", self._where[1], "name")
-        return Oidc(client, id_token, refresh, self._clocks.wall, keeper(reader.path, user))
+        """Refuse the user's auth-provider: client-go is dropping them for exec plugins."""
+        where = (*self._where, "auth-provider", "name")
+        name = self._reader.text(*where)
+        plugin = f", for example {_PLUGINS[name]}" if name in _PLUGINS else ""
+        hint = f"use an exec credential plugin (`exec`){plugin}"
+        message = f"the auth-provider {name!r} is not supported"
+        self._reader.report(where, BAD_VALUE, message, hint=hint)
+        return Anonymous()
 
-    def _issuer(self, config: tuple[str | int, ...], *, needed: bool) -> OidcClient:
-        """Return who renews tokens; it has to be known only where there is a refresh token."""
-        reader = self._reader
-        issuer, client_id, secret = (
-            reader.text(*config, key) for key in ("idp-issuer-url", "client-id", "client-secret")
-        )
-        for key, value in (("idp-issuer-url", issuer), ("client-id", client_id)):
-            if needed and not value:
-                message = f"the OIDC auth-provider has a refresh-token and no {key}"
-                reader.report(config, MISSING, message)
-        if issuer and (problem := issuer_problem(issuer)):
-            message = f"idp-issuer-url cannot be used: {problem}"
-            reader.report((*config, "idp-issuer-url"), BAD_VALUE, message)
-        authorities = reader.data(*config, "idp-certificate-authority-data")
-        file = reader.file(*config, "idp-certificate-authority")
-        if authorities is None and file is not None:
-            authorities = content_of(reader, (*config, "idp-certificate-authority"), file)
-        return OidcClient(issuer, client_id, secret, Trust(authorities))
+
+def impersonation(entry: Entry) -> Headers:
+    """Return the impersonation headers of a user entry; problems are reported."""
+    reader, where = entry.reader, ("users", entry.index, "user")
+    user = _value(reader, *where, "as")
+    found = [("Impersonate-User", user), ("Impersonate-Uid", _value(reader, *where, "as-uid"))]
+    found += _values(reader, "Impersonate-Group", *where, "as-groups")
+    for key in reader.mapping(*where, "as-user-extra"):
+        name = f"Impersonate-Extra-{_escaped(str(key))}"
+        found += _values(reader, name, *where, "as-user-extra", key)
+    given = tuple((name, value) for name, value in found if value)
+    if given and not user:
+        key = next(key for key in _COMPANIONS if reader.mapping(*where).get(key))
+        reader.report((*where, key), MISSING, f"{key} needs `as`: a user to act as", key=True)
+    return given
+
+
+def _values(reader: Reader, name: str, *where: str | int) -> Headers:
+    """Return a header for each text of a list."""
+    indices = range(len(reader.items(*where)))
+    return tuple((name, _value(reader, *where, index)) for index in indices)
+
+
+def _value(reader: Reader, *where: str | int) -> str:
+    """Return a text that can be a header's value."""
+    text = reader.text(*where)
+    if text.isprintable():
+        return text
+    key = next(part for part in reversed(where) if isinstance(part, str))
+    reader.report(where, BAD_VALUE, f"{key} has characters that no header can have")
+    return ""
+
+
+def _escaped(key: str) -> str:
+    """Return a key as a part of a header's name, as client-go writes it."""
+    bytes_ = key.encode("utf-8", "surrogateescape")
+    return "".join(chr(b) if chr(b) in _LEGAL else f"%{b:02X}" for b in bytes_)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import socket
-import ssl
+import ssl as tls
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 import msgspec
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp_socks import ProxyConnectionError, ProxyConnector, ProxyError, ProxyTimeoutError
 
 from policy_sched.client.kube.access import AccessError
 from policy_sched.client.kube.answers import Malformed, Unreachable
 from policy_sched.client.kube.lines import Lines, LineTooLong
 from policy_sched.client.kube.proxies import SOCKS
-from policy_sched.client.kube.socks import SocksConnector, SocksProxy
 from policy_sched.errors import ClusterError
 
 JSON: Final = "application/json"
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
-"""A peer that has gone is noticed after 75 s (client-go: HTTP/2 pings after 30 s, for 15 s)."""
-
+"""A dead peer is noticed after 75 s (client-go: HTTP/2 pings after 30 s, for 15 s)."""
+SOCKS_PORT: Final = 1080
+"""The port of a SOCKS proxy whose URL names none."""
 
 TROUBLE: Final = (aiohttp.ClientError, OSError)
 """What aiohttp raises; time that is over is an OSError."""
@@ -43,21 +49,88 @@ class Sending(msgspec.Struct, frozen=True):
 
 
 def kept_alive(info: tuple[Any, ...]) -> socket.socket:
-    """Return a socket for an address that asks a silent peer whether it is there."""
+    """Return a socket for an address, with TCP keep-alive."""
     family, kind, protocol, *_ = info
     made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in KEEP_ALIVE.items():
-        option = getattr(socket, name, None)  # not every system has them
-        if option is not None:
-            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    _keep_alive(made)
     return made
 
 
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        option = getattr(socket, name, None)  # not every system has them
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class _SocksConnector(ProxyConnector):
+    """The connector of aiohttp-socks, with keep-alive, tls-server-name and aiohttp's errors.
+
+    The proxy resolves the names of servers, as in Go programs.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or SOCKS_PORT
+        user = None if parts.username is None else unquote(parts.username)
+        password = unquote(parts.password or "")
+        super().__init__(host, port, username=user, password=password, rdns=True, limit=0)
+        self._name = f"{host}:{port}"
+
+    async def _wrap_create_connection(
+        self,
+        *args: Any,
+        req: ClientRequest,
+        timeout: aiohttp.ClientTimeout,
+        client_error: type[Exception] = aiohttp.ClientConnectorError,
+        ssl: tls.SSLContext | None = None,
+        server_hostname: str | None = None,
+        **options: Any,
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        """Connect through the proxy, then start TLS for `server_hostname`.
+
+        aiohttp-socks by itself verifies the certificate for the host of the URL.
+        """
+        connect, key = super()._wrap_create_connection, req.connection_key
+        try:
+            async with asyncio.timeout(timeout.sock_connect):
+                transport, protocol = await connect(*args, req=req, timeout=timeout, **options)
+                _keep_alive(transport.get_extra_info("socket"))
+                if ssl is None:
+                    return transport, protocol
+                secured = await asyncio.get_running_loop().start_tls(
+                    transport, protocol, ssl, server_hostname=server_hostname
+                )
+        except tls.SSLCertVerificationError as error:
+            raise aiohttp.ClientConnectorCertificateError(key, error) from error
+        except tls.SSLError as error:
+            raise aiohttp.ClientConnectorSSLError(key, error) from error
+        except (ProxyError, ProxyConnectionError) as error:
+            raise client_error(key, self._failure(str(error))) from error
+        except EOFError as error:
+            raise client_error(key, self._failure("closed the connection")) from error
+        except ValueError as error:
+            text = "cannot carry the server's name, the user or the password"
+            raise client_error(key, self._failure(text)) from error
+        except ProxyTimeoutError:
+            raise TimeoutError from None
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise client_error(key, error) from error
+        assert secured is not None
+        protocol.connection_made(secured)
+        return secured, protocol
+
+    def _failure(self, text: str) -> OSError:
+        return OSError(errno.EPROTO, f"SOCKS proxy {self._name}: {text}")
+
+
 def connector_of(proxy: str) -> aiohttp.TCPConnector:
-    """Return what opens connections, through a proxy if it is a SOCKS proxy."""
+    """Return the connector of a session, through `proxy` if it is a SOCKS proxy."""
     if _is_socks(proxy):
-        return SocksConnector(SocksProxy.of(proxy), kept_alive, limit=0)
+        return _SocksConnector(proxy)
     return aiohttp.TCPConnector(limit=0, socket_factory=kept_alive)
 
 
@@ -110,7 +183,7 @@ def _untraced(error: BaseException | None) -> None:
 
 def _certificate_problem(error: aiohttp.ClientSSLError) -> str:
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
-    if isinstance(cause, ssl.SSLCertVerificationError):
+    if isinstance(cause, tls.SSLCertVerificationError):
         return cause.verify_message
     return str(cause)
 

@@ -335,10 +335,28 @@ def test_files_that_are_no_kubeconfig(tmp_path: Path, text: str, expected: str) 
     assert found[0].startswith(expected)
 
 
-def test_providers_that_are_gone_are_refused(tmp_path: Path) -> None:
-    """gcp and azure went with Kubernetes 1.26; interactive plugins have nobody to ask."""
-    gcp = config({"auth-provider": {"name": "gcp", "config": {"access-token": SECRET}}})
-    assert "the auth-provider 'gcp' does not exist any more" in problems(tmp_path, gcp)[0]
+@pytest.mark.parametrize(
+    ("name", "plugin"),
+    [
+        ("oidc", ", for example `kubectl oidc-login`"),
+        ("gcp", ", for example `gke-gcloud-auth-plugin`"),
+        ("openstack", ""),
+    ],
+)
+def test_auth_providers_are_refused(tmp_path: Path, name: str, plugin: str) -> None:
+    """Auth-providers are deprecated; the message has a place and names the exec plugin."""
+    user = config({"auth-provider": {"name": name, "config": {"id-token": SECRET}}})
+    with pytest.raises(PolicyError) as caught:
+        loaded(tmp_path, user)
+    (found,) = caught.value.diagnostics
+    assert found.code == "PS707"
+    assert found.message == f"the auth-provider '{name}' is not supported"
+    assert found.hint == f"use an exec credential plugin (`exec`){plugin}"
+    assert SECRET not in repr(found)
+
+
+def test_interactive_exec_plugins_are_refused(tmp_path: Path) -> None:
+    """A scheduler has no terminal in which a plugin can ask."""
     asks = config(exec_user(interactiveMode="Always"))
     assert "has no terminal" in problems(tmp_path, asks)[0]
 

@@ -17,7 +17,6 @@ from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.in_cluster import in_cluster
 from policy_sched.client.kube.proxies import proxy_of_environment, proxy_problem
 from policy_sched.client.kube.retries import Patience
-from policy_sched.client.kube.socks import SocksProxy
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Wire, acted, listening, stage
 
@@ -145,7 +144,7 @@ def test_requests_go_through_a_proxy_with_the_whole_url() -> None:
 
 
 @pytest.mark.parametrize("host", ["name.invalid", "10.1.2.3", "[2001:db8::1]"])
-def test_socks_proxies_are_told_names_and_addresses(host: str) -> None:
+def test_socks_proxies_resolve_names(host: str) -> None:
     """A name is not looked up here; one connection serves many requests."""
     relay = Relay(0)
     fetched(f"http://{host}:6443", relay, "socks5")
@@ -164,12 +163,9 @@ def test_tls_goes_through_proxies(authority: Authority, scheme: str) -> None:
         fetched("https://k8s.invalid:6443", Relay(0), scheme, tls, Trust(authority.read("ca.pem")))
 
 
-def test_socks_proxies_may_ask_who_we_are() -> None:
-    """User and password stand in the URL, encoded; without them nobody is let in."""
+def test_socks_proxies_with_credentials() -> None:
+    """The URL has user and password, percent-encoded; errors name the proxy without them."""
     relay = Relay(0, user="me:p@ss")
-    relay_scheme = "socks5://me:p%40ss@"
-    assert SocksProxy.of(f"{relay_scheme}host") == SocksProxy("host", 1080, "me", "p@ss")
-    assert "p@ss" not in repr(SocksProxy.of(f"{relay_scheme}host"))
 
     async def play(credentials: str) -> None:
         async with stage(ok) as here:
@@ -180,24 +176,29 @@ def test_socks_proxies_may_ask_who_we_are() -> None:
                     await api.get("/x")
 
     acted(play("me:p%40ss@"))
-    with pytest.raises(Unreachable, match="does not accept user and password") as caught:
-        acted(play("me:wrong@"))
+    failed = "SOCKS proxy 127.0.0.1:.*: Username and password authentication failure"
+    with pytest.raises(Unreachable, match=failed) as caught:
+        acted(play("me:wr%4Fng@"))
     assert not caught.value.sent
-    with pytest.raises(Unreachable, match="wants to know who we are"):
+    assert "wrOng" not in str(caught.value)
+    with pytest.raises(Unreachable, match="No acceptable authentication methods were offered"):
         acted(play(""))
+    with pytest.raises(Unreachable, match="SOCKS proxy 127") as caught:
+        acted(play(f"me:{'p' * 256}@"))
+    assert "ppp" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("relay", "words"),
     [
-        (Relay(0, answer=5), r"says of x\.invalid:80: connection refused"),
-        (Relay(0, answer=99), "unknown code 99"),
-        (Relay(0, garbage=b"HTTP/1.1 400 Bad Request\r\n\r\n"), "does not speak SOCKS 5"),
-        (Relay(0, garbage=b""), "has hung up"),
+        (Relay(0, answer=5), "SOCKS proxy 127.0.0.1:.*: Connection refused"),
+        (Relay(0, answer=99), "Invalid reply code: 0X63"),
+        (Relay(0, garbage=b"HTTP/1.1 400 Bad Request\r\n\r\n"), "Unexpected SOCKS version"),
+        (Relay(0, garbage=b""), "SOCKS proxy 127.0.0.1:.*: closed the connection"),
         (Relay(0, silent=True), "Connection timeout to host"),
     ],
 )
-def test_socks_proxies_that_lead_nowhere_are_said(relay: Relay, words: str) -> None:
+def test_errors_of_socks_proxies(relay: Relay, words: str) -> None:
     """Nothing has been sent to the server then."""
     with pytest.raises(Unreachable, match=words) as caught:
         fetched("http://x.invalid", relay, "socks5")
