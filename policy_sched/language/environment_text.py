@@ -19,7 +19,8 @@ ownerKind ownerName ownerUID | string | P | | Of its controller, or "".
 podGroup | string | P | | The name of its pod group, or "".
 hostNetwork | bool | P | | Whether it shares the node's network.
 terminating | bool | P | | Whether its deletion has begun.
-creationTime startTime | timestamp | P | | When it was created; when it began to run.
+creationTime | timestamp | P | | When it was created.
+startTime | optional(timestamp) | P | | When its kubelet began with it; none before that.
 nodeSelector | map(string, string) | P | | Labels that its node must have.
 tolerations | list(Toleration) | P | | The taints that it tolerates.
 containers | list(Container) | P | | Init containers first, then main ones.

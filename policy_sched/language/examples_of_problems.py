@@ -21,7 +21,7 @@ SECTION_EXAMPLES: Final[Mapping[str, str]] = {
     "score.normalize": "scores.max == 0 ? 0 : clamp(100 * score / scores.max, 0, 100)",
     "preemption.eligible": 'pod.preemptionPolicy != "Never" && pod.priority > 1000',
     "preemption.victim": "victim.priority < pod.priority && victim.namespace == pod.namespace",
-    "preemption.victimOrder": "victim.startTime",
+    "preemption.victimOrder": 'victim.startTime.orValue(timestamp("2100-01-01T00:00:00Z"))',
     "preemption.nodeOrder": "victims.size()",
     "reserve": "node.podCount <= 50",
     "reserve.messageExpression": 'node.name + " is full"',

@@ -51,6 +51,9 @@ _ATTRIBUTES: Final = {
     ("Namespace", "labels"): "metadata.labels",
     ("Namespace", "annotations"): "metadata.annotations",
 }
+#: Optional fields that the scheduler's objects hold as a number, 0 where there is none, so that
+#: they are columns as other numbers are.
+_NONE_IS_ZERO: Final = frozenset({("Pod", "startTime")})
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CODES: Final = {
     "name": ("name",),
@@ -122,6 +125,8 @@ def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -
     if record == "Cluster" and isinstance(result, ListType):
         return over(low, Value(low.op("attr", one.op, rep="o", data=path), one.err, result))
     optional = isinstance(result, OptionalType)
+    if isinstance(result, OptionalType) and (record, name) in _NONE_IS_ZERO:
+        return _unless_zero(low, attribute(low, one, record, name, result.element), result)
     rep = "o" if optional else rep_of(result)
     guards = () if one.err is None else (one.err,)
     if one.op.kind == "pod":
@@ -141,6 +146,14 @@ def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -
         value = Value(got, None, result.element, range_of(result.element))
         return Opt(Value(present, None, BOOL, BOOLS), value, one.err, result)
     return Value(op, one.err, result, found)
+
+
+def _unless_zero(low: Lowering, value: Abstract, result: OptionalType) -> Opt:
+    """Return a number as an optional that has no value where the number is 0."""
+    one = low.val(value)
+    present = low.op("gt", one.op, low.build.const(0, "i"), rep="b")
+    inside = Val(one.op, None, result.element, one.range)
+    return Opt(Val(present, None, BOOL, BOOLS), inside, one.err, result)
 
 
 def node_field(low: Lowering, name: str, result: Type) -> Abstract:

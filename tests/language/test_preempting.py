@@ -262,7 +262,9 @@ PLANNED: Final = (
     'victim.labels[?"tenant"].orValue("") == pod.labels[?"tenant"].orValue("")',
     '!("keep" in victim.annotations) && victim.namespace != "kube-system"',
     'victim.name.startsWith("batch-") || victim.requests["cpu"] > quantity("2")',
-    'now - victim.startTime > duration("5m")',
+    'now - victim.startTime.orValue(now) > duration("5m")',
+    "victim.startTime.hasValue() && victim.startTime.value() < now",
+    'victim.startTime.optMap(t, now - t > duration("5m")).orValue(false)',
     'victim.ownerKind in ["Job", "ReplicaSet"]',
     'node.labels[?"zone"].orValue("") != "b"',
 )

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from policy_sched.errors import PolicyError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Decision, Preempt, Reject
@@ -120,13 +121,13 @@ def test_the_first_that_makes_room_has_done_it(tmp_path: Path) -> None:
 
 
 def test_all_who_were_asked_say_why_not(tmp_path: Path) -> None:
-    """Without room, the pod's message has the reasons of every plugin in order."""
+    """Without room, the pod's message has the reasons of each plugin, the later ones by name."""
     none = document("Nobody", {"victim": "false"})
     config = profile(enabled=["Sparing", "Nobody"], disabled=["DefaultPreemption"])
     found = scheduler(tmp_path, [SPARING, none], config)
     runs(found, "kept", labels={"keep": "yes"})
-    again = NOBODY.removeprefix(f"{UNFIT}, ")
-    assert refused(decision(found)) == f"{NOBODY.removesuffix('.')}., {again}"
+    again = NOBODY.removeprefix(FULL)
+    assert refused(decision(found)) == f"{NOBODY}, Nobody: {again}"
 
 
 def test_a_policy_with_the_default_one_s_name(tmp_path: Path) -> None:
@@ -201,13 +202,38 @@ def test_nodes_are_compared_by_the_keys(tmp_path: Path, order: str, node: str) -
 
 def test_time_is_the_scheduler_s(tmp_path: Path) -> None:
     """A rule may spare pods that have begun a moment ago."""
-    old = document("Old", {"victim": 'now - victim.startTime > duration("1h")'})
+    old = document("Old", {"victim": 'now - victim.startTime.orValue(now) > duration("1h")'})
     found = scheduler(tmp_path, [old], profile(enabled=["Old"], disabled=["DefaultPreemption"]))
     runs(found, "ancient", started="2001-01-01T00:00:00Z")
     assert evicted(decision(found)) == ("Old", "n0", ["ancient"])
     found = scheduler(tmp_path, [old], profile(enabled=["Old"], disabled=["DefaultPreemption"]))
     runs(found, "young", started="2261-01-01T00:00:00Z")
     assert refused(decision(found)) == NOBODY
+
+
+def test_a_pod_that_has_not_started_does_not_look_old(tmp_path: Path) -> None:
+    """Its start was read as 1970, so a rule that evicts what has run for an hour evicted it."""
+    rules = (
+        'now - victim.startTime.orValue(now) > duration("1h")',
+        'victim.startTime.hasValue() && now - victim.startTime.value() > duration("1h")',
+        'victim.startTime.optMap(t, now - t > duration("1h")).orValue(false)',
+    )
+    for rule in rules:
+        config = profile(enabled=["Old"], disabled=["DefaultPreemption"])
+        found = scheduler(tmp_path, [document("Old", {"victim": rule})], config)
+        runs(found, "bound-and-not-started")
+        assert refused(decision(found)) == NOBODY, rule
+
+
+def test_a_start_that_may_be_missing_is_not_compared_without_saying_so(tmp_path: Path) -> None:
+    """A rule that forgets pods that have not started is refused, and told what to write."""
+    old = document("Old", {"victim": 'now - victim.startTime > duration("1h")'})
+    with pytest.raises(PolicyError) as caught:
+        scheduler(tmp_path, [old], profile(enabled=["Old"], disabled=["DefaultPreemption"]))
+    (problem,) = caught.value.diagnostics
+    assert (problem.code, "optional(timestamp)" in problem.message) == ("PS201", True)
+    assert problem.hint is not None
+    assert ".orValue(...)" in problem.hint
 
 
 def test_who_waits_for_victims_does_not_evict_more(tmp_path: Path) -> None:
