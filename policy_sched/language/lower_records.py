@@ -152,8 +152,8 @@ def _unless_zero(low: Lowering, value: Abstract, result: OptionalType) -> Opt:
     """Return a number as an optional that has no value where the number is 0."""
     one = low.val(value)
     present = low.op("gt", one.op, low.build.const(0, "i"), rep="b")
-    inside = Val(one.op, None, result.element, one.range)
-    return Opt(Val(present, None, BOOL, BOOLS), inside, one.err, result)
+    inside = Value(one.op, None, result.element, one.range)
+    return Opt(Value(present, None, BOOL, BOOLS), inside, one.err, result)
 
 
 def node_field(low: Lowering, name: str, result: Type) -> Abstract:
