@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 #: Source lines up to this length are shown whole, in characters.
 WHOLE_LINE: Final = 160
+#: Diagnostics that are shown of one file.
+MAX_DIAGNOSTICS: Final = 100
 
 
 _UNSEEN: Final = (
@@ -45,6 +47,10 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+_NOTE: Final = Severity.NOTE
+_MORE: Final = "PS501"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Diagnostic:
     """One problem of a file that a person wrote: where it is, what it is and how to mend it.
@@ -71,7 +77,8 @@ class Diagnostic:
         parts = [one_line(f"{place}: {self.severity} {self.code}: {self.message}")]
         if self.source_line:
             number = f"{self.line:5d}"
-            text, column = _window(_ODD.sub("\ufffd", self.source_line), self.column)
+            text, column = _window(self.source_line, self.column)
+            text = _ODD.sub("\ufffd", text)
             room = max(1, len(text) - column + 2)
             caret = "^" + "~" * (min(self.width, room) - 1)
             indent = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
@@ -94,15 +101,39 @@ def _window(line: str, column: int) -> tuple[str, int]:
     return f"{head}{line[start:end]}{tail}", column - start + len(head)
 
 
+def bounded(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics in file order, of each file the first, and how many more it has.
+
+    Errors come before what is no error, so that a file that is refused is never shown as fine.
+    """
+    by_file: dict[str, list[Diagnostic]] = {}
+    for one in sorted(diagnostics):
+        by_file.setdefault(one.file, []).append(one)
+    return [one for found in by_file.values() for one in _first(found)]
+
+
+def _first(found: list[Diagnostic]) -> list[Diagnostic]:
+    """Return the first diagnostics of a file, all of them where only one would be left out."""
+    if len(found) <= MAX_DIAGNOSTICS + 1:
+        return found
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    others = [one for one in found if one.severity is not Severity.ERROR]
+    kept = sorted([*errors, *others][:MAX_DIAGNOSTICS])
+    last = kept[-1]
+    place = next((one for one in found if one > last), replace(last, column=last.column + 1))
+    message = f"and {len(found) - len(kept)} more problems in this file"
+    return [*kept, Diagnostic(place.file, place.line, place.column, _MORE, message, severity=_NOTE)]
+
+
 class PolicySchedError(Exception):
     """Root of the errors that this package raises on purpose."""
 
 
 class PolicyError(PolicySchedError):
-    """The author of a file made mistakes; carries every one of them as a Diagnostic."""
+    """The author of a file made mistakes; carries them as Diagnostics, see `bounded`."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        self.diagnostics = tuple(sorted(diagnostics))
+        self.diagnostics = tuple(bounded(diagnostics))
         super().__init__("\n".join(d.render() for d in self.diagnostics))
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.errors import WHOLE_LINE, Diagnostic, PolicyError, Severity
+from policy_sched.errors import (
+    MAX_DIAGNOSTICS,
+    WHOLE_LINE,
+    Diagnostic,
+    PolicyError,
+    Severity,
+    bounded,
+)
+from policy_sched.source.file import SourceFile, diagnostic
 
 
 def test_the_caret_stands_under_the_column() -> None:
@@ -51,3 +59,29 @@ def test_an_error_of_an_author_carries_every_diagnostic_in_order() -> None:
     error = PolicyError([later, first])
     assert error.diagnostics == (first, later)
     assert str(error).splitlines()[0].startswith("f:2:1: error")
+
+
+def test_a_file_with_thousands_of_problems_shows_the_first_hundred() -> None:
+    """20,000 duplicate keys gave 20,000 diagnostics; a hundred are shown, errors among them."""
+    warnings = [
+        Diagnostic("a.yaml", line, 1, "PS404", "unused", severity=Severity.WARNING)
+        for line in range(1, 20_001)
+    ]
+    error = Diagnostic("a.yaml", 30_000, 1, "PS101", "unknown")
+    other = Diagnostic("b.yaml", 1, 1, "PS101", "unknown")
+    shown = bounded([*warnings, error, other])
+    assert len(shown) == MAX_DIAGNOSTICS + 2
+    assert error in shown
+    assert shown[-2].message == "and 19901 more problems in this file"
+    assert shown[-1] == other
+    assert bounded(shown) == shown
+    assert PolicyError([*warnings, error]).diagnostics[-2] == error
+
+
+def test_of_a_long_line_only_a_part_is_shown() -> None:
+    """Each problem of a JSON file on one line showed, and masked, the whole line once more."""
+    file = SourceFile("a.json", '{"a": "' + "x" * 100_000 + '", "b": "https://me:pw@h/"}')
+    found = diagnostic(file, len(file.text) - 3, "PS702", "unknown key")
+    assert len(found.render()) < 2 * WHOLE_LINE + 200
+    assert "pw" not in found.render()
+    assert diagnostic(file, 3, "PS702", "x").source_line is found.source_line

@@ -139,15 +139,17 @@ def _variable(
 ) -> Checked | None:
     kind: Type = ERROR
     reads: frozenset[str] = frozenset()
-    checked = None
+    checked, elements = None, 0
     if pending.node is not None:
         tree, unit = check_tree(
             pending.node, DEFINITION, definitions, before_variable=pending.index
         )
         add(unit.problems, source.expression)
-        kind, reads = tree.type, frozenset(unit.reads)
+        kind, reads, elements = tree.type, frozenset(unit.reads), unit.elements
         checked = None if kind == ERROR else Checked(tree, source.expression)
-    definitions.variables[source.name] = Definition(source.name, pending.index, kind, reads)
+    definitions.variables[source.name] = Definition(
+        source.name, pending.index, kind, reads, elements=elements
+    )
     return checked
 
 

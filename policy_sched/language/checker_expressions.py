@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from policy_sched.errors import Severity
 from policy_sched.language import checker_calls, checker_names, checker_operators
 from policy_sched.language.checker_sections import check_result
-from policy_sched.language.codes import MAX_NODES
+from policy_sched.language.codes import MAX_ELEMENTS, MAX_NODES, MAX_TYPE_DEPTH
 from policy_sched.language.environment import Section
+from policy_sched.language.list_sizes import ElementCount, TooManyError, type_depth
 from policy_sched.language.scope import Definitions, Local, Scope, Unit, silent
 from policy_sched.language.syntax import (
     AndExpr,
@@ -92,5 +93,14 @@ def check_tree(
     parts = size(tree, functions)
     if parts > MAX_NODES:
         message = f"the expression has {parts} parts with its functions; at most {MAX_NODES}"
-        tree = scope.wrong("PS501", tree.span, message, "split it with `variables`")
+        return scope.wrong("PS501", tree.span, message, "split it with `variables`"), unit
+    variables = {f"variables.{v.name}": v.elements for v in definitions.variables.values()}
+    try:
+        unit.elements = ElementCount(functions, variables, MAX_ELEMENTS).of(tree)
+    except TooManyError:
+        message = f"its lists have more than {MAX_ELEMENTS} elements with those of its variables"
+        return scope.wrong("PS502", tree.span, message), unit
+    if type_depth(tree.type) > MAX_TYPE_DEPTH:
+        message = f"its type is nested more than {MAX_TYPE_DEPTH} deep"
+        return scope.wrong("PS501", tree.span, message), unit
     return tree, unit

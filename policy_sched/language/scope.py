@@ -20,7 +20,8 @@ class Definition:
     """A variable or function of the policy after its check.
 
     ``index`` is its place in its list; ``reads`` are the names of the environment that it reads,
-    also through others: ``node``, ``podGroup.members``, ``variables.x``. ``type`` is the value's.
+    also through others: ``node``, ``podGroup.members``, ``variables.x``. ``type`` is the value's,
+    and ``elements`` how many elements of literals it has.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Definition:
     reads: frozenset[str]
     params: tuple[Type, ...] = ()
     function: UserFunction | None = None
+    elements: int = 0
 
 
 @dataclass(slots=True)
@@ -52,7 +54,7 @@ class Unit:
     """One expression under check: what it may read, and what was found so far.
 
     ``before_variable`` and ``before_function`` bound what may be used in a definition: only what
-    stands before it in its own list.
+    stands before it in its own list. ``elements`` are those of literals in the value.
     """
 
     definitions: Definitions
@@ -61,6 +63,7 @@ class Unit:
     before_variable: int | None = None
     before_function: int | None = None
     problems: list[Problem] = field(default_factory=list)
+    elements: int = 0
     reads: set[str] = field(default_factory=set)
     macros: int = 0
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path as FilePath
 from typing import Any, Final, TextIO
 
-from policy_sched.errors import Diagnostic, Severity
+from policy_sched.errors import Diagnostic, Severity, bounded
 from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.checker import check_policy
 from policy_sched.language.program import problems_of
@@ -250,7 +250,7 @@ def _without_suppressed(found: _Found) -> list[Diagnostic]:
     for path, diagnostics in by_file.items():
         file = found.files.get(path)
         kept += diagnostics if file is None else without_suppressed(file, diagnostics)
-    return sorted(kept)
+    return bounded(kept)
 
 
 def _timed(

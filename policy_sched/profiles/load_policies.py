@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_snake
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.budget import ANNOTATION
-from policy_sched.language.codes import MAX_ANNOTATED_COST
+from policy_sched.language.codes import MAX_ANNOTATED_COST, MAX_FUNCTION_PARAMS
 from policy_sched.profiles.document import (
     Place,
     covered,
@@ -32,12 +32,15 @@ from policy_sched.profiles.models_policy import (
     TEST_KINDS,
     FilterRule,
     Policy,
+    PolicySpec,
     PreEnqueueRule,
 )
+from policy_sched.profiles.params import too_many_params
 from policy_sched.profiles.problems import (
     BAD_VALUE,
     DUPLICATE,
     MISSING_KEY,
+    TOO_LARGE,
     WRONG_TYPE,
     Path,
     Problem,
@@ -137,8 +140,9 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
     model, problems, _ = read_model(value, Policy, POLICY_FILE)
     filled = tuple(p.path for p in problems if p.code in (MISSING_KEY, WRONG_TYPE))
     problems += hiding_comments(marked, rules)
-    if model is None:
-        return None, place.diagnostics(without_followers(problems))
+    large = [] if model is None else list(too_large(model.spec))
+    if model is None or large:
+        return None, place.diagnostics(without_followers([*problems, *large]))
     problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
     sound = all(problem.warning for problem in problems)
     return LoadedPolicy(model, place, sound, filled), place.diagnostics(without_followers(problems))
@@ -186,6 +190,17 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
         step = getattr(spec, to_snake(section))
         if isinstance(step, VetoRule | Permit):
             yield from _one_message(step, ("spec", section))
+
+
+def too_large(spec: PolicySpec) -> Iterator[Problem]:
+    """Yield what is beyond a limit of the language; nothing else is told of such a policy."""
+    yield from too_many_params(spec.params, ("spec", "params"))
+    for i, function in enumerate(spec.functions):
+        if len(function.params) > MAX_FUNCTION_PARAMS:
+            at: Path = ("spec", "functions", i, "params")
+            text = f"{path_text(at)}: {len(function.params)} parameters"
+            text += f"; the limit is {MAX_FUNCTION_PARAMS}"
+            yield Problem(at, TOO_LARGE, text, on_key=True)
 
 
 def cost_limit(annotations: Mapping[str, str]) -> int | None:

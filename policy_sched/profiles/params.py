@@ -7,11 +7,17 @@ default: known names, the same types, or an integer where a double stands.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from policy_sched.language.codes import MAX_FIELDS, MAX_TYPE_DEPTH
+from policy_sched.language.list_sizes import type_depth
+from policy_sched.language.params import params_type
+from policy_sched.language.types import RecordType
+from policy_sched.language.unify import parts
 from policy_sched.profiles.problems import (
     MISSING_KEY,
+    TOO_LARGE,
     UNKNOWN_KEY,
     WRONG_TYPE,
     Path,
@@ -49,6 +55,20 @@ def merge_params(
         text = f'unknown parameter "{path_text(at)}"'
         problems.append(Problem(at, UNKNOWN_KEY, text, hint, on_key=True))
     return merged
+
+
+def too_many_params(params: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+    """Yield a problem if the type of ``params``, found at ``path``, is too large or too deep."""
+    kind = params_type(params)
+    fields = sum(len(part.fields) for part in parts(kind) if isinstance(part, RecordType))
+    if fields > MAX_FIELDS:
+        text = f"{path_text(path)}: {fields} parameters with those in mappings"
+        hint = "mappings with values of one type do not count"
+        text += f"; the limit is {MAX_FIELDS}"
+        yield Problem(path, TOO_LARGE, text, hint, on_key=True)
+    if type_depth(kind) > MAX_TYPE_DEPTH:
+        text = f"{path_text(path)}: nested more than {MAX_TYPE_DEPTH} deep"
+        yield Problem(path, TOO_LARGE, text, on_key=True)
 
 
 def _merge(default: Any, given: Any, path: Path, problems: list[Problem]) -> Any:

@@ -19,6 +19,7 @@ VERSION = "PS706"
 BAD_VALUE = "PS707"
 DUPLICATE = "PS708"
 UNLIKE_QUEUE_SORT = "PS311"
+TOO_LARGE = "PS501"
 
 
 @dataclass(frozen=True, slots=True)

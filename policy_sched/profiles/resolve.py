@@ -24,7 +24,7 @@ from policy_sched.profiles.load_config import LoadedConfig
 from policy_sched.profiles.load_policies import LoadedPolicy
 from policy_sched.profiles.models import KubeSchedulerProfile
 from policy_sched.profiles.models_policy import PolicySpec
-from policy_sched.profiles.params import merge_over, merge_params
+from policy_sched.profiles.params import merge_over, merge_params, too_many_params
 from policy_sched.profiles.plugin_args import ARGS, PluginArgs
 from policy_sched.profiles.policy_source import source_with
 from policy_sched.profiles.problems import (
@@ -243,6 +243,9 @@ def _plan(
         else:
             at: Path = ("profiles", index, "pluginConfig", position, "args")
             merged = merge_params(params, effective, at, problems)
+            large = list(too_many_params(merged, at))
+            problems += large
+            merged = dict(params) if large else merged
         sources[name] = source_with(known[name], merged)
     percentage = profile.percentage_of_nodes_to_score
     return ProfilePlan(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from policy_sched.errors import Diagnostic, PluginError, PolicyError
+from policy_sched.errors import Diagnostic, PluginError, PolicyError, bounded
 from policy_sched.profiles.build import CompiledPlan, raise_errors
 from policy_sched.profiles.changes import Changes, changes_between, restarts_between
 from policy_sched.profiles.compile import content_hash
@@ -177,7 +177,7 @@ class PolicyStore:
         return reload
 
     def _refuse(self, problems: tuple[Diagnostic, ...]) -> Reload:
-        ordered = tuple(sorted(problems))
+        ordered = tuple(bounded(problems))
         self.status = replace(
             self.status,
             refused_at=self._now(),

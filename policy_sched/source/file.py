@@ -29,6 +29,7 @@ class SourceFile:
         self.path = path
         self.text = text.lstrip("\ufeff")
         self.first_line = first_line
+        self._shown = 0, ""
 
     @property
     def size(self) -> int:
@@ -58,6 +59,17 @@ class SourceFile:
         row = line - self.first_line
         return self.lines[row] if 0 <= row < len(self.lines) else ""
 
+    def shown_line(self, line: int) -> str:
+        """Return the text of a line as it may be shown; that of the last one asked for is kept.
+
+        A line of JSON may be the whole file, and have thousands of problems.
+        """
+        number, text = self._shown
+        if number != line:
+            text = masked(self.line_text(line))
+            self._shown = line, text
+        return text
+
 
 _SECRET: Final = re.compile(
     r"""(?<=://)[^/\s@"']+(?=@)|(?<=keyData)["']?\s*:[^,}]+|(?<=password)["']?\s*:[^,}]+"""
@@ -78,6 +90,7 @@ class _Section(SourceFile):
         self.text = whole.text[start:end]
         self.first_line = whole.first_line
         self._whole, self._start = whole, start
+        self._shown = 0, ""
 
     @property
     def size(self) -> int:
@@ -126,7 +139,7 @@ def diagnostic(  # noqa: PLR0913  # the optional parts are keywords
     """Return a Diagnostic for an offset or a span of a file; the caret stays on its first line."""
     start, end = (span, span + 1) if isinstance(span, int) else span
     line, column = file.position(start)
-    source_line = masked(file.line_text(line))
+    source_line = file.shown_line(line)
     room = len(source_line) - column + 1
     return Diagnostic(
         file=file.path,

@@ -74,3 +74,45 @@ def test_a_missing_file_is_a_problem(tmp_path: Path) -> None:
     """A path that does not exist is reported, not passed over."""
     (problem,) = check_files([str(tmp_path / "none.yaml")])
     assert problem.message == "cannot read the file: No such file or directory"
+
+
+BOMBS = {
+    "parameters": POLICY.replace("most: 80", ", ".join(f"p{i}: {i}" for i in range(20_000))),
+    "fields of a list's records": POLICY.replace(
+        "most: 80", f"most: [{{{', '.join(f'p{i}: {i}, q{i}: a' for i in range(10_000))}}}]"
+    ),
+    "deep parameters": POLICY.replace("most: 80", "most: " + "[" * 60 + "1" + "]" * 60),
+    "parameters of a function": POLICY.replace(
+        "  score:",
+        "  functions:\n  - name: f\n    expression: '1'\n    params: {"
+        + ", ".join(f"p{i}: int" for i in range(20_000))
+        + "}\n  score:",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_policies_beyond_a_limit_are_refused_first(tmp_path: Path, text: str) -> None:
+    """20,000 parameters took longer than 30 s to check; their number alone is told now."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert [one.code for one in check_files([str(path)])] == ["PS501"]
+
+
+def test_arguments_beyond_a_limit_are_refused(tmp_path: Path) -> None:
+    """A profile's arguments may add fields to an empty mapping, and are counted with them."""
+    fields = ", ".join(f"p{i}: {i}, q{i}: a" for i in range(1_000))
+    policy, config = write(tmp_path, f"{{most: 1, more: {{{fields}}}}}")
+    text = POLICY.replace("most: 80", "most: 80, more: {}")
+    (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
+    Path(config).write_text(CONFIGURATION.replace("{ARGS}", f"{{more: {{{fields}}}}}"), "utf-8")
+    assert "PS501" in [one.code for one in check_files([policy, config])]
+
+
+def test_duplicate_keys_are_told_a_hundred_times(tmp_path: Path) -> None:
+    """20,000 duplicate keys filled the terminal; the first hundred and their number do."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY + "a: 1\n" * 20_000, encoding="utf-8")
+    found = check_files([str(path)])
+    assert len(found) == 101
+    assert found[-1].message == "and 19900 more problems in this file"
