@@ -11,8 +11,9 @@ import pytest
 
 from policy_sched.apiserver.served import SERVED, Served
 from policy_sched.client.embedded.cluster import EmbeddedCluster
+from policy_sched.client.embedded.schema.types import DEPTH
 from policy_sched.testing import FakeClock
-from tests.apiserver.world import PODS, World, pod, serving
+from tests.apiserver.world import PODS, SPEC, World, pod, serving
 from tests.client.embedded.schema.test_types import wrong
 from tests.client.embedded.world import START, workload
 
@@ -123,6 +124,62 @@ def test_odd_values_of_right_types_end_nothing(kind: str, spec: dict[str, Any]) 
             made = workload(kind, "w", **spec)
             status, _ = await world.ask("POST", f"{APPS}/{kind.lower()}s", made)
             assert status in (201, 422)
+            world.cluster.step()
+            assert not world.cluster.store.sync_errors
+
+    asyncio.run(run())
+
+
+def nested(depth: int) -> Any:
+    """Return objects in each other."""
+    found: Any = 1
+    for _ in range(depth):
+        found = {"a": found}
+    return found
+
+
+@pytest.mark.parametrize("depth", [300, 900])
+def test_objects_nested_too_deep_are_refused(depth: int) -> None:
+    """A pod template hundreds deep was accepted; what read it later came near Python's limit."""
+
+    async def run() -> None:
+        async with serving() as world:
+            made = workload("Deployment", "w")
+            made["spec"]["template"]["x"] = nested(depth)
+            status, answer = await world.ask("POST", f"{APPS}/deployments", made)
+            assert (status, answer["reason"]) == (400, "BadRequest"), answer
+            assert "exceeded max depth" in answer["message"] or depth > DEPTH * 2
+            made["spec"]["template"]["x"] = nested(100)
+            assert (await world.ask("POST", f"{APPS}/deployments", made))[0] == 201
+            for _ in range(3):  # each operation may nest what the one before has made
+                patch = [{"op": "copy", "from": "/spec/template/x", "path": _lowest(100)}]
+                where = f"{APPS}/deployments/w"
+                status, answer = await world.ask("PATCH", where, patch, type=JSON_PATCH)
+                assert status in (200, 400, 422), answer
+            world.cluster.step()
+            assert not world.cluster.store.sync_errors
+
+    asyncio.run(run())
+
+
+def _lowest(depth: int) -> str:
+    return "/spec/template/x" + "/a" * (depth - 1) + "/b"
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_times_at_the_ends_of_the_calendar_are_shown(time: str) -> None:
+    """A start beyond year 1 or 9999 in UTC was answered by 500 in every table of jobs."""
+
+    async def run() -> None:
+        async with serving() as world:
+            path = "/apis/batch/v1/namespaces/default/jobs"
+            made = workload("Job", "j", template={**SPEC, "restartPolicy": "Never"})
+            assert (await world.ask("POST", path, made))[0] == 201
+            status = {"status": {"startTime": time, "completionTime": time}}
+            code, answer = await world.ask("PATCH", f"{path}/j/status", status, type=MERGE)
+            assert code in (200, 400, 422), answer
+            accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+            assert (await world.ask("GET", path, accept=accept))[0] == 200
             world.cluster.step()
             assert not world.cluster.store.sync_errors
 

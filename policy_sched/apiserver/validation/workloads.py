@@ -24,14 +24,21 @@ _SET_WORDS: Final = (
     " 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and"
     " 'minReadySeconds' are forbidden"
 )
+_DIGITS: Final = 10
+"""Digits of a percentage that are enough to know that it is too large."""
+_WHOLE: Final = 100
+"""Percent that a part may be of a whole."""
 _NOT_BOTH: Final = "minAvailable and maxUnavailable cannot be both set"
 
 
 def _counts(problems: Problems, spec: Plain, *fields: str) -> None:
     for field in fields:
-        value = spec.get(field)
-        if isinstance(value, int) and value < 0:
-            problems.invalid(f"spec.{field}", value, formats.NOT_NEGATIVE)
+        _count(problems, f"spec.{field}", spec.get(field))
+
+
+def _count(problems: Problems, at: str, value: Any) -> None:
+    if isinstance(value, int) and value < 0:
+        problems.invalid(at, value, formats.NOT_NEGATIVE)
 
 
 def _selector_and_template(problems: Problems, data: Plain, spec: Plain) -> None:
@@ -86,25 +93,28 @@ def check_deployment(problems: Problems, data: Plain) -> None:
 
 def _rolling(problems: Problems, rolling: Plain) -> None:
     at = "spec.strategy.rollingUpdate"
-    for field in ("maxUnavailable", "maxSurge"):
-        _share(problems, f"{at}.{field}", rolling.get(field))
+    _share(problems, f"{at}.maxUnavailable", rolling.get("maxUnavailable"), _WHOLE)
+    _share(problems, f"{at}.maxSurge", rolling.get("maxSurge"))
     nothing = (0, "0%")
     if rolling.get("maxUnavailable") in nothing and rolling.get("maxSurge") in nothing:
         why = "may not be 0 when `maxSurge` is 0"
         problems.invalid(f"{at}.maxUnavailable", rolling["maxUnavailable"], why)
 
 
-def _share(problems: Problems, at: str, value: Any) -> None:
-    """Check a number or a percentage."""
+def _share(problems: Problems, at: str, value: Any, most: int | None = None) -> None:
+    """Check a number or a percentage, which is at most so many percent."""
     if isinstance(value, str):
-        if not value.removesuffix("%").isdecimal() or not value.endswith("%"):
+        digits = value.removesuffix("%")
+        if not (digits.isascii() and digits.isdecimal()) or digits == value:
             why = (
                 "a valid percent string must be a numeric string followed by an ending '%' (e.g."
                 " '1%',  or '93%', regex used for validation is '[0-9]+%')"
             )
             problems.invalid(at, value, why)
-    elif isinstance(value, int) and value < 0:
-        problems.invalid(at, value, formats.NOT_NEGATIVE)
+        elif most is not None and int(digits.lstrip("0")[:_DIGITS] or "0") > most:
+            problems.invalid(at, value, f"must not be greater than {most}%")
+    else:
+        _count(problems, at, value)
 
 
 def check_set(problems: Problems, data: Plain) -> None:
@@ -112,6 +122,16 @@ def check_set(problems: Problems, data: Plain) -> None:
     spec = data.get("spec") or {}
     _counts(problems, spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
     _selector_and_template(problems, data, spec)
+    rolling, at = (
+        inside(spec.get("updateStrategy"), "rollingUpdate"),
+        "updateStrategy.rollingUpdate",
+    )
+    _share(problems, f"spec.{at}.maxUnavailable", inside(rolling, "maxUnavailable"), _WHOLE)
+    for field, value in (
+        (f"{at}.partition", inside(rolling, "partition")),
+        ("ordinals.start", inside(spec.get("ordinals"), "start")),
+    ):
+        _count(problems, f"spec.{field}", value)
 
 
 def check_controller(problems: Problems, data: Plain) -> None:
@@ -161,7 +181,7 @@ def check_budget(problems: Problems, data: Plain) -> None:
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         problems.invalid("spec", spec, _NOT_BOTH)
     for field in ("minAvailable", "maxUnavailable"):
-        _share(problems, f"spec.{field}", spec.get(field))
+        _share(problems, f"spec.{field}", spec.get(field), _WHOLE)
     check_label_selector(problems, "spec.selector", spec.get("selector"))
 
 

@@ -35,7 +35,7 @@ def annotated(given: Mapping[str, Any]) -> Plain:
 def patch_of(stored: Stored, wanted: Plain) -> Plain:
     """Return the strategic merge patch that makes an object what `wanted` (`annotated`) says."""
     text = stored.typed.metadata.annotations.get(LAST_APPLIED)
-    before = msgspec.json.decode(text) if text else {}
+    before = _remembered(text)
     said = {key: value for key, value in wanted.items() if key != "status"}
     meta = {key: value for key, value in said["metadata"].items() if key not in _NOT_APPLIED}
     said["metadata"] = meta
@@ -44,6 +44,14 @@ def patch_of(stored: Stored, wanted: Plain) -> Plain:
     for field in ("name", "namespace"):
         patch["metadata"].pop(field, None)
     return patch
+
+
+def _remembered(text: str | None) -> Any:
+    """Return what the annotation says; nothing if others have written it and it cannot be read."""
+    try:
+        return msgspec.json.decode(text) if text else {}
+    except (msgspec.DecodeError, RecursionError):
+        return {}
 
 
 def _patch(before: Any, after: Plain) -> Plain:
@@ -66,6 +74,10 @@ def _patch(before: Any, after: Plain) -> Plain:
 
 def _items(before: list[Any], after: list[Any], key: str) -> list[Any]:
     names = [item.get(key) for item in after]
-    known = {item.get(key): item for item in before}
+    known = {
+        item[key]: item
+        for item in before
+        if isinstance(item, dict) and isinstance(item.get(key), str | int)
+    }
     gone = [{"$patch": "delete", key: name} for name in known if name not in names]
     return [_patch(known.get(item.get(key)), item) for item in after] + gone

@@ -32,5 +32,14 @@ def micro_timestamp(ns: int) -> str:
 
 
 def parsed(text: str) -> int:
-    """Return a timestamp as nanoseconds. Raises ValueError if it is none."""
-    return nanoseconds(datetime.fromisoformat(text).astimezone(UTC))
+    """Return a timestamp as nanoseconds, in UTC unless it says otherwise. Raises ValueError."""
+    time = datetime.fromisoformat(text)
+    return nanoseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
+
+
+def readable(text: object) -> int | None:
+    """Return a timestamp of a status as nanoseconds, None if it is not there or cannot be read."""
+    try:
+        return parsed(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

@@ -67,7 +67,7 @@ class Addresses:
         taken = {one for all_of_one in self._taken.values() for one in all_of_one}
         if not spec.get("clusterIP"):
             kept = {field: before[field] for field in _FIXED if before.get(field)}
-            spec |= kept or _address(taken)
+            spec |= kept if "clusterIP" in kept else _address(taken)
             spec.setdefault("ipFamilies", ["IPv4"])
             spec.setdefault("ipFamilyPolicy", "SingleStack")
             spec.setdefault("internalTrafficPolicy", "Cluster")

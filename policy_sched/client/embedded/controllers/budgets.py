@@ -6,6 +6,8 @@ pod that is being deleted is not healthy.)
 
 from __future__ import annotations
 
+from typing import Final
+
 from policy_sched.client.embedded.controllers.agenda import Agenda
 from policy_sched.client.embedded.controllers.deployments import share
 from policy_sched.client.embedded.controllers.owned_pods import (
@@ -21,7 +23,11 @@ from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored
 from policy_sched.model.disruption import PodDisruptionBudget
 from policy_sched.model.expansion import replicas_of
-from policy_sched.model.selectors import Selector, label_selector
+from policy_sched.model.meta import LabelSelector
+from policy_sched.model.selectors import NOTHING, Selector, label_selector
+
+MOST: Final = 2**31 - 1
+"""The largest count that a status can have."""
 
 
 class _Budget:
@@ -30,7 +36,7 @@ class _Budget:
     def __init__(self, stored: Stored) -> None:
         typed = stored.typed
         assert isinstance(typed, PodDisruptionBudget)
-        self._selector: Selector | None = label_selector(typed.spec.selector)
+        self._selector = _selector(typed.spec.selector)
         self.spec = typed.spec
         self.pods: dict[str, Stored] = {}
         self.healthy = 0
@@ -39,7 +45,7 @@ class _Budget:
     def covers(self, pod: Stored) -> bool:
         """Tell whether a pod is the budget's: it has not ended, and it is selected."""
         over = standing(pod_of(pod)) >= Standing.SUCCEEDED
-        return not over and self._selector is not None and self._selector.matches(pod.labels)
+        return not over and self._selector.matches(pod.labels)
 
     def add(self, pod: Stored) -> None:
         """Count a pod."""
@@ -58,6 +64,14 @@ class _Budget:
         if not self.by_owner[owner]:
             del self.by_owner[owner]
         return True
+
+
+def _selector(given: LabelSelector | None) -> Selector:
+    """Compile a budget's selector; one that is not valid selects nothing."""
+    try:
+        return label_selector(given)
+    except ValueError:
+        return NOTHING
 
 
 def _stays(store: ObjectStore, budget: Stored, name: str) -> bool:
@@ -128,8 +142,8 @@ class Budgets:
 
     def _look(self, stored: Stored, budget: _Budget) -> bool:
         healthy = budget.healthy
-        expected, desired = self._numbers(budget)
-        allowed = max(0, healthy - desired)
+        expected, desired = (min(number, MOST) for number in self._numbers(budget))
+        allowed = min(MOST, max(0, healthy - desired))
         status = {
             "disruptionsAllowed": allowed,
             "currentHealthy": healthy,

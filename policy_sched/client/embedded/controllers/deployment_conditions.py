@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from policy_sched.client.embedded.times import SECOND, parsed, timestamp
+from policy_sched.client.embedded.times import SECOND, readable, timestamp
 from policy_sched.model.expansion import Plain, replicas_of
 
 AVAILABLE: Final = "Available"
@@ -58,10 +58,8 @@ def deadline(deployment: Plain, found: list[Plain]) -> int | None:
         return None
     if present["reason"] not in (_CREATED, _UPDATED):
         return None
-    try:
-        return parsed(present["lastUpdateTime"]) + seconds * SECOND
-    except (ValueError, TypeError, OverflowError):
-        return None  # somebody else has written it
+    updated = readable(present["lastUpdateTime"])
+    return None if updated is None else updated + seconds * SECOND
 
 
 def _progress(

@@ -24,7 +24,7 @@ def number(spec: Mapping[str, Any], field: str) -> int | None:
 
 def backoff(failures: int) -> int:
     """Return how long the next pod waits after so many failures (ns)."""
-    return min(FIRST_BACKOFF << min(failures - 1, 10), LONGEST_BACKOFF) if failures else 0
+    return min(FIRST_BACKOFF << min(failures - 1, 10), LONGEST_BACKOFF) if failures > 0 else 0
 
 
 def indexed(spec: Mapping[str, Any]) -> bool:

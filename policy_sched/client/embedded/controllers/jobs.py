@@ -33,7 +33,7 @@ from policy_sched.client.embedded.history import DELETED, Change
 from policy_sched.client.embedded.resources import JOB, POD
 from policy_sched.client.embedded.store import Key, ObjectStore
 from policy_sched.client.embedded.stored import Stored
-from policy_sched.client.embedded.times import SECOND, parsed, timestamp
+from policy_sched.client.embedded.times import SECOND, readable, timestamp
 from policy_sched.model import expansion, job_indexes
 from policy_sched.model.expansion import Plain
 
@@ -229,8 +229,11 @@ class Jobs:
         lifetime = job_numbers.number(stored.data["spec"], "ttlSecondsAfterFinished")
         if lifetime is None or not _over(status) or stored.deleting:
             return False
-        ended = [c for c in status["conditions"] if c["type"] in _OVER]
-        due = parsed(ended[0]["lastTransitionTime"]) + lifetime * SECOND
+        ended = [c for c in status["conditions"] if c.get("type") in _OVER]
+        since = readable(ended[0].get("lastTransitionTime"))
+        if since is None:
+            return False
+        due = since + lifetime * SECOND
         if due > now:
             self._agenda.at(key, due)
             return False
@@ -252,8 +255,8 @@ def _over(status: Plain) -> bool:
 
 def _deadline(spec: Plain, status: Plain) -> int | None:
     seconds = job_numbers.number(spec, "activeDeadlineSeconds")
-    started = status.get("startTime")
-    return parsed(started) + seconds * SECOND if seconds is not None and started else None
+    started = readable(status.get("startTime"))
+    return started + seconds * SECOND if seconds is not None and started is not None else None
 
 
 def _tracked(pod: Stored) -> bool:

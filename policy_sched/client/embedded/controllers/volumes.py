@@ -120,7 +120,7 @@ class Volumes:
         owner = Owner("v1", "Pod", stored.name, stored.namespace, stored.uid).reference()
         for volume in stored.data["spec"].get("volumes") or ():
             template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
-            name = f"{pod.metadata.name}-{volume['name']}"
+            name = f"{pod.metadata.name}-{volume.get('name', '')}"
             if template is None or self._store.find(CLAIM, stored.namespace, name) is not None:
                 continue
             meta = {"name": name, "namespace": stored.namespace, "ownerReferences": [owner]}
@@ -235,4 +235,6 @@ def _serves(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     selected = asked.selector is None or label_selector(asked.selector).matches(
         volume.metadata.labels
     )
-    return selected and _size(volume) >= units("storage", asked.resources.requests["storage"])
+    return selected and _size(volume) >= units(
+        "storage", asked.resources.requests.get("storage", "0")
+    )

@@ -35,6 +35,8 @@ _GO: Final = {
     "IntOrString": "intstr.IntOrString", "ExtraValue": "v1.ExtraValue", "FieldsV1": "v1.FieldsV1",
     "RawExtension": "runtime.RawExtension", "Object": "map[string]interface {}",
 }  # fmt: skip
+DEPTH: Final = 250
+"""How many objects and lists of an object may lie in each other: fewer than Python can follow."""
 _BYTES: Final = 100
 """Bytes of a wrong value that a refusal repeats."""
 
@@ -60,15 +62,18 @@ def typed(kind: Kind, data: Plain) -> Plain:
     """Return an object, made of JSON, in which all fields have the types of its kind.
 
     Nulls are gone: a field that is null is left out, an item that is null is the zero of its type.
-    Raises ApiError (400) that names the first field of another type.
+    Raises ApiError (400) that names the first field of another type, or says that objects and lists
+    lie more than DEPTH deep.
     """
     message = message_of(*kind)
-    if not message:
-        return data
     try:
         raw = msgspec.json.encode(data)
     except (UnicodeEncodeError, RecursionError, OverflowError) as error:
         raise cannot_be_handled(kind, f"json: {error}") from None
+    if raw.count(b"{") + raw.count(b"[") > DEPTH and _deeper(data, DEPTH):
+        raise cannot_be_handled(kind, "exceeded max depth")
+    if not message:
+        return data
     try:
         _decoder(message).decode(raw)
     except msgspec.ValidationError as error:
@@ -76,6 +81,20 @@ def typed(kind: Kind, data: Plain) -> Plain:
     except (msgspec.DecodeError, RecursionError) as error:
         raise cannot_be_handled(kind, f"json: {error}") from None
     return _without_nulls(message, data) if b"null" in raw else data
+
+
+def _deeper(data: Plain, most: int) -> bool:
+    """Tell whether more than so many objects and lists lie in each other."""
+    level: list[Any] = [data]
+    for _ in range(most):
+        inside: list[Any] = []
+        for one in level:
+            items = one.values() if isinstance(one, dict) else one
+            inside += [item for item in items if isinstance(item, dict | list)]
+        if not inside:
+            return False
+        level = inside
+    return True
 
 
 def cannot_be_handled(kind: Kind, why: str) -> ApiError:
