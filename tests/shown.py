@@ -11,6 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
+PAGES = ("README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")))
+"""The overview and every page of the documentation."""
+
 Block = tuple[str, str]
 """Language and text of a block between fences."""
 
@@ -63,3 +66,17 @@ def files(shown: list[Block], folder: str) -> dict[str, str]:
     """Return the files that blocks show in a folder, by name."""
     found = (named_file(block, folder) for block in shown)
     return dict(file for file in found if file is not None)
+
+
+def page(name: str) -> str:
+    """Return the text of a page."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def shared_files() -> dict[str, str]:
+    """Return the files of the folder ``example`` that all pages show together, by name."""
+    found: dict[str, str] = {}
+    for name in PAGES:
+        for file, text in files(blocks(page(name)), "example").items():
+            assert found.setdefault(file, text) == text, f"{name} shows another example/{file}"
+    return found

@@ -1,4 +1,4 @@
-"""The README on clusters: its commands are typed into a shell, with kubectl, as they are shown."""
+"""The pages on clusters: their commands are typed into a shell, with kubectl, as shown."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shown import ROOT, Example, examples, files
-from tests.test_readme import BLOCKS
+from tests.shown import PAGES, ROOT, Example, blocks, examples, page, shared_files
 
 READY = {
     "--serve": '"Running"',
@@ -26,7 +25,8 @@ READY = {
 """What the log of a command says, by the first option that it has, when the next may be typed."""
 PATIENCE = 120.0
 """Seconds for what takes one or two on an idle machine."""
-SECTION = [("console", text) for language, text in BLOCKS if language == "bash"]
+SESSION = ("docs/operating.md", "docs/shadow.md")
+"""The pages with commands for a shell, in the order in which they are typed."""
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
@@ -38,7 +38,7 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "example").mkdir()
-        for name, text in files(BLOCKS, "example").items():
+        for name, text in shared_files().items():
             (folder / "example" / name).write_text(text, encoding="utf-8")
         (folder / "policies").symlink_to(ROOT / "policies")
         ours = folder / "bin" / "policy-sched"
@@ -117,13 +117,24 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         shell.close()
 
 
+def shell_blocks(name: str) -> list[str]:
+    """Return the blocks of a page that are for a shell."""
+    return [text for language, text in blocks(page(name)) if language == "bash"]
+
+
+def test_all_shell_blocks_are_typed() -> None:
+    """No other page has commands that are not run."""
+    assert {name for name in PAGES if shell_blocks(name)} == set(SESSION)
+
+
 def commands() -> list[Example]:
-    """Return the commands of the section, each on one line."""
-    joined = [("console", text.replace("\\\n", "")) for _, text in SECTION]
+    """Return the commands of the session, each on one line."""
+    texts = [text for name in SESSION for text in shell_blocks(name)]
+    joined = [("console", text.replace("\\\n", "")) for text in texts]
     return [example for block in joined for example in examples(block)]
 
 
-def test_commands_print_what_the_readme_shows(shell: Shell) -> None:
+def test_commands_print_what_the_pages_show(shell: Shell) -> None:
     """In this order; what only tells how things stand may take a while to be so."""
     typed = commands()
     assert len(typed) == 10

@@ -1,9 +1,8 @@
-"""The README on ``policy-sched run``: the command is run, and its policy broken, as it says."""
+"""The page on the embedded cluster: the command is run, and its policy broken, as it says."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import signal
 import subprocess
@@ -12,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.shown import ROOT, files
-from tests.test_readme import BLOCKS
+from tests.shown import ROOT, blocks, page, shared_files
+
+BLOCKS = blocks(page("docs/embedded-cluster.md"))
 
 COMMANDS = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
 RECORDS = [text for language, text in BLOCKS if language == "json"]
@@ -21,15 +21,15 @@ RECORDS = [text for language, text in BLOCKS if language == "json"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The README's example files."""
+    """The example files of all pages."""
     folder = tmp_path / "example"
     folder.mkdir()
-    for name, text in files(BLOCKS, "example").items():
+    for name, text in shared_files().items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 
 
-def test_run_says_what_the_readme_shows(folder: Path) -> None:
+def test_run_says_what_the_page_shows(folder: Path) -> None:
     """Every record that is shown comes, in this order; the policy is broken after the second."""
     (command,) = [line for line in COMMANDS if line.startswith("policy-sched run ")]
     shown = [json.loads(line) for text in RECORDS for line in text.splitlines()]
@@ -60,11 +60,3 @@ def test_run_says_what_the_readme_shows(folder: Path) -> None:
     finally:
         process.kill()
         process.communicate()
-
-
-def test_the_readme_names_every_flag_of_run() -> None:
-    """The table of commands lists what the command takes."""
-    row = re.search(r"\| `policy-sched run (.*?)` \|", (ROOT / "README.md").read_text("utf-8"))
-    assert row is not None
-    flags = set(re.findall(r"--(\w+)", row[1]))
-    assert flags == {"config", "policies", "cluster", "data", "seed"}

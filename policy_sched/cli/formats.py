@@ -17,8 +17,6 @@ from policy_sched.errors import Diagnostic, Severity, one_line
 from policy_sched.language.codes import CODES, WARNINGS
 from policy_sched.source.xml_text import xml_text
 
-INFORMATION: Final = "https://github.com/OWNER/policy_sched"
-"""Where SARIF says that more is told of the tool."""
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -94,7 +92,6 @@ def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
             "driver": {
                 "name": "policy-sched",
                 "semanticVersion": __version__,
-                "informationUri": INFORMATION,
                 "rules": [_rule(code) for code in codes],
             }
         },

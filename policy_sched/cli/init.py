@@ -16,6 +16,8 @@ from policy_sched.cli.render import OK
 from policy_sched.errors import PolicySchedError
 
 CI = Literal["github", "gitlab", "none"]
+WHEEL: Final = f"./policy_sched-{__version__}-py3-none-any.whl"
+"""What the CI job installs where no address is known."""
 _NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 
 POLICY: Final = """\
@@ -94,8 +96,8 @@ def init(
     ci
         github: .github/workflows/policies.yaml; gitlab: .gitlab-ci.yml; none: no CI job.
     package
-        What the CI job gives to pip: a wheel, a Git URL or a requirement; where this program was
-        installed from, if that is known, unless given.
+        What the CI job gives to pip: a wheel, a Git URL or a requirement; the address that this
+        program was installed from unless given, or else a wheel in the root of the repository.
     """
     found = name or "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", _stem(folder)))
     if not _NAME.fullmatch(found):
@@ -106,7 +108,8 @@ def init(
         raise PolicySchedError(
             "quotes and line breaks in DIR or --package have no place in a CI job"
         )
-    files = dict(_files(Path(folder), found, ci, package or _installed_from()))
+    package = package or _installed_from() or WHEEL
+    files = dict(_files(Path(folder), found, ci, package))
     there = [str(path) for path in files if path.exists()]
     if there:
         raise PolicySchedError(f"{', '.join(there)}: exists already; nothing was written")
@@ -114,6 +117,8 @@ def init(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path}")
+    if package == WHEEL and ci != "none":
+        print(f"the CI job installs {WHEEL}: add that file (pip wheel --no-deps), or use --package")
     print(f"next: policy-sched check {folder} && policy-sched test {folder}")
     return OK
 
@@ -134,12 +139,11 @@ def _files(folder: Path, name: str, ci: CI, package: str) -> Iterator[tuple[Path
 
 
 def _installed_from() -> str:
-    """Return what pip installed this program from (PEP 610), or the released version."""
-    released = f"policy-sched=={__version__}"
+    """Return the address that pip installed this program from (PEP 610), or ""."""
     try:
         text = distribution("policy-sched").read_text("direct_url.json")
     except PackageNotFoundError:
-        return released
+        return ""
     origin = json.loads(text) if text else {}
     url = str(origin.get("url", ""))
     if "vcs_info" in origin:
@@ -147,4 +151,4 @@ def _installed_from() -> str:
         return f"policy-sched @ {origin['vcs_info']['vcs']}+{url}@{commit}"
     if url.startswith("https://"):
         return f"policy-sched @ {url}"
-    return released
+    return ""

@@ -20,7 +20,7 @@ def serve() -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
-        raise PolicySchedError("lsp needs pygls: pip install 'policy-sched[lsp]'") from None
+        raise PolicySchedError("lsp needs pygls: pip install 'pygls>=2.0'") from None
     # The server closes its streams at the end; sys.stdout stays open.
     with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
         server.start_io(stdin, stdout)

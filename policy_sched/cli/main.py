@@ -72,7 +72,7 @@ VERBS = {
     ),
     "docs": (
         "policy_sched.cli.docs:docs",
-        "Print the reference, or what it says of one name.",
+        "Print a page of the documentation, or what it says about a name.",
     ),
     "init": (
         "policy_sched.cli.init:init",

@@ -1,7 +1,7 @@
-"""Prints the reference part of the manual (policies/README.md) from the tables that the code runs.
+"""Prints the generated pages of the documentation from the tables that the program runs.
 
-``python -m policy_sched.cli.manual policies/README.md`` rewrites everything below the mark in
-that file; a test compares. Commands and flags come from the verbs' own signatures and docstrings.
+``python -m policy_sched.cli.manual docs`` rewrites everything below the mark in docs/reference.md
+and docs/cli.md; a test compares. Commands and flags come from the verbs' signatures and docstrings.
 """
 
 from __future__ import annotations
@@ -39,17 +39,29 @@ _ARGUMENTS: Final = {
 
 
 def reference() -> str:
-    """Return the reference: commands, sections, variables, functions, hooks, columns, codes."""
-    parts = [_commands, _sections, _variables, _functions, _hooks, _columns, _codes]
-    return "\n".join(line for part in parts for line in (*part(), ""))
+    """Return the reference: sections, variables, functions, hooks, columns, codes."""
+    return _joined(_sections, _variables, _functions, _hooks, _columns, _codes)
 
 
-def with_reference(text: str) -> str:
-    """Return the manual with everything below the mark printed anew."""
+def commands() -> str:
+    """Return the reference of the command line: each verb with its arguments."""
+    return _joined(_commands)
+
+
+def _joined(*parts: Callable[[], Iterator[str]]) -> str:
+    return "\n".join(line for part in parts for line in (*part(), "")).rstrip("\n") + "\n"
+
+
+PAGES: Final = {"reference.md": reference, "cli.md": commands}
+"""The generated part of each page, by file name in docs/."""
+
+
+def generated(name: str, text: str) -> str:
+    """Return the text of the page ``name`` with everything below the mark printed anew."""
     head, mark, _ = text.partition(MARK)
     if not mark:
-        raise ValueError(f"the manual lacks the line {MARK}")
-    return f"{head}{MARK}\n\n{reference()}"
+        raise ValueError(f"{name} lacks the line {MARK}")
+    return f"{head}{MARK}\n\n{PAGES[name]()}"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -232,5 +244,7 @@ def _kind(code: str) -> str:
 
 
 if __name__ == "__main__":
-    (path,) = map(Path, sys.argv[1:])
-    path.write_text(with_reference(path.read_text(encoding="utf-8")), encoding="utf-8")
+    (folder,) = map(Path, sys.argv[1:])
+    for page in PAGES:
+        path = folder / page
+        path.write_text(generated(page, path.read_text(encoding="utf-8")), encoding="utf-8")

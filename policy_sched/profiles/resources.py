@@ -1,4 +1,4 @@
-"""Finds the policies and schemas that ship with the package, in a checkout and when installed."""
+"""Finds what ships with the package (policies, schemas, docs), in a checkout and when installed."""
 
 from __future__ import annotations
 
@@ -32,3 +32,8 @@ def default_policies() -> Path:
 def schemas_directory() -> Path:
     """Return the directory of the JSON Schemas."""
     return _shipped("schemas")
+
+
+def docs_directory() -> Path:
+    """Return the directory of the documentation's pages."""
+    return _shipped("docs")

@@ -1,4 +1,4 @@
-"""The verbs `docs` and `schema`: the reference and the schemas, printed."""
+"""The verbs `docs` and `schema`: the documentation and the schemas, printed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,18 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("exists", "e.exists(x, test)"),
         ("check", "### policy-sched check"),
         ("columns", "### Columns of the pod table"),
+        ("tutorial", "# Tutorial: "),
+        ("operating.md", "## Endpoints"),
+        ("no-sampling", "# Why "),
+        ("decisions/no-sampling", "# Why "),
+        ("endpoints", "| `/healthz` `/livez` `/readyz` |"),
+        ("virtual time", "# example/afternoon.yaml"),
+        ("architecture", "Node.architecture: string"),
+        ("architecture", "# Architecture"),
     ],
 )
 def test_one_name_has_its_entry(topic: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Codes, functions, variables, fields, sections, macros, verbs and headings."""
+    """Codes, functions, variables, fields, sections, macros, verbs, pages and headings."""
     assert words in printed(capsys, "docs", topic)
 
 
@@ -50,8 +58,9 @@ def test_everything_that_rules_may_name_has_an_entry() -> None:
 
 
 def test_without_a_topic_all_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The reference of the manual."""
+    """The list of pages, the commands and the reference."""
     text = printed(capsys, "docs")
+    assert "  simulation: Simulation\n" in text
     assert "## Commands" in text
     assert "## Codes of problems" in text
 
@@ -60,6 +69,17 @@ def test_a_name_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
     """With the nearest one that is."""
     assert run(["docs", "percnt"]) == 2
     assert 'did you mean "percent"?' in capsys.readouterr().err
+    assert run(["docs", "tutoriall"]) == 2
+    assert 'did you mean "tutorial"?' in capsys.readouterr().err
+
+
+def test_a_heading_ends_where_the_next_one_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    """A comment at the beginning of a line of YAML is no heading."""
+    text = printed(capsys, "docs", "virtual time")
+    assert text.startswith("## Virtual time\n")
+    assert "SIGTERM" not in text
+    assert "3 of 3 pods placed" in text
+    assert "## Traces" not in text
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_sarif_names_rules_and_places() -> None:
     log = json.loads(as_sarif([WARNING, ERROR]))
     assert log["version"] == "2.1.0"
     (found,) = log["runs"]
-    assert found["tool"]["driver"]["informationUri"].startswith("https://")
+    assert found["tool"]["driver"]["name"] == "policy-sched"
     assert [rule["id"] for rule in found["tool"]["driver"]["rules"]] == ["PS102", "PS401"]
     first, second = found["results"]
     assert first["level"] == "error"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from policy_sched import __version__
 from policy_sched.cli.main import run
 
 
@@ -70,3 +71,14 @@ def test_what_would_be_a_broken_policy_or_job_is_refused(
     """Names and paths that do not fit into the files are usage errors."""
     assert run(["init", *arguments]) == 2
     assert capsys.readouterr().err.startswith("policy-sched: ")
+
+
+def test_without_an_address_the_ci_job_installs_a_wheel(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job named a package that no index has; now it names a wheel, and the output says so."""
+    monkeypatch.setattr("policy_sched.cli.init._installed_from", str)
+    assert run(["init", "mine"]) == 0
+    wheel = f"./policy_sched-{__version__}-py3-none-any.whl"
+    assert f"pip install '{wheel}'" in Path(".github/workflows/policies.yaml").read_text("utf-8")
+    assert f"the CI job installs {wheel}: add that file" in capsys.readouterr().out

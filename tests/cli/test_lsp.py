@@ -21,7 +21,7 @@ def test_what_is_missing_is_said(
     assert run(["lsp"]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err == "policy-sched: lsp needs pygls: pip install 'policy-sched[lsp]'\n"
+    assert told.err == "policy-sched: lsp needs pygls: pip install 'pygls>=2.0'\n"
 
 
 def test_another_module_that_is_missing_is_our_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The manual: its reference is printed from the tables, and says something of everything."""
+"""The generated pages: printed from the tables, and complete."""
 
 from __future__ import annotations
 
@@ -18,34 +18,38 @@ from policy_sched.language.codes import CODES
 from policy_sched.language.environment import RECORDS
 from policy_sched.language.functions import spellings
 from policy_sched.profiles.check import check_files
+from tests.shown import page
 
-MANUAL = Path(__file__).parents[2] / "policies" / "README.md"
+GUIDE = page("docs/policy-guide.md")
 
 
-def test_the_committed_manual_is_what_the_tables_print() -> None:
-    """Whoever changes a table prints the manual anew: python -m policy_sched.cli.manual."""
-    text = MANUAL.read_text(encoding="utf-8")
-    assert text == manual.with_reference(text)
+@pytest.mark.parametrize("name", manual.PAGES)
+def test_the_committed_page_is_what_the_tables_print(name: str) -> None:
+    """A change of a table needs the pages printed anew: python -m policy_sched.cli.manual docs."""
+    text = page(f"docs/{name}")
+    assert text == manual.generated(name, text)
 
 
 def test_the_reference_names_everything() -> None:
     """Every verb, hook, code, field and signature is there."""
+    assert [verb for verb in VERBS if f"### policy-sched {verb}\n" not in manual.commands()] == []
     text = manual.reference()
-    names = [*VERBS, *POINTS, *CODES]
+    names = [*POINTS, *CODES]
     names += [name for record in RECORDS.values() for name in record.fields]
     names += [overload.signature.replace("|", "\\|") for overload in spellings()]
     assert [name for name in names if name not in text] == []
 
 
-def test_a_manual_without_the_mark_is_refused() -> None:
+def test_a_page_without_the_mark_is_refused() -> None:
     """Nothing that a person wrote is lost."""
-    with pytest.raises(ValueError, match="lacks the line"):
-        manual.with_reference("# Policies\n")
+    with pytest.raises(ValueError, match=r"cli\.md lacks the line"):
+        manual.generated("cli.md", "# Command line\n")
 
 
 def test_nothing_is_left_without_a_meaning() -> None:
     """Each row of the reference ends in a sentence, not in an empty cell."""
-    rows = [line for line in manual.reference().splitlines() if line.startswith("| `")]
+    text = manual.commands() + manual.reference()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert [row for row in rows if row.endswith("|  |")] == []
 
 
@@ -65,15 +69,15 @@ def test_the_columns_of_examples_can_be_opened(
 
 
 def yaml_blocks() -> list[str]:
-    """Return the YAML examples of the manual, those of the first hour aside: mistakes are in it."""
-    _, _, text = MANUAL.read_text(encoding="utf-8").partition("## How to write one")
-    return re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    """Return the YAML examples of the guide, without the file that shows mistakes."""
+    found = re.findall(r"^```yaml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+    return [block for block in found if not block.startswith("# example/broken.yaml")]
 
 
 def test_the_examples_load_without_a_problem(tmp_path: Path) -> None:
-    """What the manual shows can be copied: policies and the configuration that enables them."""
+    """What the guide shows can be copied: policies and the configuration that enables them."""
     blocks = yaml_blocks()
-    assert len(blocks) >= 3
+    assert len(blocks) >= 12
     for number, block in enumerate(blocks):
         (tmp_path / f"{number}.yaml").write_text(block)
     assert check_files([str(tmp_path)]) == []

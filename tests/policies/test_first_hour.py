@@ -1,4 +1,4 @@
-"""The manual's first hour: every command prints what the page shows."""
+"""The tutorial: every command prints what the page shows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.shown import ROOT, blocks, examples, named_file, printed
+from tests.shown import ROOT, blocks, examples, named_file, page, printed
 
-MANUAL = (ROOT / "policies" / "README.md").read_text(encoding="utf-8")
-
+TUTORIAL = page("docs/tutorial.md")
 
 #: The traces are no part of the package; who has them beside it runs this, too.
 TRACES = ROOT.parent / "shared" / "traces"
@@ -17,13 +16,12 @@ OPENB = "policy-sched diff policies/default mine --cluster openb_nodes.csv.gz"
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason="OpenB's files are not here")
-def test_the_answer_on_openb_is_what_the_manual_says(tmp_path: Path) -> None:
-    """The manual leaves out the lines of single pods."""
-    section = MANUAL.partition("## The first hour\n")[2].partition("\n## ")[0]
-    files = [file for block in blocks(section) if (file := named_file(block, "mine"))]
+def test_the_answer_on_openb_is_what_the_tutorial_says(tmp_path: Path) -> None:
+    """The page leaves out the lines of single pods."""
+    files = [file for block in blocks(TUTORIAL) if (file := named_file(block, "mine"))]
     *_, policy = (text for name, text in files if name == "policy.yaml")
     (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
-    (shown,) = (text for _, text in blocks(section) if text.startswith(f"$ {OPENB}"))
+    (shown,) = (text for _, text in blocks(TUTORIAL) if text.startswith(f"$ {OPENB}"))
     command, _, expected = shown.partition("\n")
     command = command.partition(" | grep")[0].removeprefix("$ ")
     command = command.replace("openb_", f"{TRACES}/openb_")
@@ -31,13 +29,12 @@ def test_the_answer_on_openb_is_what_the_manual_says(tmp_path: Path) -> None:
     assert "".join(one for one in lines if not one.startswith("  default/")) == expected
 
 
-def test_the_first_hour_goes_as_the_manual_says(tmp_path: Path) -> None:
+def test_the_tutorial_goes_as_the_page_says(tmp_path: Path) -> None:
     """Files are written as they are shown, and commands run in order."""
-    section = MANUAL.partition("## The first hour\n")[2].partition("\n## ")[0]
     folder = tmp_path / "mine"
     folder.mkdir()
     verbs = set()
-    for block in blocks(section):
+    for block in blocks(TUTORIAL):
         file = named_file(block, "mine")
         if file is not None:
             (folder / file[0]).write_text(file[1], encoding="utf-8")
