@@ -26,7 +26,7 @@ from policy_sched.model.pod_info import PodInfo
 LIMIT: Final = 64
 
 
-class Answers:
+class StaticResultCache:
     """Asks filters and scores over all rows of ``table``, and remembers what does not move."""
 
     def __init__(self, runner: Runner, table: NodeTable, *, kept: bool) -> None:
@@ -43,7 +43,7 @@ class Answers:
             }
         self._kept: dict[tuple[str, str], OrderedDict[Key, object]] = {}
 
-    def take_over(self, other: Answers) -> None:
+    def take_over(self, other: StaticResultCache) -> None:
         """Keep what the same plugins answered in another pipeline over the same table."""
         if other.table is not self.table or not self._keys or self._kept:
             return

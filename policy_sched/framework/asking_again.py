@@ -22,7 +22,7 @@ Ask = Callable[[], Status]
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class PermitCondition:
     """A plugin's answer if it were asked again, and what that depends on.
 
     ``version``: equal values mean that no answer of the ``topic`` has changed. ``alike``: the
@@ -45,7 +45,7 @@ class _Topic:
     pods: dict[str, tuple[WaitingPod, str, Ask]] = field(default_factory=dict)
 
 
-class AskedAgain:
+class PermitRechecker:
     """The waiting pods about which somebody can be asked again."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class AskedAgain:
         for topic in tuple(self._topics.values()):
             _, _, ask = next(iter(topic.pods.values()))
             alike = False
-            if isinstance(ask, Again):
+            if isinstance(ask, PermitCondition):
                 version = ask.version()
                 if version == topic.version:
                     continue
@@ -94,13 +94,13 @@ class AskedAgain:
 
 def asked_of(again: Ask) -> Ask:
     """Return the function that answers, by itself."""
-    return again.ask if isinstance(again, Again) else again
+    return again.ask if isinstance(again, PermitCondition) else again
 
 
 def asking(again: Ask, ask: Ask) -> Ask:
     """Return ``again`` with another function that answers."""
-    return replace(again, ask=ask) if isinstance(again, Again) else ask
+    return replace(again, ask=ask) if isinstance(again, PermitCondition) else ask
 
 
 def _topic(plugin: str, ask: Ask) -> Hashable:
-    return (plugin, ask.topic) if isinstance(ask, Again) else plugin
+    return (plugin, ask.topic) if isinstance(ask, PermitCondition) else plugin

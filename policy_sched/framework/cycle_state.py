@@ -38,6 +38,6 @@ class CycleState:
         The values themselves are shared: a plugin that changes a value in place (AddPod,
         RemovePod) writes a changed copy instead.
         """
-        twin = CycleState()
-        twin._values = dict(self._values)
-        return twin
+        clone = CycleState()
+        clone._values = dict(self._values)
+        return clone

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from policy_sched.cluster.journal import DYNAMIC
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework.answers import Answers
+from policy_sched.framework.answers import StaticResultCache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.extending import interested, passing, preferences
-from policy_sched.framework.filtering import FEASIBLE, OUTSIDE, Filtering
-from policy_sched.framework.kept_evaluations import KeptEvaluations
-from policy_sched.framework.nominations import Nominations, Rivals
+from policy_sched.framework.filtering import FEASIBLE, OUTSIDE, FilteredNodes
+from policy_sched.framework.kept_evaluations import EvaluationCache
+from policy_sched.framework.nominations import NominatedPods, Nominations
 from policy_sched.framework.results import Scope
 from policy_sched.framework.runner import Parts, Runner
 from policy_sched.framework.sampling import Sample
@@ -51,27 +51,27 @@ class Evaluation:
     """What a profile's plugins say of one pod on every node; valid until the table changes.
 
     ``scoring`` is None where no node is feasible, or where plugins failed to score several, which
-    is ``broken`` then. ``rivals``: the pods that it gives way to.
+    is ``broken`` then. ``nominated``: the pods that it gives way to.
     """
 
     def __init__(
         self,
         runner: Runner,
         pod: PodInfo,
-        answers: Answers,
-        rivals: Rivals | None = None,
+        static_results: StaticResultCache,
+        nominated: NominatedPods | None = None,
         key: Key | None = None,
     ) -> None:
         self._runner = runner
-        self._answers = answers
-        self.rivals = rivals
-        table = answers.table
+        self._static_results = static_results
+        self.nominated = nominated
+        table = static_results.table
         self.state = CycleState()
         self.version = table.journal.version
         self.n = table.n
-        self.filtering = Filtering(runner, self.state, pod, answers, key)
-        if rivals is not None and self.rejection is None:
-            self._promise(rivals, pod)
+        self.filtering = FilteredNodes(runner, self.state, pod, static_results, key)
+        if nominated is not None and self.rejection is None:
+            self._promise(nominated, pod)
         self.scoring: Scoring | None = None
         self.broken: PluginError | None = None
         self.score_anew(pod)
@@ -95,79 +95,79 @@ class Evaluation:
 
     def best(self) -> NDArray[np.intp]:
         """Return the rows with the highest total, ascending; empty if no node is feasible."""
-        return self.scoring.ties() if self.scoring else np.empty(0, np.intp)
+        return self.scoring.best_rows() if self.scoring else np.empty(0, np.intp)
 
     def taken(self, row: int) -> Evaluation:
         """Return the answer of somebody who looked at one row first, and took it."""
-        twin = copy(self)
-        twin.broken = None
-        twin.filtering = self.filtering.narrowed(row)
+        clone = copy(self)
+        clone.broken = None
+        clone.filtering = self.filtering.only_row(row)
         scored = self.scoring is not None and self.filtering.first[row] == FEASIBLE
         if scored and self.scoring is not None:
-            twin.scoring = self.scoring.narrowed(row)
+            clone.scoring = self.scoring.only_row(row)
         else:
-            twin.scoring = Scoring.of_one(row, self.n)
-        return twin
+            clone.scoring = Scoring.of_one(row, self.n)
+        return clone
 
-    def beside(self, pod: PodInfo, row: int, rejection: tuple[int, Status] | None) -> Evaluation:
-        """Return the answer with something else promised of a row; see `Filtering.beside`."""
-        twin = copy(self)
-        twin.filtering = self.filtering.beside(row, rejection)
-        if (twin.filtering.first[row] == FEASIBLE) != (self.filtering.first[row] == FEASIBLE):
-            twin.state = self.state.clone()
-            twin.score_anew(pod)
-        return twin
+    def with_row(self, pod: PodInfo, row: int, rejection: tuple[int, Status] | None) -> Evaluation:
+        """Return the answer with something else promised of a row; see `FilteredNodes.with_row`."""
+        clone = copy(self)
+        clone.filtering = self.filtering.with_row(row, rejection)
+        if (clone.filtering.first[row] == FEASIBLE) != (self.filtering.first[row] == FEASIBLE):
+            clone.state = self.state.clone()
+            clone.score_anew(pod)
+        return clone
 
-    def limited(self, pod: PodInfo, filtering: Filtering) -> Evaluation:
+    def limited(self, pod: PodInfo, filtering: FilteredNodes) -> Evaluation:
         """Return the answer with fewer feasible rows; where one is left it is not scored anew."""
         if filtering is self.filtering:
             return self
-        twin = copy(self)
-        twin.state = self.state.clone()
-        twin.filtering = filtering
+        clone = copy(self)
+        clone.state = self.state.clone()
+        clone.filtering = filtering
         left = filtering.feasible_rows()
         if left.size == 1 and self.scoring is not None:
-            twin.scoring = self.scoring.narrowed(left.item())
+            clone.scoring = self.scoring.only_row(left.item())
         else:
-            twin.score_anew(pod)
-        return twin
+            clone.score_anew(pod)
+        return clone
 
-    def frozen(self) -> Evaluation:
+    def snapshot(self) -> Evaluation:
         """Return the answer as it is now, whatever is patched later; it cannot be patched."""
-        twin = copy(self)
-        twin.state = self.state.clone()
-        twin.filtering = self.filtering.frozen()
-        twin.scoring = None if self.scoring is None else self.scoring.frozen()
-        return twin
+        clone = copy(self)
+        clone.state = self.state.clone()
+        clone.filtering = self.filtering.snapshot()
+        clone.scoring = None if self.scoring is None else self.scoring.snapshot()
+        return clone
 
-    def noted(self, row: int) -> Evaluation:
+    def summary(self, row: int) -> Evaluation:
         """Return what spoke for a row, whatever is patched later: little, for many pods.
 
         Which rows were feasible is there as well, but not why others were not.
         """
-        twin = copy(self)
-        twin.state = self.state.clone()
-        twin.filtering = self.filtering.noted()
-        twin.scoring = None if self.scoring is None else self.scoring.noted(row)
-        return twin
+        clone = copy(self)
+        clone.state = self.state.clone()
+        clone.filtering = self.filtering.summary()
+        clone.scoring = None if self.scoring is None else self.scoring.summary(row)
+        return clone
 
-    def within(self, pod: PodInfo, outside: NDArray[np.intp]) -> Evaluation:
+    def scoped_to(self, pod: PodInfo, outside: NDArray[np.intp]) -> Evaluation:
         """Return the answer for a cluster without these live rows.
 
         It can be patched by itself if there are no rivals: those would be two answers'.
         """
-        twin = copy(self)
-        twin.state = self.state.clone()
-        twin.filtering = self.filtering.within(outside)
-        twin.score_anew(pod)
-        return twin
+        clone = copy(self)
+        clone.state = self.state.clone()
+        clone.filtering = self.filtering.scoped_to(outside)
+        clone.score_anew(pod)
+        return clone
 
     def extended(self, pod: PodInfo, extenders: Sequence[Extender]) -> Evaluation:
         """Return the answer after interested extenders have filtered and scored.
 
         Raises PluginError if one fails that is not ignorable.
         """
-        table = self._answers.table
+        table = self._static_results.table
         found = self.limited(pod, passing(extenders, pod, self.filtering, table))
         rows = found.filtering.feasible_rows()
         if found.scoring is None or rows.size < 2:
@@ -175,24 +175,24 @@ class Evaluation:
         shares = preferences(extenders, pod, rows, table)
         if not shares:
             return found
-        twin = copy(found)
-        twin.scoring = found.scoring.raised(shares)
-        return twin
+        clone = copy(found)
+        clone.scoring = found.scoring.with_extender_scores(shares)
+        return clone
 
     def patch(self, pod: PodInfo, rows: list[int]) -> bool:
         """Bring everything up to date after pods came or went on `rows`.
 
         Returns False if that cannot be done and the pod must be evaluated anew.
         """
-        if not self.filtering.still_asks_the_same(self.state, pod):
+        if not self.filtering.pre_filter_unchanged(self.state, pod):
             return False
         touched = np.array(rows, np.intp)
         filtering = self.filtering
         first = filtering.first
         before = first[touched] == FEASIBLE
         everywhere = filtering.patch(self.state, pod, touched)
-        if self.rivals is not None:
-            self._promise(self.rivals, pod, None if everywhere else rows)
+        if self.nominated is not None:
+            self._promise(self.nominated, pod, None if everywhere else rows)
         if everywhere:
             flipped = (first == FEASIBLE) != (filtering.first == FEASIBLE)
             flipped[touched] = True
@@ -206,11 +206,13 @@ class Evaluation:
         except PluginError:
             return False
 
-    def _promise(self, rivals: Rivals, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
+    def _promise(
+        self, nominated: NominatedPods, pod: PodInfo, rows: Sequence[int] | None = None
+    ) -> None:
         """Find on which of the rows (None: all) there is no room beside the rivals."""
-        there = rivals.on(rows)
+        there = nominated.on(rows)
         if there or self.filtering.promised:
-            found = rivals.rejections(self.filtering.trial(), self.state, pod, there)
+            found = nominated.rejections(self.filtering.filter_dry_run(), self.state, pod, there)
             self.filtering.promise(found, rows)
 
     def score_anew(self, pod: PodInfo) -> None:
@@ -223,7 +225,7 @@ class Evaluation:
             return
         feasible = self.filtering.feasible_rows()
         try:
-            self.scoring = Scoring(self._runner, self.state, pod, feasible, self._answers)
+            self.scoring = Scoring(self._runner, self.state, pod, feasible, self._static_results)
         except PluginError as error:
             if feasible.size == 1:
                 self.scoring = Scoring.of_one(feasible.item(), self.n)
@@ -266,16 +268,16 @@ class Evaluator:
         self._extenders = tuple(extenders)
         self._runner = runner
         self._table = table
-        self._answers = Answers(runner, table, kept=cached)
+        self._static_results = StaticResultCache(runner, table, kept=cached)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None
         self._key = key_getter(signature) if signature is not None else None
-        self._kept: KeptEvaluations[Evaluation] = KeptEvaluations()
+        self._kept: EvaluationCache[Evaluation] = EvaluationCache()
 
     def take_over(self, before: Evaluator) -> None:
         """Keep what plugins answered that have not changed since `before` evaluated pods."""
-        self._answers.take_over(before._answers)
+        self._static_results.take_over(before._static_results)
 
     @property
     def extended(self) -> bool:
@@ -298,7 +300,7 @@ class Evaluator:
                 taken = self._nominated(evaluation.taken(own), pod, extenders)
                 if taken is not None:
                     return taken
-            evaluation = evaluation.beside(pod, own, rejection)
+            evaluation = evaluation.with_row(pod, own, rejection)
         if self._sample is not None:
             evaluation = evaluation.limited(pod, self._sample.of(evaluation.filtering))
         if extenders:
@@ -311,11 +313,11 @@ class Evaluator:
     def _evaluate_in(self, domain: Domain, pod: PodInfo) -> Evaluation:
         """Evaluate a pod on a domain's nodes; one like the last is not looked at anew."""
         if self._key is None or (self._nominations and self._nominations.lowest(pod) is not None):
-            return self._evaluate(pod).within(pod, domain.outside)
+            return self._evaluate(pod).scoped_to(pod, domain.outside)
         key = self._key(pod)
         kept = domain.kept.pop(key, None)
         if kept is None or not self._refresh(kept, pod):
-            kept = self._evaluate(pod).within(pod, domain.outside)
+            kept = self._evaluate(pod).scoped_to(pod, domain.outside)
         if kept.broken is None:
             domain.kept[key] = kept
         return kept
@@ -330,16 +332,18 @@ class Evaluator:
         """
         assert self._nominations is not None, "the pod is nominated"
         filtering, state = evaluation.filtering, evaluation.state
-        rivals = self._nominations.rivals_of(pod.priority)
-        others = tuple(one for one in rivals.on([row]).get(row, ()) if one.uid != pod.uid)
+        nominated = self._nominations.nominated_pods(pod.priority)
+        others = tuple(one for one in nominated.on([row]).get(row, ()) if one.uid != pod.uid)
         outside = filtering.by_plugins[row] == OUTSIDE
         rejection = None
         try:
             if others:
-                rejection = rivals.rejections(filtering.trial(), state, pod, {row: others}).get(row)
+                rejection = nominated.rejections(
+                    filtering.filter_dry_run(), state, pod, {row: others}
+                ).get(row)
             if outside and rejection is None:
                 alone = np.array([row], np.intp)
-                rejection = filtering.trial().rejections(state, pod, alone).get(row)
+                rejection = filtering.filter_dry_run().rejections(state, pod, alone).get(row)
         except PluginError:
             if not outside:
                 raise
@@ -361,7 +365,9 @@ class Evaluator:
     def _evaluate(self, pod: PodInfo) -> Evaluation:
         lowest = self._nominations.lowest(pod) if self._nominations else None
         if self._key is None:
-            fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest))
+            fresh = Evaluation(
+                self._runner, pod, self._static_results, self._nominated_pods(lowest)
+            )
             self._runner.evaluated(NO_HINT, fresh)
             return fresh
         began = self._runner.began()
@@ -377,7 +383,9 @@ class Evaluator:
             except PluginError:
                 self._kept.drop(entry)  # it is brought up to date in part
                 raise
-        fresh = Evaluation(self._runner, pod, self._answers, self._rivals(lowest), key)
+        fresh = Evaluation(
+            self._runner, pod, self._static_results, self._nominated_pods(lowest), key
+        )
         self._runner.evaluated(NO_HINT if kept is None else HINT_NOT_USED, fresh)
         if fresh.broken is None:
             self._kept.put(entry, fresh)
@@ -385,15 +393,15 @@ class Evaluator:
             self._kept.drop(entry)
         return fresh
 
-    def _rivals(self, lowest: int | None) -> Rivals | None:
+    def _nominated_pods(self, lowest: int | None) -> NominatedPods | None:
         if lowest is None or self._nominations is None:
             return None
-        return self._nominations.rivals_of(lowest)
+        return self._nominations.nominated_pods(lowest)
 
     def _refresh(self, kept: Evaluation, pod: PodInfo) -> bool:
         """Bring a kept evaluation up to date; False if it must be made anew."""
-        journal, rivals = self._table.journal, kept.rivals
-        promised: list[int] | None = [] if rivals is None else rivals.moved()
+        journal, nominated = self._table.journal, kept.nominated
+        promised: list[int] | None = [] if nominated is None else nominated.moved()
         if kept.version == journal.version and not promised and promised is not None:
             return True
         changes = journal.since(kept.version)
@@ -405,6 +413,6 @@ class Evaluator:
         if len(rows) > REPLAY_LIMIT or not kept.patch(pod, rows):
             return False
         kept.version = journal.version
-        if rivals is not None:
-            rivals.version = rivals.current
+        if nominated is not None:
+            nominated.version = nominated.current
         return True

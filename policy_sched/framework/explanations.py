@@ -24,13 +24,13 @@ class Explanations:
         self._known: Rejections | None = None
         self._stale: set[int] = set()
 
-    def twin(self, changed: Iterable[int]) -> Explanations:
+    def clone(self, changed: Iterable[int]) -> Explanations:
         """Return what is known, but of rows that are explained in another way there."""
-        twin = Explanations(self._n, self._table)
-        twin._known = self._known
+        clone = Explanations(self._n, self._table)
+        clone._known = self._known
         if self._known is not None:
-            twin._stale = self._stale.union(changed)
-        return twin
+            clone._stale = self._stale.union(changed)
+        return clone
 
     def forget(self, rows: NDArray[np.intp] | None = None) -> None:
         """Explain these rows anew, or all."""

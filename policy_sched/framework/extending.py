@@ -21,11 +21,11 @@ from policy_sched.client.threads import begun
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework.extender import Extender
-from policy_sched.framework.filtering import Filtering
+from policy_sched.framework.filtering import FilteredNodes
 from policy_sched.framework.results import Scores
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.strand import aside
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 
@@ -59,8 +59,8 @@ def skipped(extenders: Sequence[Extender]) -> dict[str, tuple[int, str]]:
 
 
 def passing(
-    extenders: Sequence[Extender], pod: PodInfo, filtering: Filtering, table: NodeTable
-) -> Filtering:
+    extenders: Sequence[Extender], pod: PodInfo, filtering: FilteredNodes, table: NodeTable
+) -> FilteredNodes:
     """Return what the extenders leave of the feasible rows.
 
     Raises PluginError if one fails that is not ignorable.
@@ -89,7 +89,7 @@ def passing(
             statuses |= {row: Status(code, (why,)) for row, why in rows if row is not None}
     if len(left) == before.size:
         return filtering
-    return filtering.left_to(np.array(left, np.intp), statuses)
+    return filtering.with_extender_result(np.array(left, np.intp), statuses)
 
 
 def preferences(
@@ -126,7 +126,7 @@ def preferences(
 
 def bind(
     extenders: Sequence[Extender], pod: PodInfo, node: str, client: Client
-) -> Unfinished | None:
+) -> PendingStatus | None:
     """Let the extender bind that binds and is interested; None if there is none.
 
     The answer is Success, Skip if it failed and is ignorable, or its error.
@@ -139,7 +139,7 @@ def bind(
     return answer
 
 
-class _Answer(Unfinished):
+class _Answer(PendingStatus):
     """What extenders say that are to bind a pod; asking them may be done in another thread."""
 
     __slots__ = ("_extenders", "_node", "_pod", "_said")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework.answers import Answers
+from policy_sched.framework.answers import StaticResultCache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.explanations import Explained, Explanations
 from policy_sched.framework.extender import EXTENDER
@@ -27,7 +27,7 @@ from policy_sched.framework.results import Codes, Describe, PreFilterResult, Row
 from policy_sched.framework.runner import Runner, broken
 from policy_sched.framework.signing import Key
 from policy_sched.framework.status import Code, Status
-from policy_sched.framework.trial import Trial
+from policy_sched.framework.trial import FilterDryRun
 from policy_sched.model.pod_info import PodInfo
 
 FEASIBLE: Final = 0
@@ -41,7 +41,7 @@ Positive values are one more than the index of the filter plugin that rejected t
 """
 
 
-class Filtering:
+class FilteredNodes:
     """The filters' answers for one pod over all rows [0, n) of the node table.
 
     ``first``: int16, shape (n,). ``rejection``: why the whole pod was rejected before any node
@@ -54,12 +54,12 @@ class Filtering:
         runner: Runner,
         state: CycleState,
         pod: PodInfo,
-        answers: Answers,
+        static_results: StaticResultCache,
         key: Key | None = None,
     ) -> None:
         self._runner = runner
-        self._answers = answers
-        table = answers.table
+        self._static_results = static_results
+        table = static_results.table
         self.n = table.n
         self._codes: list[Codes | None] = []
         self._describes: list[Describe] = []
@@ -70,13 +70,13 @@ class Filtering:
         self.explanations = Explanations(self.n)
         self.extended = False
         """Whether extenders took feasible rows away."""
-        self._fixed = answers.live().astype(np.int16) + np.int16(NO_NODE)
+        self._fixed = static_results.live().astype(np.int16) + np.int16(NO_NODE)
         status, self._skipped, names, self._narrowing = runner.pre_filter(state, pod)
         self.rejection = None if status.ok else status
         self.plugins = runner.active("filter", self._skipped)
         self._scopes = [runner.pipeline.scope(hook.plugin) for hook in self.plugins]
         self._moving = [i for i, scope in enumerate(self._scopes) if scope is not Scope.STATIC]
-        self._trial = Trial(runner, self.plugins, self._skipped, key)
+        self._filter_dry_run = FilterDryRun(runner, self.plugins, self._skipped, key)
         if self.rejection is not None:
             self._fixed[self._fixed == FEASIBLE] = OUTSIDE
             self.first: Codes = self._fixed
@@ -126,7 +126,7 @@ class Filtering:
             if where.any():
                 row = np.flatnonzero(where)[:1]
                 (status,) = self._describes[index](row, codes[row])
-                hook, name = self.plugins[index], self._answers.table.names[row.item()]
+                hook, name = self.plugins[index], self._static_results.table.names[row.item()]
                 self._runner.broke("filter", hook)
                 text = f"{status.message()} (node {name})"
                 return PluginError(broken("filter", hook.plugin, text))
@@ -157,23 +157,23 @@ class Filtering:
                 found = self._describes[value - 1](group, codes)
                 yield group, _attributed(found, self.plugins[value - 1].plugin)
 
-    def trial(self) -> Trial:
+    def filter_dry_run(self) -> FilterDryRun:
         """Return what asks the same plugins again while something is tried out."""
-        return self._trial
+        return self._filter_dry_run
 
-    def narrowed(self, row: int) -> Filtering:
+    def only_row(self, row: int) -> FilteredNodes:
         """Return the answer of somebody who looked at one row first, and took it."""
-        twin = copy(self)
-        twin.first = np.where(self._fixed == NO_NODE, NO_NODE, NOT_ASKED).astype(np.int16)
-        twin.first[row] = FEASIBLE
-        twin.by_plugins, twin.promised = twin.first, {}
-        twin.explanations = Explanations(self.n)
-        return twin
+        clone = copy(self)
+        clone.first = np.where(self._fixed == NO_NODE, NO_NODE, NOT_ASKED).astype(np.int16)
+        clone.first[row] = FEASIBLE
+        clone.by_plugins, clone.promised = clone.first, {}
+        clone.explanations = Explanations(self.n)
+        return clone
 
     def promise(
         self, rejections: Mapping[int, tuple[int, Status]], rows: Sequence[int] | None = None
     ) -> None:
-        """Reject rows beside nominated pods, as `Trial.rejections` says it.
+        """Reject rows beside nominated pods, as `FilterDryRun.rejections` says it.
 
         ``rows``: those that were asked about; what was said of others stays. None: all rows.
         Rows that no PreFilter plugin named are rejected for that.
@@ -194,39 +194,39 @@ class Filtering:
             self.first[row] = found[0]
         self.explanations.forget(np.array([*before, *rejections], np.intp))
 
-    def beside(self, row: int, rejection: tuple[int, Status] | None) -> Filtering:
+    def with_row(self, row: int, rejection: tuple[int, Status] | None) -> FilteredNodes:
         """Return the answer with something else said of one row, whatever PreFilter said of it.
 
         It cannot be patched.
         """
-        twin = copy(self)
-        twin.promised = dict(self.promised)
-        twin.first = self.first.copy()
-        twin.explanations = self.explanations.twin([row])
+        clone = copy(self)
+        clone.promised = dict(self.promised)
+        clone.first = self.first.copy()
+        clone.explanations = self.explanations.clone([row])
         said = {} if rejection is None else {row: rejection}
-        twin._reject([row], said)  # noqa: SLF001 - one of its own kind
-        return twin
+        clone._reject([row], said)  # noqa: SLF001 - one of its own kind
+        return clone
 
-    def without(self, rows: NDArray[np.intp]) -> Filtering:
+    def excluding(self, rows: NDArray[np.intp]) -> FilteredNodes:
         """Return the answer of somebody who never looked at these rows; it cannot be patched."""
-        twin = copy(self)
-        twin.first, twin.by_plugins = self.first.copy(), self.by_plugins.copy()
-        twin.first[rows] = twin.by_plugins[rows] = NOT_ASKED
+        clone = copy(self)
+        clone.first, clone.by_plugins = self.first.copy(), self.by_plugins.copy()
+        clone.first[rows] = clone.by_plugins[rows] = NOT_ASKED
         if self.promised:
             unseen = set(rows.tolist())
-            twin.promised = {r: said for r, said in self.promised.items() if r not in unseen}
+            clone.promised = {r: said for r, said in self.promised.items() if r not in unseen}
         else:
-            twin.promised = {}
-        twin.explanations = Explanations(self.n)
-        return twin
+            clone.promised = {}
+        clone.explanations = Explanations(self.n)
+        return clone
 
-    def within(self, outside: NDArray[np.intp]) -> Filtering:
+    def scoped_to(self, outside: NDArray[np.intp]) -> FilteredNodes:
         """Return the answer for a cluster without these live rows; it can be patched by itself."""
-        twin = self.frozen()
-        twin.close(outside)
-        return twin
+        clone = self.snapshot()
+        clone.exclude(outside)
+        return clone
 
-    def close(self, rows: NDArray[np.intp]) -> None:
+    def exclude(self, rows: NDArray[np.intp]) -> None:
         """Leave these live rows out from now on; nobody else may have this answer."""
         self._fixed = self._fixed.copy()
         self._fixed[rows] = self.first[rows] = self.by_plugins[rows] = NOT_ASKED
@@ -234,20 +234,20 @@ class Filtering:
             for row in rows.tolist():
                 self.promised.pop(row, None)
 
-    def frozen(self) -> Filtering:
+    def snapshot(self) -> FilteredNodes:
         """Return the answer as it is now; patches of one are none of the other's."""
-        twin = copy(self)
-        twin.take_apart()
-        return twin
+        clone = copy(self)
+        clone.unshare()
+        return clone
 
-    def noted(self) -> Filtering:
+    def summary(self) -> FilteredNodes:
         """Return which rows are feasible now, and no more than that; it cannot be patched."""
-        twin = copy(self)
-        twin.first = twin.by_plugins = self.first.copy()
-        twin.explanations = Explanations(self.n)
-        return twin
+        clone = copy(self)
+        clone.first = clone.by_plugins = self.first.copy()
+        clone.explanations = Explanations(self.n)
+        return clone
 
-    def take_apart(self) -> None:
+    def unshare(self) -> None:
         """Share nothing with others that changes."""
         alike = self.first is self.by_plugins
         self.by_plugins = self.by_plugins.copy()
@@ -257,22 +257,24 @@ class Filtering:
         self.promised = dict(self.promised)
         self.explanations = Explanations(self.n)
 
-    def left_to(self, rows: NDArray[np.intp], statuses: Mapping[int, Status]) -> Filtering:
+    def with_extender_result(
+        self, rows: NDArray[np.intp], statuses: Mapping[int, Status]
+    ) -> FilteredNodes:
         """Return the answer with only these feasible rows left; it cannot be patched.
 
         ``statuses``: what is said of other rows from now on, whatever was said before; a row
         that is gone and not named there is gone without a reason.
         """
-        twin = copy(self)
-        twin.extended = True
-        twin.first = np.where(self.first == FEASIBLE, NOT_ASKED, self.first).astype(np.int16)
-        twin.first[rows] = FEASIBLE
-        late = {row: (NOT_ASKED, said) for row, said in statuses.items() if twin.first[row]}
-        twin.promised = {**self.promised, **late}
-        twin.explanations = self.explanations.twin(late)
-        return twin
+        clone = copy(self)
+        clone.extended = True
+        clone.first = np.where(self.first == FEASIBLE, NOT_ASKED, self.first).astype(np.int16)
+        clone.first[rows] = FEASIBLE
+        late = {row: (NOT_ASKED, said) for row, said in statuses.items() if clone.first[row]}
+        clone.promised = {**self.promised, **late}
+        clone.explanations = self.explanations.clone(late)
+        return clone
 
-    def still_asks_the_same(self, state: CycleState, pod: PodInfo) -> bool:
+    def pre_filter_unchanged(self, state: CycleState, pod: PodInfo) -> bool:
         """Run PreFilter again where it may look beyond the pod; False if its answer changed.
 
         Only plugins that read the whole cluster are asked, and what they keep in `state` is
@@ -284,11 +286,11 @@ class Filtering:
         if not hooks:
             return True
         start = self._runner.began()
-        same = all(self._still_asks(hook, state, pod) for hook in hooks)
+        same = all(self._same_pre_filter(hook, state, pod) for hook in hooks)
         self._runner.ended("pre_filter", Code.SUCCESS, start)
         return same
 
-    def _still_asks(self, hook: Hook, state: CycleState, pod: PodInfo) -> bool:
+    def _same_pre_filter(self, hook: Hook, state: CycleState, pod: PodInfo) -> bool:
         result = cast("PreFilterResult", self._runner.call("pre_filter", hook, state, pod))
         skips = result.status.code is Code.SKIP
         if not (skips or result.status.ok) or skips != (hook.plugin in self._skipped):
@@ -351,7 +353,7 @@ class Filtering:
 
     def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
         answer = (
-            self._answers.ask("filter", hook, state, pod)
+            self._static_results.ask("filter", hook, state, pod)
             if rows is None
             else self._runner.call("filter", hook, state, pod, rows)
         )

@@ -28,7 +28,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
@@ -114,12 +114,12 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Unfinished:
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:
         """Do what must be done before the binding, or begin it."""
         raise NotImplementedError
 
     @hookspec
-    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Unfinished:
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:
         """Bind the pod to the node, or begin to, or Skip: the next plugin is asked."""
         raise NotImplementedError
 

@@ -14,10 +14,10 @@ from typing import Final, Generic, Protocol, TypeVar
 from policy_sched.framework.signing import Key
 
 #: Bytes that properly kept evaluations of one profile may take together, and the nursery's.
-KEPT_BYTES: Final = 256 * 1024 * 1024
-NURSERY_BYTES: Final = 4 * 1024 * 1024
+MAIN_BYTES: Final = 256 * 1024 * 1024
+PROBATION_BYTES: Final = 4 * 1024 * 1024
 #: Signatures that are remembered without their evaluation.
-REMEMBERED: Final = 4096
+GHOST_KEYS: Final = 4096
 
 
 class Sized(Protocol):
@@ -31,45 +31,45 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-class KeptEvaluations(Generic[T]):
+class EvaluationCache(Generic[T]):
     """Evaluations by signature; the one that was not asked for longest goes first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Key, T] = OrderedDict()
-        self._nursery: OrderedDict[Key, T] = OrderedDict()
-        self._remembered: OrderedDict[Key, None] = OrderedDict()
+        self._main: OrderedDict[Key, T] = OrderedDict()
+        self._probation: OrderedDict[Key, T] = OrderedDict()
+        self._ghost: OrderedDict[Key, None] = OrderedDict()
 
     def get(self, key: Key) -> T | None:
         """Return the evaluation of a signature; one from the nursery is kept from now on."""
-        found = self._kept.get(key)
+        found = self._main.get(key)
         if found is not None:
-            self._kept.move_to_end(key)
+            self._main.move_to_end(key)
             return found
-        found = self._nursery.pop(key, None)
+        found = self._probation.pop(key, None)
         if found is not None:
             self._keep(key, found)
         return found
 
     def put(self, key: Key, evaluation: T) -> None:
         """Take a fresh evaluation in, instead of an older one."""
-        if key in self._kept or key in self._remembered:
+        if key in self._main or key in self._ghost:
             self._keep(key, evaluation)
             return
-        self._remembered[key] = None
-        if len(self._remembered) > REMEMBERED:
-            self._remembered.popitem(last=False)
-        self._nursery[key] = evaluation
-        _trim(self._nursery, NURSERY_BYTES, evaluation.nbytes)
+        self._ghost[key] = None
+        if len(self._ghost) > GHOST_KEYS:
+            self._ghost.popitem(last=False)
+        self._probation[key] = evaluation
+        _trim(self._probation, PROBATION_BYTES, evaluation.nbytes)
 
     def drop(self, key: Key) -> None:
         """Forget the evaluation of a signature."""
-        self._kept.pop(key, None)
-        self._nursery.pop(key, None)
+        self._main.pop(key, None)
+        self._probation.pop(key, None)
 
     def _keep(self, key: Key, evaluation: T) -> None:
-        self._kept[key] = evaluation
-        self._kept.move_to_end(key)
-        _trim(self._kept, KEPT_BYTES, evaluation.nbytes)
+        self._main[key] = evaluation
+        self._main.move_to_end(key)
+        _trim(self._main, MAIN_BYTES, evaluation.nbytes)
 
 
 def _trim(entries: OrderedDict[Key, T], limit: int, each: int) -> None:

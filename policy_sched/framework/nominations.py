@@ -19,7 +19,7 @@ from policy_sched.cluster.what_if import WhatIf
 from policy_sched.cluster.what_if_guests import WhatIfGuests
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import Status
-from policy_sched.framework.trial import Trial
+from policy_sched.framework.trial import FilterDryRun
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
 
@@ -51,23 +51,25 @@ class Nominations:
         """
         return self._nominator.lowest(pod.priority)
 
-    def rivals_of(self, priority: int) -> Rivals:
+    def nominated_pods(self, priority: int) -> NominatedPods:
         """Return the nominated pods that are at least so important, as of now."""
-        return Rivals(self._cache, self._nominator, priority)
+        return NominatedPods(self._cache, self._nominator, priority)
 
-    def rivals_on(self, pod: PodInfo, rows: Sequence[int]) -> dict[int, tuple[PodInfo, ...]]:
+    def nominated_pods_on(
+        self, pod: PodInfo, rows: Sequence[int]
+    ) -> dict[int, tuple[PodInfo, ...]]:
         """Return, by row, the other pods that it gives way to on some live rows."""
         if not self:
             return {}
         found = {}
-        for row, pods in self.rivals_of(pod.priority).on(rows).items():
+        for row, pods in self.nominated_pods(pod.priority).on(rows).items():
             others = tuple(other for other in pods if other.uid != pod.uid)
             if others:
                 found[row] = others
         return found
 
 
-class Rivals:
+class NominatedPods:
     """Nominated pods of one priority or a higher one.
 
     ``version``: that of the nominator when somebody last took note of all of them.
@@ -110,40 +112,40 @@ class Rivals:
         for row, pods in places:
             if row is None or not pods:
                 continue
-            rivals = tuple(pod for pod in pods if pod.priority >= self._priority)
-            if rivals:
-                found[row] = rivals
+            nominated = tuple(pod for pod in pods if pod.priority >= self._priority)
+            if nominated:
+                found[row] = nominated
         return found
 
     def rejections(
-        self, trial: Trial, state: CycleState, pod: PodInfo, promised: Promised
+        self, filter_dry_run: FilterDryRun, state: CycleState, pod: PodInfo, promised: Promised
     ) -> dict[int, tuple[int, Status]]:
-        """Return the rows on which the pod does not fit beside others, as `Trial` says it."""
-        return beside(self._cache, trial, state, pod, promised)
+        """Return the rows that reject the pod with the nominated pods added, as `FilterDryRun`."""
+        return rejections_with_nominated_pods(self._cache, filter_dry_run, state, pod, promised)
 
 
-def beside(
-    cache: Cache, trial: Trial, state: CycleState, pod: PodInfo, promised: Promised
+def rejections_with_nominated_pods(
+    cache: Cache, filter_dry_run: FilterDryRun, state: CycleState, pod: PodInfo, promised: Promised
 ) -> dict[int, tuple[int, Status]]:
-    """Return the rows on which the pod does not fit beside others, as `Trial` says it."""
+    """Return the rows that reject the pod with the nominated pods added, as `FilterDryRun`."""
     answers: dict[int, tuple[int, Status]] = {}
     together: Promised = promised
-    if trial.node_by_node:
+    if filter_dry_run.node_by_node:
         together = {
             row: others
             for row, others in promised.items()
-            if trial.indifferent(state, pod, row, (), others)
+            if filter_dry_run.is_unaffected_by(state, pod, row, (), others)
         }
     if together:
         with WhatIfGuests(cache, together) as what_if:
-            answers |= trial.rejections(state, pod, what_if.rows)
+            answers |= filter_dry_run.rejections(state, pod, what_if.rows)
     for row, others in promised.items():
         if row in together:
             continue
-        twin = state.clone()
+        clone = state.clone()
         with WhatIf(cache) as what_if_here:
             for other in others:
                 what_if_here.add(row, other)
-                trial.add_pod(twin, pod, other, row)
-            answers |= trial.rejections(twin, pod, np.array([row], np.intp))
+                filter_dry_run.add_pod(clone, pod, other, row)
+            answers |= filter_dry_run.rejections(clone, pod, np.array([row], np.intp))
     return answers

@@ -23,7 +23,7 @@ from policy_sched.framework.results import (
     Scope,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def _not_counted(_how: str, _evaluation: Evaluated) -> None:
 
 
 class Runner:
-    """Runs the plugins of one pipeline; a `WatchedRunner` takes the time of everything as well."""
+    """Runs the plugins of one pipeline; `InstrumentedRunner` measures durations."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
@@ -116,11 +116,11 @@ class Runner:
         (hook,) = self.pipeline.at(point)
         return self.call(point, hook, *args)
 
-    def first_success(self, point: str, *args: object) -> tuple[str, Status | Unfinished]:
+    def first_success(self, point: str, *args: object) -> tuple[str, Status | PendingStatus]:
         """Ask in order until one does not skip; return its name and answer, Skip if all do."""
         for hook in self.pipeline.at(point):
-            answer = cast("Status | Unfinished", self.call(point, hook, *args))
-            if isinstance(answer, Unfinished) or answer.code is not Code.SKIP:
+            answer = cast("Status | PendingStatus", self.call(point, hook, *args))
+            if isinstance(answer, PendingStatus) or answer.code is not Code.SKIP:
                 return hook.plugin, answer
         return "", SKIP
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.node_table import NodeTable
-from policy_sched.framework.filtering import FEASIBLE, OUTSIDE, Filtering
+from policy_sched.framework.filtering import FEASIBLE, OUTSIDE, FilteredNodes
 from policy_sched.framework.pipeline import Percentage
 
 ADAPTIVE: Final = "adaptive"
@@ -73,7 +73,7 @@ class Sample:
         self._order = np.empty(0, np.intp)
         self._version = -1
 
-    def of(self, filtering: Filtering) -> Filtering:
+    def of(self, filtering: FilteredNodes) -> FilteredNodes:
         """Return the answer of somebody who stopped when enough nodes were found."""
         order = self._in_order()
         order = order[filtering.first[order] != OUTSIDE]
@@ -86,7 +86,7 @@ class Sample:
         # Whoever has enough finds that out at the next feasible node.
         end = feasible.item(wanted) if feasible.size > wanted else order.size
         self._rotation.start = (start + end) % self._table.live_count
-        return filtering if end == order.size else filtering.without(turned[end:])
+        return filtering if end == order.size else filtering.excluding(turned[end:])
 
     def _in_order(self) -> NDArray[np.intp]:
         """Return the live rows, a node of each zone in turn; zones in order of their first row."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.answers import Answers
+from policy_sched.framework.answers import StaticResultCache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.results import Feasible, RawScores, Rows, Scope, Scores
@@ -33,7 +33,7 @@ NOWHERE: Final = -(2**63)
 _NOTHING: Final = np.empty(0, np.int64)
 
 
-class Lane:
+class PluginScores:
     """One score plugin's answers, shape (n,): int64, or raw float64 that is normalised.
 
     ``raw`` is shared with whoever gave it until it is patched. ``part`` is None where it is just
@@ -59,7 +59,7 @@ class Lane:
             return self.part
         return self.raw if self.hook.weight == 1 else self.raw * self.hook.weight
 
-    def frozen(self) -> Lane:
+    def snapshot(self) -> PluginScores:
         """Return the answers as they are now; whoever patches first makes a copy."""
         self.shared = True
         return copy(self)
@@ -96,11 +96,11 @@ class Scoring:
         state: CycleState,
         pod: PodInfo,
         feasible: NDArray[np.intp],
-        answers: Answers,
+        static_results: StaticResultCache,
     ) -> None:
         self._runner = runner
-        self._answers = answers
-        self.n = n = answers.table.n
+        self._static_results = static_results
+        self.n = n = static_results.table.n
         self.shares: Mapping[str, Scores] = {}
         self.scored = True
         state.write(Feasible(feasible))
@@ -108,18 +108,22 @@ class Scoring:
         if not status.ok:
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
         normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
-        self._lanes = [
-            Lane(hook, normalizers.get(hook.plugin), runner)
+        self._plugin_scores = [
+            PluginScores(hook, normalizers.get(hook.plugin), runner)
             for hook in runner.active("score", self._skipped)
         ]
-        self._moving = [lane for lane in self._lanes if lane.scope is Scope.NODE]
-        self._wide = any(lane.scope > Scope.NODE for lane in self._lanes)
+        self._moving = [
+            plugin_scores
+            for plugin_scores in self._plugin_scores
+            if plugin_scores.scope is Scope.NODE
+        ]
+        self._wide = any(plugin_scores.scope > Scope.NODE for plugin_scores in self._plugin_scores)
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
         start = runner.began()
         try:
-            for lane in self._lanes:
-                self._ask(lane, state, pod, rows)
-                self._normalize(lane, state, pod, feasible)
+            for plugin_scores in self._plugin_scores:
+                self._ask(plugin_scores, state, pod, rows)
+                self._normalize(plugin_scores, state, pod, feasible)
         except PluginError:
             runner.ended("score", Code.ERROR, start)
             raise
@@ -134,64 +138,73 @@ class Scoring:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take, at most."""
-        return 8 * self.n * (2 * len(self._lanes) + 1)
+        return 8 * self.n * (2 * len(self._plugin_scores) + 1)
 
-    def ties(self) -> NDArray[np.intp]:
+    def best_rows(self) -> NDArray[np.intp]:
         """Return the rows with the highest total, ascending, shape (k,)."""
         return np.flatnonzero(self.total == self.total.max())
 
-    def frozen(self) -> Scoring:
+    def snapshot(self) -> Scoring:
         """Return the answer as it is now; it cannot be patched."""
-        twin = copy(self)
-        twin.total = self.total.copy()
-        twin._lanes = [lane.frozen() for lane in self._lanes]  # noqa: SLF001 - one of its own kind
-        return twin
+        clone = copy(self)
+        clone.total = self.total.copy()
+        clone._plugin_scores = [plugin_scores.snapshot() for plugin_scores in self._plugin_scores]  # noqa: SLF001 - one of its own kind
+        return clone
 
-    def noted(self, row: int) -> Scoring:
+    def summary(self, row: int) -> Scoring:
         """Return what one row got, and keep no more than that; it cannot be patched."""
-        twin = self.narrowed(row)
-        twin.note = {lane.hook.plugin: lane.share(row) for lane in self._lanes}
-        twin._lanes = []  # noqa: SLF001 - one of its own kind
-        return twin
+        clone = self.only_row(row)
+        clone.note = {
+            plugin_scores.hook.plugin: plugin_scores.share(row)
+            for plugin_scores in self._plugin_scores
+        }
+        clone._plugin_scores = []  # noqa: SLF001 - one of its own kind
+        return clone
 
-    def narrowed(self, row: int) -> Scoring:
+    def only_row(self, row: int) -> Scoring:
         """Return the answer of somebody who looked at one row only; it cannot be patched."""
-        twin = copy(self)
-        twin.total = np.full(self.n, -1, np.int64)
-        twin.total[row] = self.total[row]
-        return twin
+        clone = copy(self)
+        clone.total = np.full(self.n, -1, np.int64)
+        clone.total[row] = self.total[row]
+        return clone
 
     @classmethod
     def of_one(cls, row: int, n: int) -> Scoring:
         """Return the answer of somebody who took the only row there was, and did not score it."""
         found = cls.__new__(cls)
-        found.n, found.shares, found._lanes = n, {}, []  # noqa: SLF001 - one of its own kind
+        found.n, found.shares, found._plugin_scores = n, {}, []  # noqa: SLF001 - one of its own kind
         found.scored = False
         found.total = np.full(n, -1, np.int64)
         found.total[row] = 0
         return found
 
-    def raised(self, shares: Mapping[str, Scores]) -> Scoring:
+    def with_extender_scores(self, shares: Mapping[str, Scores]) -> Scoring:
         """Return the answer with shares of the total that no plugin gave; it cannot be patched.
 
         ``shares``: int64, shape (n,), by who gave them; they may be below zero.
         """
-        twin = copy(self)
-        twin.total = np.where(self.total < 0, NOWHERE, sum(shares.values(), self.total))
-        twin.shares = shares
-        return twin
+        clone = copy(self)
+        clone.total = np.where(self.total < 0, NOWHERE, sum(shares.values(), self.total))
+        clone.shares = shares
+        return clone
 
     def weighted(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
         """Return each plugin's normalised and weighted score of `rows`, by plugin."""
         if self.note is not None:
             plugins = {plugin: [share] * rows.size for plugin, share in self.note.items()}
         else:
-            plugins = {lane.hook.plugin: lane.weighted()[rows].tolist() for lane in self._lanes}
+            plugins = {
+                plugin_scores.hook.plugin: plugin_scores.weighted()[rows].tolist()
+                for plugin_scores in self._plugin_scores
+            }
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
     def raw(self, rows: NDArray[np.intp]) -> dict[str, list[float]]:
         """Return what each plugin said of some rows, before it was normalised and weighted."""
-        return {lane.hook.plugin: lane.raw[rows].tolist() for lane in self._lanes}
+        return {
+            plugin_scores.hook.plugin: plugin_scores.raw[rows].tolist()
+            for plugin_scores in self._plugin_scores
+        }
 
     def patch(
         self,
@@ -247,13 +260,15 @@ class Scoring:
         if not rows.size:
             return
         whole = False
-        for lane in self._moving:
-            fresh = cast("RawScores", self._runner.call("score", lane.hook, state, pod, rows))
-            gain = lane.put(rows, fresh)
-            if lane.part is None:
-                self.total[rows] += gain * lane.hook.weight
-            elif lane.by_row or gain.any():
-                self._normalize(lane, state, pod, np.flatnonzero(first == 0))
+        for plugin_scores in self._moving:
+            fresh = cast(
+                "RawScores", self._runner.call("score", plugin_scores.hook, state, pod, rows)
+            )
+            gain = plugin_scores.put(rows, fresh)
+            if plugin_scores.part is None:
+                self.total[rows] += gain * plugin_scores.hook.weight
+            elif plugin_scores.by_row or gain.any():
+                self._normalize(plugin_scores, state, pod, np.flatnonzero(first == 0))
                 whole = True
         if whole:
             self._sum(np.flatnonzero(first == 0))
@@ -268,51 +283,61 @@ class Scoring:
     ) -> None:
         """Ask again about feasible `rows`, of which `newly` were not feasible before."""
         feasible = np.flatnonzero(first == 0)
-        for lane in self._lanes:
-            if lane.scope > Scope.NODE:
-                self._ask(lane, state, pod, None)
+        for plugin_scores in self._plugin_scores:
+            if plugin_scores.scope > Scope.NODE:
+                self._ask(plugin_scores, state, pod, None)
             else:
-                asked = newly if lane.scope is Scope.STATIC else rows
+                asked = newly if plugin_scores.scope is Scope.STATIC else rows
                 if asked.size:
-                    fresh = self._runner.call("score", lane.hook, state, pod, asked)
-                    lane.put(asked, cast("RawScores", fresh))
-            self._normalize(lane, state, pod, feasible)
+                    fresh = self._runner.call("score", plugin_scores.hook, state, pod, asked)
+                    plugin_scores.put(asked, cast("RawScores", fresh))
+            self._normalize(plugin_scores, state, pod, feasible)
         self._sum(feasible)
 
-    def _ask(self, lane: Lane, state: CycleState, pod: PodInfo, rows: Rows) -> None:
+    def _ask(
+        self, plugin_scores: PluginScores, state: CycleState, pod: PodInfo, rows: Rows
+    ) -> None:
         if rows is None:
-            lane.raw = cast("RawScores", self._answers.ask("score", lane.hook, state, pod))
-            lane.shared = True
+            plugin_scores.raw = cast(
+                "RawScores", self._static_results.ask("score", plugin_scores.hook, state, pod)
+            )
+            plugin_scores.shared = True
             return
-        fresh = cast("RawScores", self._runner.call("score", lane.hook, state, pod, rows))
-        dtype = np.int64 if lane.normalizer is None else fresh.dtype
-        lane.raw, lane.shared = np.zeros(self.n, dtype), False
-        lane.raw[rows] = fresh
+        fresh = cast("RawScores", self._runner.call("score", plugin_scores.hook, state, pod, rows))
+        dtype = np.int64 if plugin_scores.normalizer is None else fresh.dtype
+        plugin_scores.raw, plugin_scores.shared = np.zeros(self.n, dtype), False
+        plugin_scores.raw[rows] = fresh
 
     def _normalize(
-        self, lane: Lane, state: CycleState, pod: PodInfo, feasible: NDArray[np.intp]
+        self,
+        plugin_scores: PluginScores,
+        state: CycleState,
+        pod: PodInfo,
+        feasible: NDArray[np.intp],
     ) -> None:
         """Work out a lane's part of the total from its raw scores."""
-        if lane.normalizer is None and lane.proved:
+        if plugin_scores.normalizer is None and plugin_scores.proved:
             return
         everyone = feasible.size == self.n
-        scores = lane.raw if everyone else lane.raw[feasible]
-        if lane.normalizer is not None and feasible.size:
+        scores = plugin_scores.raw if everyone else plugin_scores.raw[feasible]
+        if plugin_scores.normalizer is not None and feasible.size:
             state.write(Feasible(feasible))
-            answer = self._runner.call("normalize_score", lane.normalizer, state, pod, scores)
+            answer = self._runner.call(
+                "normalize_score", plugin_scores.normalizer, state, pod, scores
+            )
             scores = cast("Scores", answer)
-        if not lane.proved:
-            _check_range(lane.hook.plugin, scores)
+        if not plugin_scores.proved:
+            _check_range(plugin_scores.hook.plugin, scores)
         if everyone:
-            lane.part = scores * lane.hook.weight
+            plugin_scores.part = scores * plugin_scores.hook.weight
         else:
-            lane.part = np.zeros(self.n, np.int64)
-            lane.part[feasible] = scores * lane.hook.weight
+            plugin_scores.part = np.zeros(self.n, np.int64)
+            plugin_scores.part[feasible] = scores * plugin_scores.hook.weight
 
     def _sum(self, feasible: NDArray[np.intp]) -> None:
         total = np.zeros(self.n, np.int64)
-        for lane in self._lanes:
-            total += lane.weighted()
+        for plugin_scores in self._plugin_scores:
+            total += plugin_scores.weighted()
         if feasible.size < self.n:
             closed = np.ones(self.n, np.bool_)
             closed[feasible] = False

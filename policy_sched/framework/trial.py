@@ -23,7 +23,7 @@ from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 
 
-class Trial:
+class FilterDryRun:
     """The filter plugins of one attempt; ``state`` is what its PreFilter plugins wrote.
 
     ``node_by_node``: a plugin reads more than the row that it answers for, so what is tried out
@@ -114,7 +114,7 @@ class Trial:
         for hook in self._remove:
             self._tell("remove_pod", "RemovePod", hook, state, pod, other, row)
 
-    def indifferent(
+    def is_unaffected_by(
         self,
         state: CycleState,
         pod: PodInfo,
@@ -128,12 +128,12 @@ class Trial:
         """
         if not self.by_state:
             return False
-        twin = state.clone()
+        clone = state.clone()
         for other in leaving:
-            self.remove_pod(twin, pod, other, row)
+            self.remove_pod(clone, pod, other, row)
         for other in coming:
-            self.add_pod(twin, pod, other, row)
-        return twin.same(state)
+            self.add_pod(clone, pod, other, row)
+        return clone.same(state)
 
     def _ask(
         self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp] | None

@@ -32,7 +32,7 @@ class Wait(Protocol):
         """Return the answer at ``now`` (nanoseconds since 1970), None while there is none."""
 
 
-class Unfinished:
+class PendingStatus:
     """Work that has begun.
 
     ``ask`` is called whenever an API object has changed and at least once a second; it returns

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from policy_sched.framework.asking_again import AskedAgain
+from policy_sched.framework.asking_again import PermitRechecker
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.pod_group import GroupKey
 from policy_sched.model.pod_info import PodInfo
 
@@ -110,8 +110,8 @@ class WaitingPods:
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
         self._groups: dict[GroupKey, dict[str, WaitingPod]] = {}
-        self._asked_again = AskedAgain()
-        self.pre_binding: dict[str, Unfinished] = {}
+        self._asked_again = PermitRechecker()
+        self.pre_binding: dict[str, PendingStatus] = {}
 
     def __iter__(self) -> Iterator[WaitingPod]:
         return iter(tuple(self._pods.values()))

@@ -22,17 +22,17 @@ from policy_sched.framework.points import POINTS
 from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult, Verdict
 from policy_sched.framework.runner import Call, Ended, Evaluated, Parts, Runner
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 
 Durations = list[float]
 _SUCCESS: Final = Code.SUCCESS
 _LABELS: Final = {hook: point.name for hook, point in POINTS.items()}
-_ASKED_ON_THE_WAY: Final = frozenset({"queue_sort", "events_to_register", "sign_pod"})
+_UNMEASURED: Final = frozenset({"queue_sort", "events_to_register", "sign_pod"})
 """Points that upstream measures elsewhere or not at all."""
 
 
 @dataclass(slots=True)
-class Tape:
+class MetricsRecorder:
     """Durations in seconds, by extension point and status, and by plugin, point and status.
 
     ``timer`` returns seconds from a monotonic clock. ``waits`` for permission are in seconds, too.
@@ -50,24 +50,24 @@ class Tape:
     broken: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
 
-class _Asking:
+class _PluginCaller:
     """Calls plugins, and takes the time if that is wanted.
 
     A runner that kept methods of its own would be a cycle, left behind by every reload.
     """
 
-    __slots__ = ("_tape", "_timer")
+    __slots__ = ("_recorder", "_timer")
 
-    def __init__(self, tape: Tape) -> None:
-        self._tape = tape
-        self._timer = tape.timer
+    def __init__(self, recorder: MetricsRecorder) -> None:
+        self._recorder = recorder
+        self._timer = recorder.timer
 
     called: Call = Runner.called
     """Call one plugin; PluginError if it raises."""
 
     def broke(self, point: str, hook: Hook) -> None:
         """Count an error of a plugin."""
-        self._tape.broken[hook.plugin, _LABELS[point]] += 1
+        self._recorder.broken[hook.plugin, _LABELS[point]] += 1
 
     def timed(self, point: str, hook: Hook, *args: object) -> object:
         """Call one plugin, and take the time."""
@@ -78,43 +78,43 @@ class _Asking:
             code = _code_of(answer)
         finally:
             took = self._timer() - start
-            if point not in _ASKED_ON_THE_WAY:
-                self._tape.plugins[hook.plugin, _LABELS[point], code.value].append(took)
+            if point not in _UNMEASURED:
+                self._recorder.plugins[hook.plugin, _LABELS[point], code.value].append(took)
         return answer
 
 
-class WatchedRunner(Runner):
-    """A runner that writes onto ``tape``."""
+class InstrumentedRunner(Runner):
+    """A runner that writes onto ``recorder``."""
 
-    def __init__(self, pipeline: Pipeline, tape: Tape) -> None:
+    def __init__(self, pipeline: Pipeline, recorder: MetricsRecorder) -> None:
         super().__init__(pipeline)
-        self.tape = tape
+        self.recorder = recorder
         self.evaluations: list[tuple[str, Parts]] = []
         """How evaluations were come by, and who took no part in them, since it was emptied."""
-        self.began = self._timer = tape.timer
+        self.began = self._timer = recorder.timer
         self.evaluated = _noted_in(self.evaluations)
-        self._asking = _Asking(tape)
-        self.call = self._asking.called
+        self._caller = _PluginCaller(recorder)
+        self.call = self._caller.called
         self._good = {
-            hook: tape.points[label, _SUCCESS.value].append for hook, label in _LABELS.items()
+            hook: recorder.points[label, _SUCCESS.value].append for hook, label in _LABELS.items()
         }
-        self.ended = _ended_on(tape, self._good)
+        self.ended = _ended_on(recorder, self._good)
 
     # What others measure.
 
     def waited(self, code: Code, seconds: float) -> None:
         """A pod waited for permission for so long, and that came of it."""
-        self.tape.waits[(code.value,)].append(seconds)
+        self.recorder.waits[(code.value,)].append(seconds)
 
     # What is measured here.
 
     def broke(self, point: str, hook: Hook) -> None:
         """Count an error of a plugin."""
-        self._asking.broke(point, hook)
+        self._caller.broke(point, hook)
 
     def sample(self, wanted: bool) -> None:
         """Take the time of each plugin from now on, or of none."""
-        self.call = self._asking.timed if wanted else self._asking.called
+        self.call = self._caller.timed if wanted else self._caller.called
 
     def first_rejection(self, point: str, *args: object) -> Status:
         """Ask as ever, and take the time."""
@@ -185,16 +185,16 @@ def _noted_in(evaluations: list[tuple[str, Parts]]) -> Callable[[str, Evaluated]
     return lambda how, evaluation: evaluations.append((how, evaluation.parts))
 
 
-def _ended_on(tape: Tape, good: Mapping[str, Callable[[float], None]]) -> Ended:
+def _ended_on(recorder: MetricsRecorder, good: Mapping[str, Callable[[float], None]]) -> Ended:
     """Return what is told of points, some ten times for each pod: ``good`` takes successes."""
-    timer = tape.timer
+    timer = recorder.timer
 
     def ended(point: str, code: Code, start: float) -> None:
         took = timer() - start
         if code is _SUCCESS:
             good[point](took)
         else:
-            tape.points[_LABELS[point], code.value].append(took)
+            recorder.points[_LABELS[point], code.value].append(took)
 
     return ended
 
@@ -211,6 +211,6 @@ def _code_of(answer: object) -> Code:
         codes = answer.codes
         rejected = codes is not None and bool(codes.size) and bool(codes.all())
         return Code.UNSCHEDULABLE if rejected else Code.SUCCESS
-    if isinstance(answer, Unfinished):
+    if isinstance(answer, PendingStatus):
         return Code.WAIT
     return Code.SUCCESS

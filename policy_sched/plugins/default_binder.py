@@ -9,7 +9,7 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.pod_info import PodInfo
 
 NAME = "DefaultBinder"
@@ -22,14 +22,14 @@ class DefaultBinder:
         self._client = handle.client
 
     @hookimpl
-    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Unfinished:  # noqa: ARG002 - all of the hook's arguments: every pod comes here
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:  # noqa: ARG002 - all of the hook's arguments: every pod comes here
         """Bind; what the cluster refuses at once is raised, and later is an error."""
         answer = Answer()
         self._client.bind(pod, node, answer.done)
         return answer.given or answer
 
 
-class Answer(Unfinished):
+class Answer(PendingStatus):
     """What the cluster says to a binding."""
 
     __slots__ = ()

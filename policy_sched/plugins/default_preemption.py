@@ -23,7 +23,7 @@ from policy_sched.framework.nominations import Nominations
 from policy_sched.framework.rejections import rows_with, tally
 from policy_sched.framework.results import PostFilterResult
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.trial import Trial
+from policy_sched.framework.trial import FilterDryRun
 from policy_sched.language.cycle import Activation
 from policy_sched.language.program import BoundPolicy, CompiledPolicy, RuleError
 from policy_sched.model.pod_info import PodInfo
@@ -102,12 +102,12 @@ class Preemption:
     def _look(
         self, state: CycleState, pod: PodInfo, helped: NDArray[np.intp]
     ) -> Eviction | Status | Mapping[int, Status]:
-        trial = state.read(Trial)
-        assert trial is not None, "the failed attempt left its filters in the state"
+        filter_dry_run = state.read(FilterDryRun)
+        assert filter_dry_run is not None, "the failed attempt left its filters in the state"
         attempt = PreemptionAttempt(
             pod,
             state,
-            trial,
+            filter_dry_run,
             self._handle.cache,
             self._nominations,
         )

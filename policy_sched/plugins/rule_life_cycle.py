@@ -14,13 +14,13 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from policy_sched.errors import ClusterError
-from policy_sched.framework.asking_again import Again
+from policy_sched.framework.asking_again import PermitCondition
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PermitResult, PodsToActivate, Rehearsal
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.language.cycle import Activation
 from policy_sched.language.faults import RuleError
 from policy_sched.language.life_cycle import BoundStep
@@ -118,7 +118,7 @@ class _LifeCycle:
         return self._ask(self._sections.pre_bind, pod, node)
 
     @hookimpl
-    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | Unfinished:
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:
         """Bind the pod, or leave it to the next plugin."""
         section = self._sections.bind
         cycle = self._cycle(pod)
@@ -167,7 +167,7 @@ class _LifeCycle:
 
     def _again(
         self, section: BoundStep, pod: PodInfo, node: str, reasons: tuple[str, ...]
-    ) -> Again:
+    ) -> PermitCondition:
         """Return how the pod is asked about again: pods that read the same things together."""
         reads = self._permit_reads
         assert reads is not None, "the policy has a permit section"
@@ -193,7 +193,7 @@ class _LifeCycle:
             return counts, nodes, handle.now() if reads.clock else 0
 
         alike = reads.pod <= {("podGroup",)} and not reads.node
-        return Again(ask, (id(self), key), version, alike)
+        return PermitCondition(ask, (id(self), key), version, alike)
 
     def _call_siblings(self, state: CycleState, pod: PodInfo) -> None:
         """Have the rest of the pod's group tried at once: the pod waits for nobody else."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.what_if_guests import WhatIfGuests
 from policy_sched.cluster.what_if_rows import WhatIfRows
-from policy_sched.framework.nominations import beside
+from policy_sched.framework.nominations import rejections_with_nominated_pods
 from policy_sched.framework.status import Status
 from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
 
@@ -42,14 +42,14 @@ def search_all(attempt: PreemptionAttempt, victims: Victims) -> Tried:
 
 def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
     """Return by row why the pod does not even fit without the victims, where it does not."""
-    pod, state, trial = attempt.pod, attempt.state, attempt.trial
+    pod, state, filter_dry_run = attempt.pod, attempt.state, attempt.filter_dry_run
     rows = victims.rows
     with WhatIfRows(attempt.cache, rows, victims.block) as what_if:
         what_if.remove_all()
-        promised = attempt.nominations.rivals_on(pod, rows.tolist())
-        found = beside(attempt.cache, trial, state, pod, promised)
+        promised = attempt.nominations.nominated_pods_on(pod, rows.tolist())
+        found = rejections_with_nominated_pods(attempt.cache, filter_dry_run, state, pod, promised)
         rest = rows[~np.isin(rows, list(found))] if found else rows
-        found |= trial.rejections(state, pod, rest)
+        found |= filter_dry_run.rejections(state, pod, rest)
     return {row: status for row, (_, status) in found.items()}
 
 
@@ -59,21 +59,25 @@ class _Asking:
     def __init__(self, attempt: PreemptionAttempt, what_if: WhatIfRows) -> None:
         self._attempt = attempt
         self._what_if = what_if
-        promised = attempt.nominations.rivals_on(attempt.pod, what_if.rows.tolist())
+        promised = attempt.nominations.nominated_pods_on(attempt.pod, what_if.rows.tolist())
         self._guests = WhatIfGuests(attempt.cache, promised) if promised else None
         if self._guests is not None:
             self._shared = np.array([row in promised for row in what_if.rows.tolist()])
 
     def fits(self, places: NDArray[np.intp] | None, *, moved: bool = False) -> NDArray[np.bool_]:
-        """Return whether the pod fits at some places, or at all; see `Trial.fits`."""
-        pod, state, trial = self._attempt.pod, self._attempt.state, self._attempt.trial
+        """Return whether the pod fits at some places, or at all; see `FilterDryRun.fits`."""
+        pod, state, filter_dry_run = (
+            self._attempt.pod,
+            self._attempt.state,
+            self._attempt.filter_dry_run,
+        )
         rows = self._what_if.rows if places is None else self._what_if.rows[places]
         whole = places is None and self._what_if.whole
-        found = trial.fits(state, pod, rows, whole=whole, moved=moved)
+        found = filter_dry_run.fits(state, pod, rows, whole=whole, moved=moved)
         if self._guests is None:
             return found
         again = np.flatnonzero(found & (self._shared if places is None else self._shared[places]))
         if again.size:
             with self._guests:
-                found[again] = trial.fits(state, pod, rows[again], moved=True)
+                found[again] = filter_dry_run.fits(state, pod, rows[again], moved=True)
         return found

@@ -11,7 +11,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.nominations import Nominations
 from policy_sched.framework.status import Status
-from policy_sched.framework.trial import Trial
+from policy_sched.framework.trial import FilterDryRun
 from policy_sched.model.pod_info import PodInfo
 
 
@@ -25,7 +25,7 @@ class PreemptionAttempt:
 
     pod: PodInfo
     state: CycleState
-    trial: Trial
+    filter_dry_run: FilterDryRun
     cache: Cache
     nominations: Nominations
 

@@ -61,10 +61,10 @@ class Search:
 
     def kind(self, attempt: PreemptionAttempt) -> Hashable | None:
         """Return what pods have in common that share a dry run; None if it is not shared."""
-        trial = attempt.trial
-        if trial.key is None or trial.node_by_node or self._rules.key is None:
+        filter_dry_run = attempt.filter_dry_run
+        if filter_dry_run.key is None or filter_dry_run.node_by_node or self._rules.key is None:
             return None
-        return trial.key, self._rules.key(attempt.pod), attempt.pod.priority
+        return filter_dry_run.key, self._rules.key(attempt.pod), attempt.pod.priority
 
     def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
         """Return who may be evicted from the rows that have somebody to evict."""
@@ -84,7 +84,7 @@ class DryRun:
         self._search = search
         self._table = StatusTable()
         self._no_victims = self._table.number(NO_VICTIMS)
-        self._rivals = attempt.nominations.rivals_of(attempt.pod.priority)
+        self._rivals = attempt.nominations.nominated_pods(attempt.pod.priority)
         self._own: int | None = None
         self._start_over()
 
@@ -193,16 +193,16 @@ class DryRun:
 
 def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]:
     """Return which nodes can be asked about together: no filter looks from one to another."""
-    trial = attempt.trial
-    if not trial.node_by_node:
+    filter_dry_run = attempt.filter_dry_run
+    if not filter_dry_run.node_by_node:
         return np.ones(victims.rows.size, np.bool_)
     infos = attempt.cache.pods.infos
     rows = victims.rows.tolist()
-    promised = attempt.nominations.rivals_on(attempt.pod, rows)
+    promised = attempt.nominations.nominated_pods_on(attempt.pod, rows)
     found = np.zeros(victims.rows.size, np.bool_)
     for place, (row, column) in enumerate(zip(rows, victims.block.T.tolist(), strict=True)):
         leaving = (infos[i] for i in column if i >= 0)
-        found[place] = trial.indifferent(
+        found[place] = filter_dry_run.is_unaffected_by(
             attempt.state,
             attempt.pod,
             row,
@@ -229,8 +229,8 @@ class DryRuns:
         kind = self._search.kind(attempt)
         if kind is None:
             return DryRun(self._search, attempt)
-        if self._pipeline != attempt.trial.pipeline:
-            self._pipeline = attempt.trial.pipeline
+        if self._pipeline != attempt.filter_dry_run.pipeline:
+            self._pipeline = attempt.filter_dry_run.pipeline
             self._kept.clear()
         run = self._kept.get(kind)
         if run is None:

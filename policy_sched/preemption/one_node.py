@@ -11,7 +11,7 @@ import numpy as np
 
 from policy_sched.cluster.what_if import WhatIf
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.nominations import beside
+from policy_sched.framework.nominations import rejections_with_nominated_pods
 from policy_sched.framework.status import Status
 from policy_sched.framework.strand import pause
 from policy_sched.model.pod_info import PodInfo
@@ -24,7 +24,7 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> Tried:
     fits = np.zeros(victims.rows.size, np.bool_)
     gone = np.zeros(victims.block.shape, np.bool_)
     statuses: dict[int, Status] = {}
-    promised = attempt.nominations.rivals_on(attempt.pod, victims.rows.tolist())
+    promised = attempt.nominations.nominated_pods_on(attempt.pod, victims.rows.tolist())
     for place, row in enumerate(victims.rows.tolist()):
         column = [infos[i] for i in victims.block[:, place].tolist() if i >= 0]
         pods = [pod for pod in column if pod is not None]
@@ -58,7 +58,7 @@ class _OneNode:
             victims = []
             for position, pod in enumerate(pods):
                 what_if.add(self._row, pod)
-                self._attempt.trial.add_pod(self._state, self._attempt.pod, pod, self._row)
+                self._attempt.filter_dry_run.add_pod(self._state, self._attempt.pod, pod, self._row)
                 if not self._fits():
                     self._remove(what_if, pod)
                     victims.append(position)
@@ -66,26 +66,28 @@ class _OneNode:
 
     def _remove(self, what_if: WhatIf, pod: PodInfo) -> None:
         what_if.remove(self._row, pod)
-        self._attempt.trial.remove_pod(self._state, self._attempt.pod, pod, self._row)
+        self._attempt.filter_dry_run.remove_pod(self._state, self._attempt.pod, pod, self._row)
 
     def _rejection(self) -> Status | None:
         """Return why the pod does not fit, beside its rivals or without them."""
         attempt = self._attempt
-        found = self._beside_rivals() or attempt.trial.rejections(
+        found = self._with_nominated_pods() or attempt.filter_dry_run.rejections(
             self._state, attempt.pod, np.array([self._row], np.intp)
         )
         return found[self._row][1] if found else None
 
     def _fits(self) -> bool:
         attempt = self._attempt
-        if self._beside_rivals():
+        if self._with_nominated_pods():
             return False
         rows = np.array([self._row], np.intp)
-        return bool(attempt.trial.fits(self._state, attempt.pod, rows, moved=True)[0])
+        return bool(attempt.filter_dry_run.fits(self._state, attempt.pod, rows, moved=True)[0])
 
-    def _beside_rivals(self) -> dict[int, tuple[int, Status]]:
+    def _with_nominated_pods(self) -> dict[int, tuple[int, Status]]:
         if not self._rivals:
             return {}
         attempt = self._attempt
         promised = {self._row: self._rivals}
-        return beside(attempt.cache, attempt.trial, self._state, attempt.pod, promised)
+        return rejections_with_nominated_pods(
+            attempt.cache, attempt.filter_dry_run, self._state, attempt.pod, promised
+        )

@@ -21,7 +21,7 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.points import POINTS
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.unfinished import Unfinished, Wait
+from policy_sched.framework.unfinished import PendingStatus, Wait
 from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.announcing import announce
@@ -104,7 +104,7 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
         if bound.code is Code.SKIP:
             start = runner.began()
             plugin, answer = runner.first_success("bind", attempt.state, pod, node)
-            if isinstance(answer, Unfinished):
+            if isinstance(answer, PendingStatus):
                 answer = yield from _finished("bind", plugin, answer, attempt, handle)
             runner.ended("bind", answer.code, start)
             if not answer.ok:
@@ -132,9 +132,9 @@ def _pre_bind(attempt: Attempt, working: list[Hook], node: str, handle: Handle) 
     start, status = runner.began(), SUCCESS
     for hook in working:
         answer = cast(
-            "Status | Unfinished", runner.call("pre_bind", hook, attempt.state, pod, node)
+            "Status | PendingStatus", runner.call("pre_bind", hook, attempt.state, pod, node)
         )
-        if isinstance(answer, Unfinished):
+        if isinstance(answer, PendingStatus):
             handle.waiting_pods.pre_binding[pod.uid] = answer
             try:
                 answer = yield from _finished("pre_bind", hook.plugin, answer, attempt, handle)
@@ -205,7 +205,7 @@ def _promise(attempt: Attempt, node: str, handle: Handle) -> None:
 
 
 def _finished(
-    point: str, plugin: str, work: Unfinished, attempt: Attempt, handle: Handle
+    point: str, plugin: str, work: PendingStatus, attempt: Attempt, handle: Handle
 ) -> Generator[Wait, None, Status]:
     """Wait for a plugin's answer; asking for it is a call of the plugin like others."""
     hook = Hook(plugin, work.answer)

@@ -212,8 +212,8 @@ def _trying(
             undo(*held.pop(), handle)
             yield
     finally:
-        for trial, node in reversed(held):
-            undo(trial, node, handle)
+        for filter_dry_run, node in reversed(held):
+            undo(filter_dry_run, node, handle)
     return Tried(name, rows.size, tuple(members), placed, status, scores, unrated)
 
 
@@ -248,8 +248,8 @@ def _decided(
         row = best.item(0) if rng is None else select_host(best, rng)
         # Those of the group that are alike share an answer, which moves on with each of them.
         if watched != pod.uid:
-            return Bind(table.names[row], row, evaluation.noted(row))
-        evaluation = evaluation.frozen()
+            return Bind(table.names[row], row, evaluation.summary(row))
+        evaluation = evaluation.snapshot()
         evaluation.filtering.statuses()  # who asks for them later finds another cluster
         return Bind(table.names[row], row, evaluation)
     diagnosis = Diagnosis(
@@ -271,23 +271,23 @@ def _held(
     """Assume the pod on its node, and ask Reserve and Permit plugins; who agrees is in ``held``."""
     if isinstance(decision, Reject):
         return Member(attempt, decision)
-    trial = Attempt(attempt.queued, attempt.profile, decision.evaluation.state.clone())
-    trial.state.write(Rehearsal())
-    pod, node, runner = trial.queued.info, decision.node, trial.profile.runner
+    filter_dry_run = Attempt(attempt.queued, attempt.profile, decision.evaluation.state.clone())
+    filter_dry_run.state.write(Rehearsal())
+    pod, node, runner = filter_dry_run.queued.info, decision.node, filter_dry_run.profile.runner
     try:
         handle.cache.assume(pod, node)
     except PodStateError as error:
         return Member(attempt, _broken(str(error)))
     try:
-        status = runner.first_rejection("reserve", trial.state, pod, node)
+        status = runner.first_rejection("reserve", filter_dry_run.state, pod, node)
         if status.ok:
-            status, _ = runner.permit(trial.state, pod, node)
+            status, _ = runner.permit(filter_dry_run.state, pod, node)
     except PluginError as error:
         status = Status(Code.ERROR, (str(error),))
     if status.ok or status.code is Code.WAIT:
-        held.append((trial, node))
+        held.append((filter_dry_run, node))
         return Member(attempt, decision, status.ok)
-    undo(trial, node, handle)
+    undo(filter_dry_run, node, handle)
     if not status.rejected:
         return Member(attempt, _broken(status.message()))
     message = f"0/1 nodes are available: 1 {status.message()}."

@@ -68,11 +68,13 @@ def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Reje
     )
     if not attempt.profile.runner.pipeline.at("post_filter"):
         return _rejected(diagnosis, nominated=True)
-    trial = evaluation.filtering.trial()
-    evaluation.state.write(trial)
+    filter_dry_run = evaluation.filtering.filter_dry_run()
+    evaluation.state.write(filter_dry_run)
     finish = partial(_after_post_filter, attempt, evaluation, diagnosis)
-    known = None if trial.node_by_node or trial.key is None else trial.key
-    kind = None if known is None else (trial.pipeline, known, attempt.queued.info.priority)
+    known = (
+        None if filter_dry_run.node_by_node or filter_dry_run.key is None else filter_dry_run.key
+    )
+    kind = None if known is None else (filter_dry_run.pipeline, known, attempt.queued.info.priority)
     return Undecided(finish, kind, not attempt.profile.extenders)
 
 

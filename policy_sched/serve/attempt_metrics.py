@@ -20,7 +20,7 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Hook, Pipeline
 from policy_sched.framework.runner import Parts
 from policy_sched.framework.status import Code, Status
-from policy_sched.framework.watching import Tape, WatchedRunner
+from policy_sched.framework.watching import InstrumentedRunner, MetricsRecorder
 from policy_sched.model.events import ClusterEvent
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.agenda import Finding
@@ -63,8 +63,8 @@ class AttemptMetrics:
         self.timer = timer
         self._cycle = 0
         self._group_began = 0.0
-        self._tapes: dict[str, Tape] = {}
-        self._runners: WeakSet[WatchedRunner] = WeakSet()
+        self._recorders: dict[str, MetricsRecorder] = {}
+        self._runners: WeakSet[InstrumentedRunner] = WeakSet()
         self._took: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         self._waited: defaultdict[int, list[float]] = defaultdict(list)
         self._tries: list[float] = []
@@ -74,14 +74,14 @@ class AttemptMetrics:
 
     # What the scheduler calls.
 
-    def runner(self, pipeline: Pipeline) -> WatchedRunner:
+    def runner(self, pipeline: Pipeline) -> InstrumentedRunner:
         """Return a runner for a profile's pipeline; what an older one counted is kept."""
         name = pipeline.scheduler_name
-        tape = self._tapes.get(name)
-        if tape is None:
-            tape = self._tapes[name] = Tape(self.timer)
+        recorder = self._recorders.get(name)
+        if recorder is None:
+            recorder = self._recorders[name] = MetricsRecorder(self.timer)
         self._count_parts()
-        runner = WatchedRunner(pipeline, tape)
+        runner = InstrumentedRunner(pipeline, recorder)
         self._runners.add(runner)
         return runner
 
@@ -202,18 +202,18 @@ class AttemptMetrics:
             label = f"{MOST_ATTEMPTS}+" if attempts == MOST_ATTEMPTS else str(attempts)
             _move(families.pod_scheduling_sli_duration_seconds.take, (label,), waited)
         _move(families.pod_scheduling_attempts.take, (), self._tries)
-        for name, tape in self._tapes.items():
-            self._fold_tape(name, tape)
+        for name, recorder in self._recorders.items():
+            self._fold_recorder(name, recorder)
         self._count_parts()
         families.fold()
 
     def discard(self) -> None:
         """Forget what plugins and points were measured since the last `fold`."""
-        for tape in self._tapes.values():
-            for lists in (tape.points, tape.plugins):
+        for recorder in self._recorders.values():
+            for lists in (recorder.points, recorder.plugins):
                 for took in lists.values():
                     took.clear()
-            tape.broken.clear()
+            recorder.broken.clear()
         for runner in self._runners:
             runner.evaluations.clear()
 
@@ -235,20 +235,20 @@ class AttemptMetrics:
             stage = "bind" if attempt.permitted else "assume"
             families.volume_scheduling_stage_error_total.values[(stage,)] += 1
 
-    def _fold_tape(self, profile: str, tape: Tape) -> None:
+    def _fold_recorder(self, profile: str, recorder: MetricsRecorder) -> None:
         families = self.families
-        for (point, status), took in tape.points.items():
+        for (point, status), took in recorder.points.items():
             labels = (point, status, profile)
             _move(families.framework_extension_point_duration_seconds.take, labels, took)
-        for plugin_labels, took in tape.plugins.items():
+        for plugin_labels, took in recorder.plugins.items():
             _move(families.plugin_execution_duration_seconds.take, plugin_labels, took)
-        for labels_of_wait, waited in tape.waits.items():
+        for labels_of_wait, waited in recorder.waits.items():
             _move(families.permit_wait_duration_seconds.take, labels_of_wait, waited)
-        for (plugin, point), count in tape.broken.items():
+        for (plugin, point), count in recorder.broken.items():
             if plugin == _VOLUMES and point in _STAGES:
                 stage = _STAGES[point]
                 families.volume_scheduling_stage_error_total.values[(stage,)] += count
-        tape.broken.clear()
+        recorder.broken.clear()
 
     def _count_parts(self) -> None:
         """Count who took part in evaluations since the last time.
@@ -265,7 +265,7 @@ class AttemptMetrics:
                     self.families.plugin_evaluation_total.values[plugin, point, profile] += count
 
 
-def _took_part(runner: WatchedRunner, parts: Parts) -> Iterable[tuple[str, str]]:
+def _took_part(runner: InstrumentedRunner, parts: Parts) -> Iterable[tuple[str, str]]:
     """Yield the plugins that did not skip, each with the point."""
     skipped, rejected_by, unscored = parts
     pipeline = runner.pipeline

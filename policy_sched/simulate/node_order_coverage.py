@@ -41,7 +41,7 @@ def watch_search(
     bound = policy.bind(handle.nodes, handle.pods).preemption
     assert bound is not None, "the policy has the section"
     evaluation = profile.evaluator.evaluate(pod)
-    trial = evaluation.filtering.trial()
+    trial = evaluation.filtering.filter_dry_run()
     evaluation.state.write(trial)
     rules = rules_of(bound, handle.pods, handle.now)
     keys = [partial(_told, i, key, handle, witness) for i, key in enumerate(rules.node_order)]

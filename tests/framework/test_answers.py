@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.answers import Answers
+from policy_sched.framework.answers import StaticResultCache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.pipeline import Hook, freeze, plugin_manager
@@ -37,7 +37,7 @@ def runner_of(**plugins: object) -> Runner:
     return Runner(freeze("default-scheduler", plugin_manager(plugins), order))
 
 
-def ask(answers: Answers, runner: Runner, app: str = "a") -> None:
+def ask(answers: StaticResultCache, runner: Runner, app: str = "a") -> None:
     """Ask every score plugin about a pod with that label."""
     pod = PodInfo.of(make_pod("p", labels={"app": app}))
     for hook in hooks(runner):
@@ -55,7 +55,7 @@ def test_an_answer_is_kept_per_field_until_a_node_changes() -> None:
     cache.add_node(make_node("n"))
     plugin = Counting(cache)
     runner = runner_of(One=plugin)
-    answers = Answers(runner, cache.nodes, kept=True)
+    answers = StaticResultCache(runner, cache.nodes, kept=True)
     ask(answers, runner)
     ask(answers, runner)
     assert plugin.asked == 1
@@ -72,9 +72,9 @@ def test_another_pipeline_takes_over_what_the_same_plugins_said() -> None:
     cache.add_node(make_node("n"))
     same, old, new = Counting(cache), Counting(cache), Counting(cache)
     before, after = runner_of(Same=same, Other=old), runner_of(Same=same, Other=new)
-    first = Answers(before, cache.nodes, kept=True)
+    first = StaticResultCache(before, cache.nodes, kept=True)
     ask(first, before)
-    second = Answers(after, cache.nodes, kept=True)
+    second = StaticResultCache(after, cache.nodes, kept=True)
     second.take_over(first)
     ask(second, after)
     assert (same.asked, old.asked, new.asked) == (1, 1, 1)
@@ -93,11 +93,11 @@ def test_what_keeps_nothing_takes_nothing_over() -> None:
     other.add_node(make_node("n"))
     plugin = Counting(cache)
     runner = runner_of(One=plugin)
-    first = Answers(runner, cache.nodes, kept=True)
+    first = StaticResultCache(runner, cache.nodes, kept=True)
     ask(first, runner)
     for answers in (
-        Answers(runner, cache.nodes, kept=False),
-        Answers(runner, other.nodes, kept=True),
+        StaticResultCache(runner, cache.nodes, kept=False),
+        StaticResultCache(runner, other.nodes, kept=True),
     ):
         answers.take_over(first)
         asked = plugin.asked

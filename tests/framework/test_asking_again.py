@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.asking_again import Again
+from policy_sched.framework.asking_again import PermitCondition
 from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
 from policy_sched.framework.waiting_pods import WaitingPod, WaitingPods
 from policy_sched.model.pod_group import LABEL
@@ -31,7 +31,7 @@ class Plugin:
             self.asked += 1
             return self.answer
 
-        again = Again(ask, of, lambda: self.version, self.alike)
+        again = PermitCondition(ask, of, lambda: self.version, self.alike)
         waiting = WaitingPod(pod, "n1", {"Plugin": 60.0}, 0, {"Plugin": again})
         self.pods.add(waiting)
         return waiting
@@ -84,7 +84,7 @@ def test_a_plain_function_is_asked_every_time() -> None:
     plugin = Plugin()
     pod = PodInfo.of(make_pod("a"))
     again = plugin.hold("b").again["Plugin"]
-    assert isinstance(again, Again)
+    assert isinstance(again, PermitCondition)
     plugin.pods.add(WaitingPod(pod, "n1", {"Other": 60.0}, 0, {"Other": again.ask}))
     plugin.pods.ask_again()
     plugin.pods.ask_again()
@@ -111,7 +111,7 @@ def test_a_plugin_that_raises_sends_the_pod_back() -> None:
     def broken() -> Status:
         raise PluginError('running Permit plugin "Plugin": no idea')
 
-    held.again["Plugin"] = Again(broken, "ring", lambda: plugin.version)
+    held.again["Plugin"] = PermitCondition(broken, "ring", lambda: plugin.version)
     plugin.pods.add(held)
     plugin.pods.ask_again()
     answer = held.answer(0)

@@ -27,7 +27,7 @@ def test_a_clone_goes_its_own_way() -> None:
     """Writing to a clone leaves the original alone."""
     state = CycleState()
     state.write(Count(1))
-    twin = state.clone()
-    twin.write(Count(5))
+    clone = state.clone()
+    clone.write(Count(5))
     assert state.read(Count) == Count(1)
-    assert twin.read(Count) == Count(5)
+    assert clone.read(Count) == Count(5)

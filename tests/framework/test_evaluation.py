@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.answers import Answers
+from policy_sched.framework.answers import StaticResultCache
 from policy_sched.framework.evaluation import Domain, Evaluation, Evaluator
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
@@ -102,7 +102,7 @@ def test_shared_evaluation_equals_a_fresh_one(
         else:
             labels = {"tier": "x"} if index else {}
             pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
-            fresh = Evaluation(runner, pod, Answers(runner, cache.nodes, kept=False))
+            fresh = Evaluation(runner, pod, StaticResultCache(runner, cache.nodes, kept=False))
             assert_equal(evaluator.evaluate(pod), fresh)
 
 
@@ -141,10 +141,10 @@ def test_what_is_kept_of_a_domain_equals_a_fresh_look(
             rows = found.filtering.feasible_rows().tolist()
             assert set(rows) <= inside
             total = [] if found.scoring is None else found.scoring.total.tolist()
-            kept.append((found.frozen(), rows, total))
+            kept.append((found.snapshot(), rows, total))
             if rows and found.scoring is not None:
                 shares = found.scoring.weighted(np.array(rows[:1], np.intp))
-                notes.append((found.noted(rows[0]), total[rows[0]], rows, shares))
+                notes.append((found.summary(rows[0]), total[rows[0]], rows, shares))
     for frozen, rows, total in kept:
         assert frozen.filtering.feasible_rows().tolist() == rows
         assert ([] if frozen.scoring is None else frozen.scoring.total.tolist()) == total

@@ -46,8 +46,8 @@ def test_it_is_the_mapping_that_it_was_made_of(statuses: dict[int, Status]) -> N
 def test_equal_statuses_have_one_number() -> None:
     """It is the words that count, not the object."""
     table = StatusTable()
-    twin = Status(Code.UNSCHEDULABLE, ("full",), "A")
-    assert table.numbers([STATUSES[0], STATUSES[1], STATUSES[0], twin]) == [1, 2, 1, 1]
+    clone = Status(Code.UNSCHEDULABLE, ("full",), "A")
+    assert table.numbers([STATUSES[0], STATUSES[1], STATUSES[0], clone]) == [1, 2, 1, 1]
 
 
 @given(BY_ROW, st.lists(st.tuples(st.sets(st.integers(0, 9)), BY_ROW), max_size=4))
@@ -79,8 +79,8 @@ def test_a_twin_has_its_own_opinion_of_some_rows() -> None:
     """What one of them forgets the other still knows."""
     explanations = Explanations(2)
     explanations.of(lambda rows: [(rows, [STATUSES[0]] * rows.size)])
-    twin = explanations.twin([1])
-    assert twin.of(lambda rows: [(rows, [STATUSES[2]] * rows.size)]) == dict(
+    clone = explanations.clone([1])
+    assert clone.of(lambda rows: [(rows, [STATUSES[2]] * rows.size)]) == dict(
         enumerate([STATUSES[0], STATUSES[2]])
     )
     assert explanations.of(lambda _rows: []) == dict.fromkeys(range(2), STATUSES[0])

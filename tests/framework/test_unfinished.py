@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.unfinished import TOO_LATE, Unfinished
+from policy_sched.framework.unfinished import TOO_LATE, PendingStatus
 
 NO = Status(Code.ERROR, ("no",))
 
@@ -11,7 +11,7 @@ NO = Status(Code.ERROR, ("no",))
 def test_the_first_answer_stands_and_wakes() -> None:
     """Whoever waits is told once."""
     woken: list[int] = []
-    work = Unfinished()
+    work = PendingStatus()
     work.wake = lambda: woken.append(1)
     assert (work.answer(0), work.polled) == (None, False)
     work.finish(SUCCESS)
@@ -23,14 +23,14 @@ def test_the_first_answer_stands_and_wakes() -> None:
 def test_who_can_be_asked_is_asked_until_there_is_an_answer() -> None:
     """And never again after that."""
     answers: list[Status | None] = [None, SUCCESS]
-    work = Unfinished(lambda: answers.pop(0))
+    work = PendingStatus(lambda: answers.pop(0))
     assert work.polled
     assert [work.answer(0), work.answer(0), work.answer(0)] == [None, SUCCESS, SUCCESS]
 
 
 def test_a_late_answer_is_an_error() -> None:
     """An answer that is there at the deadline still counts."""
-    late = Unfinished(deadline=10)
+    late = PendingStatus(deadline=10)
     assert late.answer(9) is None
     assert late.answer(10) == Status(Code.ERROR, (TOO_LATE,))
-    assert Unfinished(lambda: SUCCESS, deadline=10).answer(10) is SUCCESS
+    assert PendingStatus(lambda: SUCCESS, deadline=10).answer(10) is SUCCESS

@@ -18,7 +18,7 @@ from policy_sched.framework.results import (
 )
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.framework.watching import Tape, WatchedRunner
+from policy_sched.framework.watching import InstrumentedRunner, MetricsRecorder
 
 NO = Status(Code.UNSCHEDULABLE, ("no",))
 
@@ -28,9 +28,9 @@ class Watch:
 
     def __init__(self, point: str, **answers: object) -> None:
         self.seconds = 0.0
-        self.tape = Tape(lambda: self.seconds)
+        self.recorder = MetricsRecorder(lambda: self.seconds)
         hooks = {point: tuple(Hook(name, self._slow(a)) for name, a in answers.items())}
-        self.runner = WatchedRunner(Pipeline("s", hooks, {}), self.tape)
+        self.runner = InstrumentedRunner(Pipeline("s", hooks, {}), self.recorder)
 
     def _slow(self, answer: object) -> Callable[..., object]:
         def function(*_args: object) -> object:
@@ -43,7 +43,7 @@ class Watch:
 
     def points(self) -> dict[tuple[str, str], list[float]]:
         """Return what was measured of points."""
-        return {labels: took for labels, took in self.tape.points.items() if took}
+        return {labels: took for labels, took in self.recorder.points.items() if took}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_others_time_is_kept() -> None:
     watch.runner.ended("score", Code.ERROR, start)
     watch.runner.waited(Code.UNSCHEDULABLE, 3.0)
     assert watch.points() == {("Score", "Success"): [0.5], ("Score", "Error"): [0.5]}
-    assert watch.tape.waits == {("Unschedulable",): [3.0]}
+    assert watch.recorder.waits == {("Unschedulable",): [3.0]}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_single_plugins_are_measured_while_they_are_sampled(answer: object, stat
             watch.runner.call("filter", hook)
         except PluginError:
             assert status == "Error"
-    assert watch.tape.plugins == {("a", "Filter", status): [1.0]}
+    assert watch.recorder.plugins == {("a", "Filter", status): [1.0]}
 
 
 def test_errors_of_plugins_are_counted() -> None:
@@ -131,7 +131,7 @@ def test_errors_of_plugins_are_counted() -> None:
     for hook in watch.runner.pipeline.at("filter"):
         with pytest.raises(PluginError):
             watch.runner.call("filter", hook)
-    assert watch.tape.broken == {("a", "Filter"): 1, ("b", "Filter"): 1}
+    assert watch.recorder.broken == {("a", "Filter"): 1, ("b", "Filter"): 1}
 
 
 class Nothing:

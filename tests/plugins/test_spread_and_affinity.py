@@ -15,7 +15,7 @@ import pytest
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.answers import Answers
+from policy_sched.framework.answers import StaticResultCache
 from policy_sched.framework.evaluation import Evaluation
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
@@ -95,7 +95,9 @@ class Replay:
             for node, answer in expected.get("rejected", {}).items()
             if answer.get("plugin") not in OURS
         ]
-        return Evaluation(self.runner, pod, Answers(self.runner, self.cache.nodes, kept=False))
+        return Evaluation(
+            self.runner, pod, StaticResultCache(self.runner, self.cache.nodes, kept=False)
+        )
 
 
 def decode(one: Mapping[str, Any]) -> object:

@@ -151,7 +151,7 @@ def attempt_of(scheduler: Scheduler, pod: PodInfo) -> PreemptionAttempt | None:
     return PreemptionAttempt(
         pod,
         evaluation.state,
-        evaluation.filtering.trial(),
+        evaluation.filtering.filter_dry_run(),
         scheduler.cache,
         nominations,
     )

@@ -55,7 +55,7 @@ def all_rows(scheduler: Scheduler) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
 
 
 def node_by_node(attempt: PreemptionAttempt) -> PreemptionAttempt:
-    attempt.trial.node_by_node, attempt.trial.by_state = True, False
+    attempt.filter_dry_run.node_by_node, attempt.filter_dry_run.by_state = True, False
     return attempt
 
 
@@ -183,7 +183,7 @@ def test_a_filter_that_contradicts_itself_is_an_error() -> None:
     attempt = attempt_of(scheduler, info_of(OraclePod("new", 10, 4000)))
     assert attempt is not None
     small = PreemptionAttempt(
-        info_of(OraclePod("small", 10, 1000)), attempt.state, attempt.trial, attempt.cache,
+        info_of(OraclePod("small", 10, 1000)), attempt.state, attempt.filter_dry_run, attempt.cache,
         attempt.nominations,
     )  # fmt: skip
     answer = search_of(scheduler).search(small, all_rows(scheduler), Random(0))

@@ -91,15 +91,15 @@ def test_together_is_as_one_after_the_other(seed: int) -> None:
     evaluation = scheduler.profiles["default-scheduler"].evaluator.evaluate(pod)
     if evaluation.rejection is not None:
         return
-    trial, nominations = (
-        evaluation.filtering.trial(),
+    filter_dry_run, nominations = (
+        evaluation.filtering.filter_dry_run(),
         Nominations(scheduler.cache, scheduler.handle.nominator),
     )
-    attempt = PreemptionAttempt(pod, evaluation.state, trial, scheduler.cache, nominations)
-    promised = nominations.rivals_on(pod, range(4))
+    attempt = PreemptionAttempt(pod, evaluation.state, filter_dry_run, scheduler.cache, nominations)
+    promised = nominations.nominated_pods_on(pod, range(4))
     answers: list[tuple[dict[int, object], dict[int, tuple[int, Status]]]] = []
-    for by_state in (trial.by_state, False):
-        trial.by_state = by_state
-        room = beside(scheduler.cache, trial, evaluation.state, pod, promised)
+    for by_state in (filter_dry_run.by_state, False):
+        filter_dry_run.by_state = by_state
+        room = beside(scheduler.cache, filter_dry_run, evaluation.state, pod, promised)
         answers.append((said(scheduler, attempt), room))
     assert answers[0] == answers[1]

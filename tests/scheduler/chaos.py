@@ -20,7 +20,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.events import (
     UPDATE,
     ClusterEvent,
@@ -60,7 +60,7 @@ class Chaos:
         self.faults: dict[str, str] = {}
         self.held: set[str] = set()
         self.bound: list[str] = []
-        self.work: list[Unfinished] = []
+        self.work: list[PendingStatus] = []
         self.called: str = ""
 
     def _next(self, point: str) -> str:
@@ -81,10 +81,10 @@ class Chaos:
             self._next(point), SUCCESS
         )
 
-    def _begun(self, point: str) -> Status | Unfinished:
+    def _begun(self, point: str) -> Status | PendingStatus:
         if self.faults.get(point) == "slow":
             del self.faults[point]
-            self.work.append(Unfinished())
+            self.work.append(PendingStatus())
             return self.work[-1]
         return self._status(point)
 
@@ -118,7 +118,7 @@ class Chaos:
         return self._status("pre_bind_pre_flight")
 
     @hookimpl
-    def pre_bind(self) -> Status | Unfinished:
+    def pre_bind(self) -> Status | PendingStatus:
         return self._begun("pre_bind")
 
     @hookimpl

@@ -12,7 +12,7 @@ from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.points import POINTS
 from policy_sched.framework.results import PermitResult, PodsToActivate
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import Place
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
@@ -107,7 +107,7 @@ class TestFailure:
         run(scheduler, name="other")
         assert place_of(scheduler, "other") is Place.UNSCHEDULABLE
         (binding,) = scheduler._bindings
-        assert isinstance(binding.wait, Unfinished)
+        assert isinstance(binding.wait, PendingStatus)
         binding.wait.finish(Status(Code.ERROR, ("conflict",)))
         scheduler.tick()
         assert place_of(scheduler) is Place.BACKOFF
@@ -276,14 +276,14 @@ class TestPreBind:
 
     def test_other_pods_are_decided_meanwhile(self) -> None:
         """The pod holds its node, and is bound when the work is done."""
-        work = [Unfinished(), SUCCESS]
+        work = [PendingStatus(), SUCCESS]
         scheduler = scheduler_of(Recorder("a", [], pre_bind=lambda: work.pop(0)))
         (first,) = work[:1]
         assert run(scheduler).waiting
         assert place_of(scheduler) is Place.BINDING
         assert run(scheduler, name="q").node == "n0"
         assert scheduler.tick() == []
-        assert isinstance(first, Unfinished)
+        assert isinstance(first, PendingStatus)
         first.finish(SUCCESS)
         (bound,) = scheduler.tick()
         assert (bound.pod.name, bound.node) == ("p", "n0")
@@ -298,7 +298,7 @@ class TestPreBind:
             asked.append(clock.ns - EPOCH)
             return SUCCESS if len(asked) == 4 else None
 
-        scheduler = scheduler_of(Recorder("a", [], pre_bind=Unfinished(ask)), now=clock)
+        scheduler = scheduler_of(Recorder("a", [], pre_bind=PendingStatus(ask)), now=clock)
         assert run(scheduler).waiting
         assert scheduler.tick() == []
         wakeup = scheduler.next_wakeup()
@@ -323,7 +323,7 @@ class TestPreBind:
     def test_failure_and_lateness_are_told_under_its_name(self, ask: object, words: str) -> None:
         """The pod backs off, and nothing is left on its node."""
         clock = FakeClock(EPOCH)
-        work = Unfinished(None, EPOCH + 600 * SECOND)
+        work = PendingStatus(None, EPOCH + 600 * SECOND)
         scheduler = scheduler_of(Recorder("a", [], pre_bind=work), now=clock)
         run(scheduler)
         assert scheduler.next_wakeup() == EPOCH + 600 * SECOND
@@ -337,7 +337,7 @@ class TestPreBind:
     @pytest.mark.parametrize("how", ["preempted", "removed"])
     def test_it_can_be_called_off(self, how: str) -> None:
         """For a more important pod, or because the pod is gone."""
-        scheduler = scheduler_of(Recorder("a", [], pre_bind=Unfinished()))
+        scheduler = scheduler_of(Recorder("a", [], pre_bind=PendingStatus()))
         run(scheduler)
         if how == "preempted":
             assert scheduler.handle.waiting_pods.preempt("default/p", "DefaultPreemption")
@@ -431,7 +431,7 @@ class TestSlowCluster:
         run(scheduler)
         (binding,) = scheduler._bindings
         pod_seen(scheduler, pod_of(node_name="n0"))
-        assert isinstance(binding.wait, Unfinished)
+        assert isinstance(binding.wait, PendingStatus)
         binding.wait.finish(Status(Code.ERROR, ("timeout",)))
         (outcome,) = scheduler.tick()
         assert outcome.message == 'running Bind plugin "DefaultBinder": timeout'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.framework.status import SUCCESS
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind
@@ -13,7 +13,7 @@ from tests.scheduler.world import SCHEDULER, pod_of, scheduler_of
 PROFILE = scheduler_of().profiles[SCHEDULER]
 
 
-def binding_of(name: str, wait: Unfinished | WaitingPod) -> Binding:
+def binding_of(name: str, wait: PendingStatus | WaitingPod) -> Binding:
     """Return an attempt that waits."""
     attempt = Attempt(QueuedPod(pod_of(name)), PROFILE)
     evaluation = PROFILE.evaluator.evaluate(pod_of(name))
@@ -28,7 +28,7 @@ def names(bindings: list[Binding]) -> list[str]:
 def test_who_has_an_answer_goes_on_in_the_order_of_answers() -> None:
     """Each is taken out once."""
     bindings = Bindings(lambda: 0)
-    works = {name: Unfinished() for name in "abc"}
+    works = {name: PendingStatus() for name in "abc"}
     for name, work in works.items():
         bindings.set_aside(binding_of(name, work), 0)
     assert (bindings.due(0), bindings.has_answer(), bindings.next_time()) == ([], False, None)
@@ -44,7 +44,7 @@ def test_deadlines_are_looked_at_when_they_are_due() -> None:
     bindings = Bindings(lambda: 0)
     waiting = WaitingPod(pod_of("a"), "n0", {"x": 1.0, "y": 5.0}, 0)
     bindings.set_aside(binding_of("a", waiting), 0)
-    bindings.set_aside(binding_of("b", Unfinished(deadline=3 * PAUSE)), 0)
+    bindings.set_aside(binding_of("b", PendingStatus(deadline=3 * PAUSE)), 0)
     assert bindings.next_time() == PAUSE
     waiting.allow("x")
     assert bindings.next_time() == 3 * PAUSE
@@ -59,7 +59,7 @@ def test_who_has_to_be_asked_is_asked_once_a_second_or_after_a_change() -> None:
     """Not whenever somebody looks."""
     changes = [0]
     bindings = Bindings(lambda: changes[0])
-    binding = binding_of("a", Unfinished(lambda: None))
+    binding = binding_of("a", PendingStatus(lambda: None))
     bindings.set_aside(binding, 0)
     assert bindings.due(PAUSE - 1) == []
     assert bindings.next_time() == PAUSE

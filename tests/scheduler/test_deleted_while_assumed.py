@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PermitResult
 from policy_sched.framework.status import WAIT, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import Place
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
@@ -59,7 +59,7 @@ def sent() -> Scheduler:
 def refuse(scheduler: Scheduler, message: str) -> None:
     """Have the cluster say no to the binding that waits for its answer."""
     (binding,) = scheduler._bindings
-    assert isinstance(binding.wait, Unfinished)
+    assert isinstance(binding.wait, PendingStatus)
     binding.wait.finish(Status(Code.ERROR, (message,)))
 
 

@@ -240,9 +240,9 @@ def test_errors_of_the_volume_binder_are_counted_by_stage() -> None:
     """Those of its PreBind are of the stage bind, those of its Filter of predicate."""
     world = Measured()
     world.schedule(pod_of("p"))
-    tape = world.metrics.attempts._tapes["default-scheduler"]
-    tape.broken["VolumeBinding", "Filter"] += 1
-    tape.broken["VolumeBinding", "PreBind"] += 2
+    recorder = world.metrics.attempts._recorders["default-scheduler"]
+    recorder.broken["VolumeBinding", "Filter"] += 1
+    recorder.broken["VolumeBinding", "PreBind"] += 2
     page = world.page()
     assert page["volume_scheduling_stage_error_total{operation=predicate}"] == 1
     assert page["volume_scheduling_stage_error_total{operation=bind}"] == 2

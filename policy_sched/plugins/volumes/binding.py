@@ -28,7 +28,7 @@ from policy_sched.framework.results import (
     Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.pod_volumes import ClaimUse, PodVolumes
@@ -140,7 +140,7 @@ class VolumeBinding:
         return SKIP if state.read(Reservation) is None else SUCCESS
 
     @hookimpl
-    def pre_bind(self, state: CycleState, pod: PodInfo) -> Status | Unfinished:
+    def pre_bind(self, state: CycleState, pod: PodInfo) -> Status | PendingStatus:
         """Write the bindings; done when the cluster has completed them."""
         reservation = state.read(Reservation)
         if reservation is None or reservation.pod != pod.uid:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from policy_sched.errors import ClusterError
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import SUCCESS, Status
-from policy_sched.framework.unfinished import TOO_LATE, Unfinished
+from policy_sched.framework.unfinished import TOO_LATE, PendingStatus
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import (
     ClaimReference,
@@ -80,7 +80,7 @@ class Binder:
         for claim in reservation.claims:
             self._storage.assumed_claims.restore(namespace_of(claim), claim.metadata.name)
 
-    def bind(self, reservation: Reservation) -> Status | Unfinished:
+    def bind(self, reservation: Reservation) -> Status | PendingStatus:
         """Write what was assumed; the answer is Success when all claims are bound.
 
         Raises ClusterError, as its answer does, if the cluster refuses, undoes a binding, or
@@ -101,7 +101,7 @@ class Binder:
                 raise ClusterError(f"binding volumes: {TOO_LATE}")
             return SUCCESS if bound else None
 
-        return look() or Unfinished(look, deadline)
+        return look() or PendingStatus(look, deadline)
 
     def _all_bound(self, reservation: Reservation) -> bool:
         """Tell whether all claims are bound; ClusterError if that will not come about."""

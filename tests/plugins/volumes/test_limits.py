@@ -154,8 +154,8 @@ def test_without_a_pod_its_volume_is_free() -> None:
     plugin = NodeVolumeLimits({}, world.handle)
     pod, rows = pod_with(uses("b")), np.array([0, 1])
     assert reasons(plugin.filter(pod, rows), 2) == [FULL, ()]
-    with WhatIf(world.cache) as trial:
-        trial.remove(0, first)
+    with WhatIf(world.cache) as filter_dry_run:
+        filter_dry_run.remove(0, first)
         assert reasons(plugin.filter(pod, rows), 2) == [(), ()]
     assert reasons(plugin.filter(pod, None)) == [FULL, (), ()]
 

@@ -12,7 +12,7 @@ from policy_sched.client.memory import MemoryClient
 from policy_sched.errors import ClusterError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import SUCCESS, Status
-from policy_sched.framework.unfinished import Unfinished
+from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, Phase
@@ -54,7 +54,7 @@ def pre_bound(
 ) -> Status:
     """Run PreBind to its end, a second at a time, and count how often it was not there yet."""
     answer = plugin.pre_bind(state, POD)
-    if not isinstance(answer, Unfinished):
+    if not isinstance(answer, PendingStatus):
         return answer
     while (status := answer.answer(world.clock())) is None:
         world.clock.advance(1)

@@ -115,15 +115,15 @@ def test_without_the_holder_the_claim_is_free() -> None:
     plugin = VolumeRestrictions({}, world.handle)
     pod = pod_with(uses("one"))
     _, state = ask(plugin, pod)
-    trial = state.clone()
+    filter_dry_run = state.clone()
     row = np.array([1])
-    plugin.remove_pod(trial, other)
-    assert reasons(plugin.filter(trial, pod, row), 1) == [ONE_POD]
-    plugin.remove_pod(trial, holder)
-    assert reasons(plugin.filter(trial, pod, row), 1) == [()]
-    plugin.add_pod(trial, holder)
-    assert reasons(plugin.filter(trial, pod, row), 1) == [ONE_POD]
-    plugin.remove_pod(trial, holder)
+    plugin.remove_pod(filter_dry_run, other)
+    assert reasons(plugin.filter(filter_dry_run, pod, row), 1) == [ONE_POD]
+    plugin.remove_pod(filter_dry_run, holder)
+    assert reasons(plugin.filter(filter_dry_run, pod, row), 1) == [()]
+    plugin.add_pod(filter_dry_run, holder)
+    assert reasons(plugin.filter(filter_dry_run, pod, row), 1) == [ONE_POD]
+    plugin.remove_pod(filter_dry_run, holder)
     assert reasons(plugin.filter(state, pod, row), 1) == [ONE_POD]
 
 
@@ -136,8 +136,8 @@ def test_without_the_holder_the_disk_is_free() -> None:
     _, state = ask(plugin, pod)
     row = np.array([1])
     assert reasons(plugin.filter(state, pod, row), 1) == [TAKEN]
-    with WhatIf(world.cache) as trial:
-        trial.remove(1, holder)
+    with WhatIf(world.cache) as filter_dry_run:
+        filter_dry_run.remove(1, holder)
         assert reasons(plugin.filter(state, pod, row), 1) == [()]
     assert reasons(plugin.filter(state, pod, None)) == [(), TAKEN, ()]
 
@@ -152,9 +152,9 @@ def test_without_holders_on_many_nodes_at_once() -> None:
     _, state = ask(plugin, pod)
     places = world.cache.pods.node.values
     block = np.array([[int(np.flatnonzero(places == 0)[0]), int(np.flatnonzero(places == 2)[0])]])
-    with WhatIfRows(world.cache, np.array([0, 2]), block) as trial:
-        trial.remove_all()
+    with WhatIfRows(world.cache, np.array([0, 2]), block) as filter_dry_run:
+        filter_dry_run.remove_all()
         assert reasons(plugin.filter(state, pod, None)) == [(), (), ()]
-        trial.put_back(0)
+        filter_dry_run.put_back(0)
         assert reasons(plugin.filter(state, pod, None)) == [TAKEN, (), TAKEN]
     assert reasons(plugin.filter(state, pod, None)) == [TAKEN, (), TAKEN]
