@@ -12,7 +12,7 @@ from policy_sched.cli.durations import nanoseconds
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 
-UNBUILT: Final = {
+UNSUPPORTED: Final = {
     "--write-config-to": "/configz shows the configuration with all its defaults",
     "--master": "the server is the one of --kubeconfig; a kubeconfig can name another",
     "--kube-api-content-type": "requests and answers are JSON",

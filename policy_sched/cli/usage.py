@@ -14,7 +14,7 @@ from cyclopts.exceptions import (
     UnusedCliTokensError,
 )
 
-from policy_sched.cli.upstream_flags import UNBUILT
+from policy_sched.cli.upstream_flags import UNSUPPORTED
 from policy_sched.language.suggest import nearest
 
 
@@ -48,7 +48,7 @@ def told_option(typed: str, app: App, verb: str) -> str:
 
 def _unknown_option(typed: str, known: Iterable[Argument]) -> str:
     names = [name for one in known for name in one.names if name.startswith("--")]
-    why = UNBUILT.get(typed.partition("=")[0]) if "--leader-elect" in names else None
+    why = UNSUPPORTED.get(typed.partition("=")[0]) if "--leader-elect" in names else None
     if why is not None:
         return f"{typed.partition('=')[0]} is not here: {why}"
     close = nearest(typed.partition("=")[0], names)

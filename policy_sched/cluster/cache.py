@@ -53,7 +53,7 @@ class Cache:
         self._deadlines: dict[str, int] = {}
 
     def __len__(self) -> int:
-        """Return how many pods the cache holds, assumed ones and ghosts included."""
+        """Return how many pods the cache holds, including assumed ones and those of unknown nodes."""
         return len(self._records)
 
     def assumed(self) -> int:
@@ -62,7 +62,7 @@ class Cache:
         return sum(record.state in states for record in self._records.values())
 
     def held(self) -> list[str]:
-        """Return the UIDs of all pods, assumed ones and ghosts included."""
+        """Return the UIDs of all pods, including assumed ones and those of unknown nodes."""
         return list(self._records)
 
     # Nodes and namespaces.
@@ -88,7 +88,7 @@ class Cache:
         self.add_node(node)
 
     def remove_node(self, node: Node) -> None:
-        """Drop a node; its pods stay as ghosts until they are removed or the node comes back.
+        """Drop a node; its pods stay without a node until they are removed or the node is added again.
 
         Raises ClusterError if the node is not known.
         """
@@ -243,7 +243,7 @@ class Cache:
         nodes = self.nodes
         row = nodes.row_of.get(node_name, NO_NODE)
         if row == NO_NODE:
-            nodes.ghosts.setdefault(node_name, {})[uid] = info
+            nodes.pods_without_node.setdefault(node_name, {})[uid] = info
         else:
             nodes.add_pod(row, info)
             self.counts.add(row, info)
@@ -255,7 +255,7 @@ class Cache:
         nodes = self.nodes
         row = nodes.row_of.get(record.node_name, NO_NODE)
         if row == NO_NODE:
-            nodes.ghosts[record.node_name][info.uid] = info
+            nodes.pods_without_node[record.node_name][info.uid] = info
         else:
             nodes.replace_pod(row, record.info, info)
             self.counts.remove(row, record.info)
@@ -270,10 +270,10 @@ class Cache:
         nodes = self.nodes
         row = nodes.row_of.get(record.node_name, NO_NODE)
         if row == NO_NODE:
-            ghosts = nodes.ghosts[record.node_name]
-            del ghosts[uid]
-            if not ghosts:
-                del nodes.ghosts[record.node_name]
+            pods_without_node = nodes.pods_without_node[record.node_name]
+            del pods_without_node[uid]
+            if not pods_without_node:
+                del nodes.pods_without_node[record.node_name]
         else:
             nodes.remove_pod(row, record.info)
             self.counts.remove(row, record.info)

@@ -60,10 +60,10 @@ def _placement(nodes: NodeTable, held: Held) -> Iterator[str]:
     """Every pod is in one place: on its node's row, or a ghost if there is no such node."""
     seen: dict[str, str] = {}
     places = [(name, nodes.pods_on(row)) for name, row in nodes.row_of.items()]
-    for name, ghosts in nodes.ghosts.items():
-        if name in nodes.row_of or not ghosts:
-            yield f"ghosts of {name}: the node is known, or there are none"
-        places.append((name, ghosts))
+    for name, pods_without_node in nodes.pods_without_node.items():
+        if name in nodes.row_of or not pods_without_node:
+            yield f"pods without node {name}: the node is known, or there are none"
+        places.append((name, pods_without_node))
     for name, infos in places:
         for uid, info in infos.items():
             if uid in seen:

@@ -23,7 +23,7 @@ VERSIONS: Final = 1 << 40
 """Versions that a column may have before they could meet those of the next."""
 
 
-class Forgetting:
+class ColumnCollector:
     """Decides when it is time to look again, and which columns of a table may go."""
 
     def __init__(self, most: int = MOST) -> None:

@@ -7,8 +7,8 @@ date from then on; only four are there from the start (name, podCount, usedPorts
 columns change with the node object and raise their ``version``; dynamic ones change with pods.
 Every change of a row is appended to ``journal``, once per event.
 
-Pods of a node that is not known (not yet, or no longer) wait in ``ghosts`` under its name, are
-counted nowhere, and move to the row when the node comes: pods and nodes are watched separately.
+Pods of an unknown node (not yet added, or removed) are in ``pods_without_node`` under its name.
+They are not counted, and move to the row when the node is added: pods and nodes are watched separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 from policy_sched.cluster.column import Column, Rows, sum_of
 from policy_sched.cluster.columns import MAX_IMAGE, NODE_COLUMNS, Key, family_of
-from policy_sched.cluster.forgetting import Forgetting
+from policy_sched.cluster.forgetting import ColumnCollector
 from policy_sched.cluster.images import Images
 from policy_sched.cluster.interning import Sets, Strings
 from policy_sched.cluster.journal import DYNAMIC, STATIC, STRUCTURE, Journal
@@ -49,7 +49,7 @@ class NodeTable:
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
         self.row_of: dict[str, int] = {}
-        self.ghosts: dict[str, dict[str, PodInfo]] = {}
+        self.pods_without_node: dict[str, dict[str, PodInfo]] = {}
         self.static_version = 0
         """Rises with every change of a node, whichever column it is in, and of row structure."""
         self.hypothesis: Callable[[int], Mapping[str, PodInfo]] | None = None
@@ -61,7 +61,7 @@ class NodeTable:
         self._pods: list[dict[str, PodInfo]] = []
         self._rows = Rows()
         self._columns: dict[Key, Column] = {}
-        self.forgetting = Forgetting()
+        self.forgetting = ColumnCollector()
         self._readers: list[tuple[Column, Reader]] = []
         self._image_columns: list[tuple[Column, str]] = []
         self.images = Images()
@@ -128,7 +128,7 @@ class NodeTable:
 
     @property
     def pod_total(self) -> int:
-        """How many pods are on all nodes, assumed ones included, ghosts not."""
+        """How many pods are on all nodes, including assumed ones, without those of unknown nodes."""
         return self._total(("podCount",))
 
     def _total(self, key: Key) -> int:
@@ -143,12 +143,12 @@ class NodeTable:
     # Nodes come, change and go.
 
     def add_node(self, node: Node) -> int:
-        """Give a node that has no row a row, its ghosts included, and return it."""
+        """Add a row for a node, with the pods that wait for it, and return the row."""
         name = node.metadata.name
         row = self._rows.take()
         if row == self._rows.capacity:
             self._grow()
-        pods = self.ghosts.pop(name, {})
+        pods = self.pods_without_node.pop(name, {})
         if row == len(self.names):
             self.names.append(name)
             self.nodes.append(node)
@@ -177,7 +177,7 @@ class NodeTable:
         self._note(row, kind | STRUCTURE if shared else kind)
 
     def remove_node(self, row: int) -> dict[str, PodInfo]:
-        """Free a row and return the pods that were on it; they are ghosts now."""
+        """Free a row and return its pods, which are in `pods_without_node` now."""
         node, name, pods = self.nodes[row], self.names[row], self._pods[row]
         assert node is not None, "only live rows are removed"
         self.images.remove(row, node)
@@ -190,7 +190,7 @@ class NodeTable:
         del self.row_of[name]
         self.names[row], self.nodes[row], self._pods[row] = "", None, {}
         if pods:
-            self.ghosts[name] = pods
+            self.pods_without_node[name] = pods
         self._rows.give_back(row)
         self._note(row, STRUCTURE)
         return pods

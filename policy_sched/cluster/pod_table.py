@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.column import Column, Rows
 from policy_sched.cluster.columns import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
-from policy_sched.cluster.forgetting import Forgetting
+from policy_sched.cluster.forgetting import ColumnCollector
 from policy_sched.cluster.interning import Strings
 from policy_sched.model.pod_info import PodInfo
 
@@ -71,7 +71,7 @@ class PodTable:
         self._arrivals = count(1)
         self._columns: dict[Key, Column] = {("node",): self.node}
         self._readers: list[tuple[Column, Reader]] = []
-        self.forgetting = Forgetting()
+        self.forgetting = ColumnCollector()
 
     @property
     def n(self) -> int:

@@ -3,7 +3,7 @@
 A plugin implements what it needs as methods marked with ``hookimpl``; arguments may be left out,
 their names count. ``rows`` are rows of the node table: an intp array, or None for all of them
 (`handle.table.n`). Filters and scores must be functions of their arguments and the node table.
-Where pods of a group are tried out together, `reserve` and `permit` find a `Rehearsal` in the
+Where pods of a group are tried out together, `reserve` and `permit` find a `DryRunMarker` in the
 state: what they do is undone by `unreserve`, and other pods are to be left alone.
 """
 

@@ -112,7 +112,7 @@ class Placement:
     assigned: tuple[tuple[PodInfo, str], ...] = ()
 
 
-class Rehearsal:
+class DryRunMarker:
     """Stands in the state of a pod that is only tried out: plugins leave other pods alone."""
 
 

@@ -11,7 +11,7 @@ from policy_sched.model.pod_info import PodInfo
 NOBODY: Final[frozenset[str]] = frozenset()
 
 
-class Place(IntEnum):
+class QueueState(IntEnum):
     """Where the scheduling queue has a pod; it is in exactly one place."""
 
     OUT = 0
@@ -62,7 +62,7 @@ class QueuedPod:
     pending: frozenset[str] = NOBODY
     gated_by: str = ""
     flushed: bool = False
-    place: Place = Place.OUT
+    place: QueueState = QueueState.OUT
     ticket: int = 0
     seen: int = 0
     newer: PodInfo | None = None

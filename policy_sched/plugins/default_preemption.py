@@ -29,7 +29,7 @@ from policy_sched.language.program import BoundPolicy, CompiledPolicy, RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import rules_of
-from policy_sched.preemption.search import Eviction, PreemptionSearch, Shortlist
+from policy_sched.preemption.search import CandidateLimit, Eviction, PreemptionSearch
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
@@ -58,12 +58,12 @@ class Preemption:
         self._handle = handle
         self._nominations = Nominations(handle.cache, handle.nominator)
         self._rules = rules_of(bound.preemption, handle.pods, handle.now)
-        shortlist = Shortlist(
+        candidate_limit = CandidateLimit(
             _number(policy.params, "minCandidateNodesPercentage", 10),
             _number(policy.params, "minCandidateNodesAbsolute", 100),
         )
         self._search = PreemptionSearch(
-            handle.cache, handle.objects, self._rules, shortlist, handle.extenders
+            handle.cache, handle.objects, self._rules, candidate_limit, handle.extenders
         )
 
     @hookimpl

@@ -26,9 +26,19 @@ from policy_sched.model.events import (
     EventResource,
 )
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.pod_affinity_filter import Neighbours, moved, neighbours, verdict
-from policy_sched.plugins.pod_affinity_score import Liking, liking, normalized, score
-from policy_sched.plugins.pod_affinity_terms import OwnTerms, TermBook
+from policy_sched.plugins.pod_affinity_filter import (
+    TopologyPairCounts,
+    moved,
+    topology_pair_counts,
+    verdict,
+)
+from policy_sched.plugins.pod_affinity_score import (
+    PreferredTerms,
+    normalized,
+    preferred_terms,
+    score,
+)
+from policy_sched.plugins.pod_affinity_terms import OwnTerms, TermCache
 
 NAME: Final = "InterPodAffinity"
 
@@ -46,7 +56,7 @@ class InterPodAffinity:
         self._table = handle.nodes
         self._counts = handle.cache.counts
         self._carried = self._counts.carried
-        self._book = TermBook(handle.nodes, self._counts)
+        self._book = TermCache(handle.nodes, self._counts)
         self._hard_weight = int(args.get("hardPodAffinityWeight", 1))
         self._own_only = bool(args.get("ignorePreferredTermsOfExistingPods", False))
 
@@ -79,7 +89,7 @@ class InterPodAffinity:
             own = self._book.of(terms)
         elif not self._carried.anti_affinity.live:
             return _SKIP_FILTER
-        found = neighbours(self._counts, pod, own)
+        found = topology_pair_counts(self._counts, pod, own)
         if found is None:
             return _SKIP_FILTER
         state.write(found)
@@ -98,7 +108,7 @@ class InterPodAffinity:
     @hookimpl
     def filter(self, state: CycleState, rows: Rows) -> Verdict:
         """Refuse nodes for want of affinity, for anti-affinity, or for that of running pods."""
-        found = state.read(Neighbours)
+        found = state.read(TopologyPairCounts)
         return PASSES if found is None else verdict(found, rows)
 
     @hookimpl
@@ -109,7 +119,7 @@ class InterPodAffinity:
             hard = self._hard_weight and self._carried.affinity.live
             if self._own_only or not (hard or self._carried.preferred.live):
                 return SKIP
-        found = liking(self._counts, pod, own, self._hard_weight)
+        found = preferred_terms(self._counts, pod, own, self._hard_weight)
         if found is None:
             return SKIP
         state.write(found)
@@ -118,7 +128,7 @@ class InterPodAffinity:
     @hookimpl
     def score(self, state: CycleState, rows: Rows) -> Scores:
         """Return the sum of weights where the node is."""
-        found = state.read(Liking)
+        found = state.read(PreferredTerms)
         assert found is not None, "PreScore has counted"
         return score(found, rows)
 
@@ -139,7 +149,7 @@ class InterPodAffinity:
     def _move(
         self, state: CycleState, pod: PodInfo, other: PodInfo, place: tuple[int, int]
     ) -> Status:
-        found = state.read(Neighbours)
+        found = state.read(TopologyPairCounts)
         if found is not None:
             state.write(moved(found, pod, other, place, self._means))
         return SUCCESS

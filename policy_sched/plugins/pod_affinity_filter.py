@@ -39,7 +39,7 @@ Totals: TypeAlias = dict[str, NDArray[np.int64]]
 
 
 @dataclass(slots=True)
-class Neighbours:
+class TopologyPairCounts:
     """The pods that matter to the filter of this attempt.
 
     ``existing``: carriers of anti-affinity that means the pod. ``anti_affinity`` and
@@ -56,7 +56,9 @@ class Neighbours:
     """Per topology key the code of each domain, worked out at the first filter."""
 
 
-def neighbours(counts: PodCounts, pod: PodInfo, own: OwnTerms | None) -> Neighbours | None:
+def topology_pair_counts(
+    counts: PodCounts, pod: PodInfo, own: OwnTerms | None
+) -> TopologyPairCounts | None:
     """Count for a pod; None if nothing concerns it."""
     existing: Totals = {}
     domains: dict[str, Domain] = {}
@@ -72,7 +74,7 @@ def neighbours(counts: PodCounts, pod: PodInfo, own: OwnTerms | None) -> Neighbo
     if own is None or (own.affinity is None and not own.anti_affinity):
         if not existing:
             return None
-        return Neighbours(_NO_TERMS, domains, existing, {}, {}, alone=False)
+        return TopologyPairCounts(_NO_TERMS, domains, existing, {}, {}, alone=False)
     anti_affinity: Totals = {}
     for match, key in own.anti_affinity:
         domain = domains[key] = counts.domains.of(key)
@@ -85,10 +87,10 @@ def neighbours(counts: PodCounts, pod: PodInfo, own: OwnTerms | None) -> Neighbo
         for key in own.affinity_keys:
             domain = domains[key] = counts.domains.of(key)
             affinity[key] = found.by(domain).copy()
-    return Neighbours(own, domains, existing, anti_affinity, affinity, alone)
+    return TopologyPairCounts(own, domains, existing, anti_affinity, affinity, alone)
 
 
-def verdict(state: Neighbours, rows: Rows) -> Verdict:
+def verdict(state: TopologyPairCounts, rows: Rows) -> Verdict:
     """Return the filter's answer for the rows."""
     if state.tables is None:
         state.tables = _tables(state)
@@ -103,8 +105,8 @@ def verdict(state: Neighbours, rows: Rows) -> Verdict:
 
 
 def moved(
-    state: Neighbours, pod: PodInfo, other: PodInfo, place: tuple[int, int], means: Means
-) -> Neighbours:
+    state: TopologyPairCounts, pod: PodInfo, other: PodInfo, place: tuple[int, int], means: Means
+) -> TopologyPairCounts:
     """Return the state as if `other` had come to a row or left it; ``place``: row, 1 or -1.
 
     ``means`` tells for which topology keys an anti-affinity term of one pod means another.
@@ -125,7 +127,7 @@ def moved(
     if selected:
         for key in own.affinity_keys:
             _shift(affinity, domains[key], place)
-    return Neighbours(own, domains, existing, anti_affinity, affinity, state.alone)
+    return TopologyPairCounts(own, domains, existing, anti_affinity, affinity, state.alone)
 
 
 Means: TypeAlias = Callable[[PodInfo, PodInfo], list[Domain]]
@@ -146,7 +148,7 @@ def _shift(totals: Totals, domain: Domain, place: tuple[int, int]) -> None:
     totals[domain.key] = changed
 
 
-def _tables(state: Neighbours) -> tuple[tuple[Domain, Codes], ...]:
+def _tables(state: TopologyPairCounts) -> tuple[tuple[Domain, Codes], ...]:
     """Return the code of each domain for each topology key; the last is of nodes without it.
 
     Keys by which no node is refused are left out.

@@ -23,15 +23,15 @@ BEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Liking:
+class PreferredTerms:
     """Per topology key what a node in each domain scores, shape (domain.count + 1,)."""
 
     tables: tuple[tuple[Domain, NDArray[np.int64]], ...]
 
 
-def liking(
+def preferred_terms(
     counts: PodCounts, pod: PodInfo, own: OwnTerms | None, hard_weight: int
-) -> Liking | None:
+) -> PreferredTerms | None:
     """Add up the weights for a pod; None if nothing concerns it."""
     tables: dict[str, tuple[Domain, NDArray[np.int64]]] = {}
 
@@ -57,10 +57,10 @@ def liking(
         return None
     for _, table in tables.values():
         table[-1] = 0  # a node without the label is in no domain
-    return Liking(tuple(tables.values()))
+    return PreferredTerms(tuple(tables.values()))
 
 
-def score(state: Liking, rows: Rows) -> Scores:
+def score(state: PreferredTerms, rows: Rows) -> Scores:
     """Return the raw scores of the rows; they may be below zero."""
     total: Scores | None = None
     for domain, table in state.tables:

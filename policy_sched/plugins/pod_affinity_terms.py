@@ -36,7 +36,7 @@ class OwnTerms:
     preferred: tuple[tuple[int, PodMatch, str], ...]
 
 
-class TermBook:
+class TermCache:
     """Works terms out once for equal pods, until namespaces change."""
 
     def __init__(self, table: NodeTable, counts: PodCounts) -> None:

@@ -18,7 +18,7 @@ from policy_sched.framework.asking_again import PermitCondition
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import PermitResult, PodsToActivate, Rehearsal
+from policy_sched.framework.results import DryRunMarker, PermitResult, PodsToActivate
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.language.cycle import Activation
@@ -79,7 +79,7 @@ class _LifeCycle:
     @hookimpl
     def unreserve(self, state: CycleState, pod: PodInfo) -> None:
         """Send the other pods of the group back that wait for this policy."""
-        if not pod.pod_group or state.read(Rehearsal) is not None or not self._takes_part(pod):
+        if not pod.pod_group or state.read(DryRunMarker) is not None or not self._takes_part(pod):
             return
         group = self._handle.waiting_pods.of_group((pod.namespace, pod.pod_group))
         for waiting in tuple(group.values()):

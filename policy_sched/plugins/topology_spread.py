@@ -27,7 +27,7 @@ from policy_sched.model.events import (
     EventResource,
 )
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.topology_spread_constraints import ConstraintBook
+from policy_sched.plugins.topology_spread_constraints import ConstraintCache
 from policy_sched.plugins.topology_spread_counts import SpreadCounter
 from policy_sched.plugins.topology_spread_filter import HardSpread, hard_spread, moved, verdict
 from policy_sched.plugins.topology_spread_score import SoftSpread, normalized, score, soft_spread
@@ -53,7 +53,7 @@ class PodTopologySpread:
 
     def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
         self._table = handle.nodes
-        self._book = ConstraintBook(args, handle.objects)
+        self._book = ConstraintCache(args, handle.objects)
         self._counter = SpreadCounter(handle.nodes, handle.cache.counts)
 
     @hookimpl

@@ -75,7 +75,7 @@ class Constraints:
 NONE: Final = Constraints()
 
 
-class ConstraintBook:
+class ConstraintCache:
     """Tells each pod's constraints; what was worked out is kept for equal pods.
 
     ``args``: PodTopologySpreadArgs as a mapping.

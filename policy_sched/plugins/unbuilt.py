@@ -14,7 +14,7 @@ from typing import Final
 from policy_sched.model.pod_info import PodInfo
 
 #: Plugin to what it decides, in words for the refusal.
-UNBUILT: Final[Mapping[str, str]] = {
+UNSUPPORTED: Final[Mapping[str, str]] = {
     "DynamicResources": "resource claims",
     "NodeDeclaredFeatures": "features that nodes declare",
 }
@@ -22,7 +22,7 @@ UNBUILT: Final[Mapping[str, str]] = {
 Reason = Callable[[PodInfo], str]
 
 
-class Refusals:
+class UnsupportedFeatures:
     """Tells which pods of one profile cannot be decided yet.
 
     ``enabled``: names of the profile's plugins.
@@ -30,7 +30,7 @@ class Refusals:
 
     def __init__(self, enabled: Iterable[str]) -> None:
         names = set(enabled)
-        self._checks = [(name, _CHECKS[name]) for name in UNBUILT if name in names]
+        self._checks = [(name, _CHECKS[name]) for name in UNSUPPORTED if name in names]
 
     def reason(self, pod: PodInfo) -> str:
         """Return why the pod cannot be decided; empty if it can."""
@@ -38,8 +38,8 @@ class Refusals:
             why = check(pod)
             if why:
                 return (
-                    f"{why}, which plugin {name} decides ({UNBUILT[name]}); this version does not "
-                    "have it yet, and does not guess"
+                    f"{why}, which plugin {name} decides ({UNSUPPORTED[name]}); this version "
+                    "does not have it yet, and does not guess"
                 )
         return ""
 

@@ -16,10 +16,10 @@ from policy_sched.cluster.what_if_guests import WhatIfGuests
 from policy_sched.cluster.what_if_rows import WhatIfRows
 from policy_sched.framework.nominations import rejections_with_nominated_pods
 from policy_sched.framework.status import Status
-from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
+from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 
 
-def search_all(attempt: PreemptionAttempt, victims: Victims) -> Tried:
+def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     """Return what becomes of the pod on each node; why it does not fit is not asked."""
     gone = np.zeros(victims.block.shape, np.bool_)
     with WhatIfRows(attempt.cache, victims.rows, victims.block) as what_if:
@@ -37,7 +37,7 @@ def search_all(attempt: PreemptionAttempt, victims: Victims) -> Tried:
             if lost.size:
                 what_if.remove(step, lost)
                 gone[step, lost] = True
-    return Tried(fits, gone, {})
+    return DryRunResult(fits, gone, {})
 
 
 def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:

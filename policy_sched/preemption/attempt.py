@@ -57,7 +57,7 @@ class Victims:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class DryRunResult:
     """What a dry run on m nodes found.
 
     ``fits``: the pod fits when all victims are gone, shape (m,). ``gone``: victims that could not

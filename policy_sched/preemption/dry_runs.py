@@ -25,7 +25,7 @@ from policy_sched.framework.status import Code, Status
 from policy_sched.framework.strand import pause
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.all_nodes import search_all, why_not
-from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
+from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets
 from policy_sched.preemption.one_node import search_each
 from policy_sched.preemption.rules import Candidates, PreemptionRules
@@ -38,7 +38,7 @@ NO_VICTIMS: Final = Status(
 #: What is known of a row: nothing; it is a candidate; it is none.
 UNKNOWN: Final = 0
 CANDIDATE: Final = 1
-HOPELESS: Final = 2
+INFEASIBLE: Final = 2
 
 #: Bytes that kept dry runs of one profile may take together.
 KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -128,7 +128,7 @@ class DryRun:
     def hopeless(self) -> bool:
         """Tell whether all rows that were looked at are no candidates."""
         found = self._found
-        return bool((found == HOPELESS).any()) and not (found == CANDIDATE).any()
+        return bool((found == INFEASIBLE).any()) and not (found == CANDIDATE).any()
 
     def look(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
         """Find out about those rows of which nothing is known."""
@@ -141,7 +141,7 @@ class DryRun:
         if victims.rows.size < rows.size:
             self._reasons[rows] = self._no_victims
             self._reasons[victims.rows] = NOTHING
-        self._found[rows] = HOPELESS
+        self._found[rows] = INFEASIBLE
         together = _together(attempt, victims)
         for search, places in (
             (search_all, np.flatnonzero(together)),
@@ -151,13 +151,13 @@ class DryRun:
                 some = victims if places.size == victims.rows.size else victims.at(places)
                 self._take(some, search(attempt, some))
 
-    def _take(self, victims: Victims, tried: Tried) -> None:
-        some = tried.gone.any(axis=0)
-        self._keep(victims, tried.gone)
-        self._found[victims.rows[tried.fits & some]] = CANDIDATE
-        for row in victims.rows[tried.fits & ~some].tolist():
+    def _take(self, victims: Victims, dry_run_result: DryRunResult) -> None:
+        some = dry_run_result.gone.any(axis=0)
+        self._keep(victims, dry_run_result.gone)
+        self._found[victims.rows[dry_run_result.fits & some]] = CANDIDATE
+        for row in victims.rows[dry_run_result.fits & ~some].tolist():
             self._reasons[row] = self._table.number(self._contradiction(row))
-        for row, status in tried.statuses.items():
+        for row, status in dry_run_result.statuses.items():
             self._reasons[row] = self._table.number(status)
 
     def _keep(self, victims: Victims, gone: NDArray[np.bool_]) -> None:

@@ -15,10 +15,10 @@ from policy_sched.framework.nominations import rejections_with_nominated_pods
 from policy_sched.framework.status import Status
 from policy_sched.framework.strand import pause
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.preemption.attempt import PreemptionAttempt, Tried, Victims
+from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 
 
-def search_each(attempt: PreemptionAttempt, victims: Victims) -> Tried:
+def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     """Return what becomes of the pod on each node, and why it does not fit."""
     infos = attempt.cache.pods.infos
     fits = np.zeros(victims.rows.size, np.bool_)
@@ -35,7 +35,7 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> Tried:
             fits[place] = True
             gone[answer, place] = True
         pause()
-    return Tried(fits, gone, statuses)
+    return DryRunResult(fits, gone, statuses)
 
 
 class _OneNode:

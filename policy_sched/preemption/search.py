@@ -36,7 +36,7 @@ NO_CANDIDATE: Final = Status(Code.UNSCHEDULABLE, ("no candidate node for preempt
 
 
 @dataclass(frozen=True, slots=True)
-class Shortlist:
+class CandidateLimit:
     """How many candidates are enough: a share of the nodes in percent, and at least so many."""
 
     percentage: int
@@ -74,13 +74,13 @@ class PreemptionSearch:
         cache: Cache,
         objects: ApiObjects,
         rules: PreemptionRules,
-        shortlist: Shortlist,
+        candidate_limit: CandidateLimit,
         extenders: Sequence[Extender] = (),
     ) -> None:
         self._cache = cache
         self._extenders = extenders
         self._rules = rules
-        self._shortlist = shortlist
+        self._shortlist = candidate_limit
         self._order_for = _orders(cache, rules)
         budgets = Budgets(objects, cache.pods)
         self._runs = DryRuns(Search(cache, rules, budgets, self._order_for))

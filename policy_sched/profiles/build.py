@@ -18,7 +18,7 @@ from policy_sched.language.codes import (
 from policy_sched.language.program import CompiledPolicy
 from policy_sched.plugins.registry import factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
-from policy_sched.plugins.unbuilt import UNBUILT
+from policy_sched.plugins.unbuilt import UNSUPPORTED
 from policy_sched.profiles.compile import compiled, content_hash, kept_hash
 from policy_sched.profiles.extenders import certificate_problems
 from policy_sched.profiles.load_config import LoadedConfig
@@ -108,7 +108,7 @@ def _too_costly(
 
 def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
     """Refuse plugins that upstream knows and this version does not have at all."""
-    known = factories().keys() | UNBUILT.keys() | plan.policies.keys()
+    known = factories().keys() | UNSUPPORTED.keys() | plan.policies.keys()
     return [
         config.place.diagnostic(
             Problem(

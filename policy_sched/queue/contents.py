@@ -10,11 +10,11 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from policy_sched.model.queued_pod import Place, QueuedPod
+from policy_sched.model.queued_pod import QueuedPod, QueueState
 from policy_sched.queue.backoff import Backoff, Timing
 from policy_sched.queue.heap import PodHeap, SortKey
 from policy_sched.queue.in_flight import InFlight
-from policy_sched.queue.pool import Pool
+from policy_sched.queue.pool import UnschedulablePods
 from policy_sched.queue.timers import Timers
 
 _QUEUES: Final = ("active", "backoff", "unschedulable")
@@ -30,7 +30,7 @@ class Contents:
         self._active = PodHeap(sort_key, tickets)
         self._active_arrivals: Counter[str] = Counter()
         self._backoff = Backoff(sort_key, tickets, timing)
-        self._pool = Pool(tickets)
+        self._unschedulable_pods = UnschedulablePods(tickets)
         self._timers = Timers()
         self._in_flight = InFlight()
         self._binding: dict[str, QueuedPod] = {}
@@ -52,11 +52,15 @@ class Contents:
 
     def unschedulable(self) -> list[QueuedPod]:
         """Return the pods that wait for an event, in the order in which they came."""
-        return [queued for queued in self._pool if queued.place is Place.UNSCHEDULABLE]
+        return [
+            queued
+            for queued in self._unschedulable_pods
+            if queued.place is QueueState.UNSCHEDULABLE
+        ]
 
     def gated(self) -> list[QueuedPod]:
         """Return the pods that PreEnqueue plugins keep out, in the order in which they came."""
-        return [queued for queued in self._pool if queued.place is Place.GATED]
+        return [queued for queued in self._unschedulable_pods if queued.place is QueueState.GATED]
 
     def in_flight(self) -> list[QueuedPod]:
         """Return the pods that were popped and are not permitted yet, in popping order."""
@@ -78,7 +82,7 @@ class Contents:
 
     def next_flush(self) -> int | None:
         """Return when `flush` will have something to do; None if only an event can help."""
-        oldest, sweep = self._pool.oldest(), self.timing.sweep
+        oldest, sweep = self._unschedulable_pods.oldest(), self.timing.sweep
         times = [self._backoff.next_end(), self._timers.next()]
         if oldest is not None:
             times.append(((oldest + self.timing.unschedulable_timeout) // sweep + 1) * sweep)
@@ -86,18 +90,22 @@ class Contents:
 
     def lengths(self) -> dict[str, int]:
         """Return how many pods wait, by queue (pending_pods)."""
-        gated = self._pool.gated()
+        gated = self._unschedulable_pods.gated()
         return {
             "active": len(self._active),
             "backoff": len(self._backoff),
-            "unschedulable": len(self._pool) - gated,
+            "unschedulable": len(self._unschedulable_pods) - gated,
             "gated": gated,
         }
 
     def incoming(self) -> Counter[tuple[str, str]]:
         """Return how many pods came, by queue and cause (queue_incoming_pods_total)."""
         found: Counter[tuple[str, str]] = Counter()
-        arrivals = (self._active_arrivals, self._backoff.arrivals, self._pool.arrivals)
+        arrivals = (
+            self._active_arrivals,
+            self._backoff.arrivals,
+            self._unschedulable_pods.arrivals,
+        )
         for name, by_cause in zip(_QUEUES, arrivals, strict=True):
             found.update({(name, cause): number for cause, number in by_cause.items()})
         return found
@@ -112,15 +120,15 @@ class Contents:
 
     def _take_out(self, queued: QueuedPod) -> None:
         match queued.place:
-            case Place.ACTIVE:
+            case QueueState.ACTIVE:
                 self._active.remove(queued)
-            case Place.BACKOFF:
+            case QueueState.BACKOFF:
                 self._backoff.remove(queued)
-            case Place.UNSCHEDULABLE | Place.GATED:
-                self._pool.remove(queued)
+            case QueueState.UNSCHEDULABLE | QueueState.GATED:
+                self._unschedulable_pods.remove(queued)
 
     def _let_go(self, queued: QueuedPod) -> None:
-        if queued.place is Place.BINDING:
+        if queued.place is QueueState.BINDING:
             del self._binding[queued.info.uid]
         else:
             self._in_flight.remove(queued)

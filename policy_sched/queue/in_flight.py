@@ -20,14 +20,14 @@ from policy_sched.model.queued_pod import QueuedPod
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Happening:
+class InFlightEvent:
     """An event with the objects before and after it."""
 
     event: ClusterEvent
     old: object
     new: object
 
-    def same(self, other: Happening) -> bool:
+    def same(self, other: InFlightEvent) -> bool:
         """Tell whether the other is the same event of the very same objects."""
         return self.event == other.event and self.old is other.old and self.new is other.new
 
@@ -37,14 +37,14 @@ class InFlight:
 
     def __init__(self) -> None:
         self.pods: dict[str, QueuedPod] = {}
-        self._events: deque[Happening] = deque()
+        self._events: deque[InFlightEvent] = deque()
         self._dropped = 0
 
     def __len__(self) -> int:
         return len(self.pods)
 
     @property
-    def events(self) -> tuple[Happening, ...]:
+    def events(self) -> tuple[InFlightEvent, ...]:
         """The events that are kept, oldest first."""
         return tuple(self._events)
 
@@ -57,13 +57,13 @@ class InFlight:
         """Keep an event for the pods that are in flight now; without any it is not kept."""
         if not self.pods:
             return
-        happening = Happening(event, old, new)
+        happening = InFlightEvent(event, old, new)
         newest = next(reversed(self.pods.values())).seen
         known = self._dropped + len(self._events) > newest and self._events[-1].same(happening)
         if not known:
             self._events.append(happening)
 
-    def since(self, queued: QueuedPod) -> Iterator[Happening]:
+    def since(self, queued: QueuedPod) -> Iterator[InFlightEvent]:
         """Return the events that came after the pod was popped, oldest first."""
         return islice(self._events, queued.seen - self._dropped, None)
 

@@ -30,31 +30,33 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.model.queued_pod import Place, QueuedPod
+from policy_sched.model.queued_pod import QueuedPod, QueueState
 
 
-class PlaceError(PolicySchedError):
+class QueueStateError(PolicySchedError):
     """A pod was to go where there is no way from its place: the caller lost track."""
 
 
-_WAITING: Final = frozenset({Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED})
-
-WAYS: Final[tuple[frozenset[Place], ...]] = (
-    _WAITING - {Place.UNSCHEDULABLE, Place.BACKOFF},
-    frozenset({Place.IN_FLIGHT, Place.GATED, Place.OUT}),
-    frozenset({Place.ACTIVE, Place.IN_FLIGHT, Place.GATED, Place.OUT}),
-    _WAITING | {Place.OUT, Place.IN_FLIGHT},
-    _WAITING - {Place.UNSCHEDULABLE} | {Place.OUT},
-    _WAITING | {Place.OUT, Place.BINDING},
-    _WAITING - {Place.UNSCHEDULABLE} | {Place.OUT},
+_WAITING: Final = frozenset(
+    {QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE, QueueState.GATED}
 )
-"""By place, in the order of `Place`: where a pod may go from there."""
+
+WAYS: Final[tuple[frozenset[QueueState], ...]] = (
+    _WAITING - {QueueState.UNSCHEDULABLE, QueueState.BACKOFF},
+    frozenset({QueueState.IN_FLIGHT, QueueState.GATED, QueueState.OUT}),
+    frozenset({QueueState.ACTIVE, QueueState.IN_FLIGHT, QueueState.GATED, QueueState.OUT}),
+    _WAITING | {QueueState.OUT, QueueState.IN_FLIGHT},
+    _WAITING - {QueueState.UNSCHEDULABLE} | {QueueState.OUT},
+    _WAITING | {QueueState.OUT, QueueState.BINDING},
+    _WAITING - {QueueState.UNSCHEDULABLE} | {QueueState.OUT},
+)
+"""By place, in the order of `QueueState`: where a pod may go from there."""
 
 
-def go(queued: QueuedPod, place: Place) -> None:
-    """Take note of the pod's new place; raise PlaceError if there is no way to it."""
+def go(queued: QueuedPod, place: QueueState) -> None:
+    """Take note of the pod's new place; raise QueueStateError if there is no way to it."""
     if place not in WAYS[queued.place]:
-        raise PlaceError(
+        raise QueueStateError(
             f"pod {queued.info.key} cannot go from {queued.place.name} to {place.name}"
         )
     queued.place = place

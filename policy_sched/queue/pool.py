@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from policy_sched.model.queued_pod import Place, QueuedPod
+from policy_sched.model.queued_pod import QueuedPod, QueueState
 
 
 class Rejection(NamedTuple):
@@ -26,7 +26,7 @@ class Rejection(NamedTuple):
     gated_by: str
 
 
-class Pool:
+class UnschedulablePods:
     """Pods by UID; ``arrivals`` counts them by the label of the cause."""
 
     def __init__(self, tickets: Iterator[int]) -> None:
@@ -50,7 +50,7 @@ class Pool:
         """Take a pod in."""
         queued.ticket = next(self._tickets)
         self._file(queued)
-        if queued.place is Place.UNSCHEDULABLE:
+        if queued.place is QueueState.UNSCHEDULABLE:
             self._in_turn[queued.info.uid] = queued
         self.arrivals[cause] += 1
 
@@ -65,7 +65,7 @@ class Pool:
         turns = self._in_turn
         while turns:
             queued = next(iter(turns.values()))
-            if queued.place is Place.UNSCHEDULABLE:
+            if queued.place is QueueState.UNSCHEDULABLE:
                 return queued.enqueued_at
             turns.popitem(last=False)  # it is gated now
         return None

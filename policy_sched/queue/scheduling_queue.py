@@ -29,20 +29,20 @@ from policy_sched.model.events import (
     ClusterEvent,
 )
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import NOBODY, Place, QueuedPod
+from policy_sched.model.queued_pod import NOBODY, QueuedPod, QueueState
 from policy_sched.queue.agenda import Work
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.changes import pod_changes
 from policy_sched.queue.heap import SortKey
 from policy_sched.queue.hints import HintTable, Strategy
-from policy_sched.queue.places import PlaceError, go
+from policy_sched.queue.places import QueueStateError, go
 from policy_sched.queue.pool import Rejection
 from policy_sched.queue.transfers import POOL, Gate, Transfers
 
-_UNDER_WAY = (Place.IN_FLIGHT, Place.BINDING)
-TAKEN_ALONG = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE)
+_UNDER_WAY = (QueueState.IN_FLIGHT, QueueState.BINDING)
+TAKEN_ALONG = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 """Places from which a pod may be tried along with another one of its group."""
-_ON_ITS_WAY = (Place.ACTIVE, Place.BINDING)
+_ON_ITS_WAY = (QueueState.ACTIVE, QueueState.BINDING)
 
 
 class SchedulingQueue(Transfers):
@@ -94,7 +94,7 @@ class SchedulingQueue(Transfers):
         self._sent_off(queued)
         return queued
 
-    def take(self, uid: str) -> QueuedPod | None:
+    def pop_member(self, uid: str) -> QueuedPod | None:
         """Take a pod out of its turn, with another one of its group; None if it cannot be tried.
 
         A pod that is gated, or under way already, stays where it is.
@@ -108,7 +108,7 @@ class SchedulingQueue(Transfers):
         return queued
 
     def _sent_off(self, queued: QueuedPod) -> None:
-        go(queued, Place.IN_FLIGHT)
+        go(queued, QueueState.IN_FLIGHT)
         queued.attempts += 1
         queued.rejected_by = queued.pending = NOBODY
         self._in_flight.add(queued)
@@ -119,35 +119,35 @@ class SchedulingQueue(Transfers):
         queued = self._pods.get(uid)
         if queued is not None and queued.place in _UNDER_WAY:
             self._let_go(queued)
-            go(queued, Place.OUT)
+            go(queued, QueueState.OUT)
             del self._pods[uid]
 
-    def begin_binding(self, queued: QueuedPod) -> None:
+    def mark_binding(self, queued: QueuedPod) -> None:
         """A pod in flight is permitted to be bound, which takes time; events are not kept for it.
 
-        Raises PlaceError if the pod is not in flight.
+        Raises QueueStateError if the pod is not in flight.
         """
         self.agenda.finish()
-        go(queued, Place.BINDING)
+        go(queued, QueueState.BINDING)
         self._in_flight.remove(queued)
         self._binding[queued.info.uid] = queued
 
-    def put_back(
+    def add_unschedulable_if_not_present(
         self,
         queued: QueuedPod,
         rejected_by: frozenset[str] = NOBODY,
         pending: frozenset[str] = NOBODY,
-    ) -> Place:
+    ) -> QueueState:
         """Take a pod back from an attempt in vain, and return where it went.
 
         ``rejected_by`` and ``pending`` are the plugins that answered so; if there is none, the
         attempt met an unexpected error. A pod that was deleted meanwhile is forgotten. One that
-        was binding is tried again after its backoff, whoever rejected it. Raises PlaceError if the
-        pod is neither in flight nor binding.
+        was binding is tried again after its backoff, whatever rejected it. Raises QueueStateError
+        if the pod is neither in flight nor binding.
         """
         self.agenda.finish()
         if queued.place not in _UNDER_WAY:
-            raise PlaceError(f"pod {queued.info.key} comes back, but is {queued.place.name}")
+            raise QueueStateError(f"pod {queued.info.key} comes back, but is {queued.place.name}")
         if queued.deleted:
             self.done(queued.info.uid)
             return queued.place
@@ -173,13 +173,13 @@ class SchedulingQueue(Transfers):
         if queued is None:
             return self.add(pod, UNSCHEDULABLE_POD_UPDATE)
         match queued.place:
-            case Place.ACTIVE:
+            case QueueState.ACTIVE:
                 queued.info = pod
                 self._active.update(queued)
-            case Place.BACKOFF:
+            case QueueState.BACKOFF:
                 queued.info = pod
                 self._backoff.update(queued)
-            case Place.IN_FLIGHT | Place.BINDING:
+            case QueueState.IN_FLIGHT | QueueState.BINDING:
                 self._update_under_way(queued, pod)
             case _:
                 self._update_in_pool(queued, pod)
@@ -195,7 +195,7 @@ class SchedulingQueue(Transfers):
             queued.deleted = True
             return
         self._take_out(queued)
-        go(queued, Place.OUT)
+        go(queued, QueueState.OUT)
         del self._pods[uid]
 
     def activate(self, uids: Iterable[str]) -> None:
@@ -208,14 +208,14 @@ class SchedulingQueue(Transfers):
             queued = self._pods.get(uid)
             if queued is None:
                 continue
-            if queued.place is Place.IN_FLIGHT:
+            if queued.place is QueueState.IN_FLIGHT:
                 self._in_flight.note(FORCE_ACTIVATE, None, queued.info)
             elif queued.place not in _ON_ITS_WAY:
                 self._to_active(queued, FORCE_ACTIVATE.label, self._clock())
 
     # What happens around it.
 
-    def move(
+    def move_all_to_active_or_backoff(
         self, event: ClusterEvent, old: object = None, new: object = None, *, but: str = ""
     ) -> None:
         """Something happened: make pods ready that it may help, or let them finish their backoff.
@@ -230,18 +230,20 @@ class SchedulingQueue(Transfers):
     def moving(
         self, event: ClusterEvent, old: object = None, new: object = None, *, but: str = ""
     ) -> Work:
-        """Do what `move` does, as a part of other work."""
+        """Do what `move_all_to_active_or_backoff` does, as a part of other work."""
 
         def concerned() -> list[QueuedPod] | None:
             hints = self.hints
             if not hints.interests_anybody(event):
                 return None
-            return self._pool.of_groups(lambda rejection: hints.concerns(rejection, event), but)
+            return self._unschedulable_pods.of_groups(
+                lambda rejection: hints.concerns(rejection, event), but
+            )
 
         return self._moving(concerned, event, old, new, self._clock())
 
     def move_among(self, uids: Iterable[str], event: ClusterEvent, new: object) -> None:
-        """Do as `move` for something that concerns none but these pods."""
+        """Do as `move_all_to_active_or_backoff` for something that concerns none but these pods."""
         self.agenda.begin(self.moving_among(tuple(uids), event, new))
 
     def moving_among(self, uids: Iterable[str], event: ClusterEvent, new: object) -> Work:
@@ -315,12 +317,12 @@ class SchedulingQueue(Transfers):
                     self._take_out(queued)
                     self._keep_out(queued, objector, POLICY_RELOAD.label, now)
                 yield
-        hopeful = self._pool.of_groups(helps or (lambda _: True))
+        hopeful = self._unschedulable_pods.of_groups(helps or (lambda _: True))
         for queued in hopeful:
-            if queued.place is Place.GATED:
+            if queued.place is QueueState.GATED:
                 self._to_active(queued, POLICY_RELOAD.label, now)
                 yield
-        waiting = [queued for queued in hopeful if queued.place is Place.UNSCHEDULABLE]
+        waiting = [queued for queued in hopeful if queued.place is QueueState.UNSCHEDULABLE]
         yield from self._moving(lambda: waiting, POLICY_RELOAD, None, None, now)
 
     # How it is done.
@@ -342,8 +344,8 @@ class SchedulingQueue(Transfers):
             strategy = self.hints.judge(queued, event, old, new)
             if strategy is not Strategy.SKIP:
                 self._requeue(queued, strategy, label, now)
-                if queued.place is Place.GATED:
-                    self._pool.arrivals[label] += 1
+                if queued.place is QueueState.GATED:
+                    self._unschedulable_pods.arrivals[label] += 1
             yield
 
     def _flushing_backoff(self, now: int) -> Work:
@@ -359,17 +361,19 @@ class SchedulingQueue(Transfers):
     def _sweeping(self, now: int) -> Work:
         latest = now - self.timing.unschedulable_timeout
         event = UNSCHEDULABLE_TIMEOUT
-        pods = self._pool.of_groups(lambda rejection: self.hints.concerns(rejection, event))
+        pods = self._unschedulable_pods.of_groups(
+            lambda rejection: self.hints.concerns(rejection, event)
+        )
         late = [queued for queued in pods if queued.enqueued_at < latest]
         for queued in late:
             queued.flushed = True
-        if late or any(queued.enqueued_at < latest for queued in self._pool):
+        if late or any(queued.enqueued_at < latest for queued in self._unschedulable_pods):
             yield from self._moving(lambda: late, event, None, None, now)
 
     def _update_under_way(self, queued: QueuedPod, pod: PodInfo) -> None:
         before = queued.info if queued.newer is None else queued.newer
         queued.newer, queued.deleted = pod, False
-        if queued.place is Place.BINDING:
+        if queued.place is QueueState.BINDING:
             return
         for event in pod_changes(before, pod):
             self._in_flight.note(event, before, pod)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from policy_sched.model.queued_pod import Place, QueuedPod
+from policy_sched.model.queued_pod import QueuedPod, QueueState
 
-_POOL = (Place.UNSCHEDULABLE, Place.GATED)
+_POOL = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
 class Timers:

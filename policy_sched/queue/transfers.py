@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from policy_sched.model.events import REQUEUE_EVERY
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place, QueuedPod
+from policy_sched.model.queued_pod import QueuedPod, QueueState
 from policy_sched.queue.agenda import Agenda
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.contents import Contents
@@ -24,7 +24,7 @@ Gate: TypeAlias = Callable[[PodInfo, str], str]
 """Ask PreEnqueue plugins about a pod, first the one (if any) that gated it before; return the
 name of the one that objects, or an empty string."""
 
-POOL: Final = (Place.UNSCHEDULABLE, Place.GATED)
+POOL: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
 class Transfers(Contents):
@@ -44,7 +44,7 @@ class Transfers(Contents):
 
     def _judge_what_happened(self, queued: QueuedPod) -> Strategy:
         """Return what the events mean for a pod that came while it was in flight."""
-        if queued.place is Place.BINDING or not (queued.rejected_by or queued.pending):
+        if queued.place is QueueState.BINDING or not (queued.rejected_by or queued.pending):
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         for one in self._in_flight.since(queued):
@@ -56,8 +56,8 @@ class Transfers(Contents):
     def _requeue(self, queued: QueuedPod, strategy: Strategy, cause: str, now: int) -> None:
         if strategy is Strategy.SKIP:
             if queued.place not in POOL:
-                go(queued, Place.UNSCHEDULABLE)
-                self._pool.add(queued, cause)
+                go(queued, QueueState.UNSCHEDULABLE)
+                self._unschedulable_pods.add(queued, cause)
                 self._set_timer(queued, now)
         elif strategy is Strategy.AFTER_BACKOFF and self._backoff.backing_off(queued, now):
             self._to_backoff(queued, cause, now)
@@ -66,13 +66,13 @@ class Transfers(Contents):
 
     def _to_active(self, queued: QueuedPod, cause: str, now: int) -> None:
         """Make a pod ready, unless it is gated; who comes from backoff has been asked before."""
-        if queued.place is not Place.BACKOFF and self._is_gated(queued, cause, now):
+        if queued.place is not QueueState.BACKOFF and self._is_gated(queued, cause, now):
             return
         self._take_out(queued)
         self._make_ready(queued, cause, now)
 
     def _make_ready(self, queued: QueuedPod, cause: str, now: int) -> None:
-        go(queued, Place.ACTIVE)
+        go(queued, QueueState.ACTIVE)
         if queued.ready_at == 0:
             queued.ready_at = now
         self._active.push(queued)
@@ -82,7 +82,7 @@ class Transfers(Contents):
         if self._is_gated(queued, cause, now):
             return
         self._take_out(queued)
-        go(queued, Place.BACKOFF)
+        go(queued, QueueState.BACKOFF)
         self._backoff.add(queued, cause)
 
     def _is_gated(self, queued: QueuedPod, cause: str, now: int) -> bool:
@@ -98,11 +98,11 @@ class Transfers(Contents):
         was_in_pool = queued.place in POOL
         queued.gated_by, queued.flushed = objector, False
         queued.rejected_by |= {objector}
-        go(queued, Place.GATED)
+        go(queued, QueueState.GATED)
         if was_in_pool:
-            self._pool.regroup(queued)
+            self._unschedulable_pods.regroup(queued)
         else:
-            self._pool.add(queued, cause)
+            self._unschedulable_pods.add(queued, cause)
         self._set_timer(queued, now)
 
     def _set_timer(self, queued: QueuedPod, now: int) -> None:
@@ -112,7 +112,7 @@ class Transfers(Contents):
             self._timers.set(queued, now + every)
 
     def _tried_by_time(self, queued: QueuedPod, now: int) -> None:
-        if queued.place is Place.GATED:
+        if queued.place is QueueState.GATED:
             self._to_active(queued, REQUEUE_EVERY.label, now)
         else:
             self._requeue(queued, Strategy.AFTER_BACKOFF, REQUEUE_EVERY.label, now)

@@ -15,7 +15,7 @@ NOTE_SUFFIX: Final = " ..."
 LOG: Final = logging.getLogger(__name__)
 
 
-def announce(  # noqa: PLR0913, PLR0917 - an event has these parts
+def record_event(  # noqa: PLR0913, PLR0917 - an event has these parts
     handle: Handle,
     pod: PodInfo,
     kind: str,

@@ -19,7 +19,7 @@ from policy_sched.framework.runner import Runner
 from policy_sched.framework.sampling import Rotation, Sample, looks_at_all
 from policy_sched.plugins.extenders.http_extender import HttpExtender
 from policy_sched.plugins.extenders.settings import ExtenderSettings
-from policy_sched.plugins.unbuilt import Refusals
+from policy_sched.plugins.unbuilt import UnsupportedFeatures
 from policy_sched.profiles.build import CompiledPlan, build_pipeline
 from policy_sched.profiles.made_plugins import MadePlugins
 from policy_sched.scheduler.attempt import Profile
@@ -103,7 +103,9 @@ class Assembly:
         )
         if known is not None:
             evaluator.take_over(known.evaluator)
-        return Profile(pipeline, runner, evaluator, Refusals(ready.plan.plugins), extenders)
+        return Profile(
+            pipeline, runner, evaluator, UnsupportedFeatures(ready.plan.plugins), extenders
+        )
 
     def _sample(self, pipeline: Pipeline, extenders: Sequence[Extender]) -> Sample | None:
         """Return how a profile leaves nodes out; None if it looks at all."""

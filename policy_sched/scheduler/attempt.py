@@ -14,7 +14,7 @@ from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.plugins.unbuilt import Refusals
+from policy_sched.plugins.unbuilt import UnsupportedFeatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Profile:
     pipeline: Pipeline
     runner: Runner
     evaluator: Evaluator
-    refusals: Refusals
+    unsupported_features: UnsupportedFeatures
     extenders: Sequence[Extender] = ()
 
 
@@ -87,7 +87,7 @@ Decision = Bind | Preempt | Reject
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
+class PendingDecision:
     """No node fits, and PostFilter is asked next, which takes a while: ``finish`` does that.
 
     ``kind``: pods of one kind take about as long as each other; None: that may be very long.
@@ -98,7 +98,7 @@ class Undecided:
     kind: Hashable | None
     pausing: bool
 
-    def then(self, tell: Callable[[Preempt | Reject], None]) -> Undecided:
+    def then(self, tell: Callable[[Preempt | Reject], None]) -> PendingDecision:
         """Return the same, with somebody who is told what was decided."""
 
         def finish() -> Preempt | Reject:
@@ -106,4 +106,4 @@ class Undecided:
             tell(found)
             return found
 
-        return Undecided(finish, self.kind, self.pausing)
+        return PendingDecision(finish, self.kind, self.pausing)

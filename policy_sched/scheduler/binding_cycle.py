@@ -24,7 +24,7 @@ from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.unfinished import PendingStatus, Wait
 from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.announcing import announce
+from policy_sched.scheduler.announcing import record_event
 from policy_sched.scheduler.attempt import Attempt
 
 Steps: TypeAlias = Generator[Wait, None, Status]
@@ -229,7 +229,7 @@ def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
     pod = attempt.queued.info
     handle.cache.finish_binding(pod.uid, handle.now())
     note = f"Successfully assigned {pod.key} to {node}"
-    announce(handle, pod, "Normal", "Scheduled", "Binding", note)
+    record_event(handle, pod, "Normal", "Scheduled", "Binding", note)
     runner = attempt.profile.runner
     start = runner.began()
     for hook in runner.pipeline.at("post_bind"):
@@ -237,5 +237,5 @@ def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
             runner.call("post_bind", hook, attempt.state, pod, node)
         except PluginError as error:
             # The pod is bound: nobody can object any more, but somebody should know.
-            announce(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))
+            record_event(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))
     runner.ended("post_bind", Code.SUCCESS, start)

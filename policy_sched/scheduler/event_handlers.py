@@ -64,18 +64,18 @@ def node_seen(scheduler: Scheduler, node: Node) -> Happened:
     old = None if row is None else table.nodes[row]
     scheduler.cache.add_node(node)
     if old is None:
-        scheduler.queue.move(NODE_ADD, None, node)
+        scheduler.queue.move_all_to_active_or_backoff(NODE_ADD, None, node)
         return (NODE_ADD,)
     events = node_changes(old, node)
     for event in events:
-        scheduler.queue.move(event, old, node)
+        scheduler.queue.move_all_to_active_or_backoff(event, old, node)
     return events
 
 
 def node_gone(scheduler: Scheduler, node: Node) -> Happened:
     """A node was deleted."""
     scheduler.cache.remove_node(node)
-    scheduler.queue.move(_NODE_DELETE, node, None)
+    scheduler.queue.move_all_to_active_or_backoff(_NODE_DELETE, node, None)
     return (_NODE_DELETE,)
 
 
@@ -97,12 +97,12 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
     if before is None:
         cache.add_pod(pod)
         scheduler.delete_pod(pod.uid)
-        scheduler.queue.move(ASSIGNED_POD_ADD, None, pod)
+        scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
         return (ASSIGNED_POD_ADD,)
     cache.update_pod(pod)
     events = pod_changes(before, pod)
     for event in events:
-        scheduler.queue.move(event, before, pod)
+        scheduler.queue.move_all_to_active_or_backoff(event, before, pod)
     return events
 
 
@@ -130,7 +130,7 @@ def object_seen(scheduler: Scheduler, old: ApiObject | None, new: ApiObject) -> 
         scheduler.cache.set_namespace(new)
     else:
         scheduler.handle.objects.put(new)
-    return _happened(scheduler, type(new), ActionType.ADD if old is None else UPDATE, (old, new))
+    return _broadcast(scheduler, type(new), ActionType.ADD if old is None else UPDATE, (old, new))
 
 
 def object_gone(scheduler: Scheduler, old: ApiObject) -> Happened:
@@ -139,15 +139,15 @@ def object_gone(scheduler: Scheduler, old: ApiObject) -> Happened:
         scheduler.cache.remove_namespace(old.metadata.name)
     else:
         scheduler.handle.objects.remove(old)
-    return _happened(scheduler, type(old), ActionType.DELETE, (old, None))
+    return _broadcast(scheduler, type(old), ActionType.DELETE, (old, None))
 
 
-def _happened(
+def _broadcast(
     scheduler: Scheduler, kind: type[ApiObject], action: ActionType, objects: tuple[object, object]
 ) -> Happened:
     resource = _RESOURCES.get(kind)
     if resource is None:
         return _NOTHING
     event = ClusterEvent(resource, action)
-    scheduler.queue.move(event, *objects)
+    scheduler.queue.move_all_to_active_or_backoff(event, *objects)
     return (event,)

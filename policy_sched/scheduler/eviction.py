@@ -11,7 +11,7 @@ from typing import Final
 from policy_sched.errors import ClusterError
 from policy_sched.framework.handle import Handle
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.announcing import announce
+from policy_sched.scheduler.announcing import record_event
 from policy_sched.scheduler.attempt import Preempt
 
 LOG: Final = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ LOG: Final = logging.getLogger(__name__)
 IN_MEMORY: Final = " (in kube-scheduler memory)."
 
 
-def make_room(pod: PodInfo, decision: Preempt, handle: Handle) -> str:
+def prepare_candidate(pod: PodInfo, decision: Preempt, handle: Handle) -> str:
     """Evict the victims; return what went wrong, empty if nothing did.
 
     Victims that are on their way out already are left alone; if all are, so are nominations.
@@ -27,7 +27,7 @@ def make_room(pod: PodInfo, decision: Preempt, handle: Handle) -> str:
     victims = [victim for victim in decision.victims if not victim.terminating]
     if not victims:
         return ""
-    dismiss_lower(pod, decision.node, handle)
+    clear_lower_nominations(pod, decision.node, handle)
     try:
         for victim in victims:
             _evict(victim, pod, decision, handle)
@@ -36,7 +36,7 @@ def make_room(pod: PodInfo, decision: Preempt, handle: Handle) -> str:
     return ""
 
 
-def dismiss_lower(pod: PodInfo, node: str, handle: Handle) -> None:
+def clear_lower_nominations(pod: PodInfo, node: str, handle: Handle) -> None:
     """Take back the nominations of less important pods to the node: they may not fit any more."""
     for other in handle.nominator.pods_on(node):
         if other.priority < pod.priority:
@@ -56,4 +56,4 @@ def _evict(victim: PodInfo, pod: PodInfo, decision: Preempt, handle: Handle) -> 
         text = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
         handle.client.set_disruption_target(victim, text)
         handle.client.delete_pod(victim)
-    announce(handle, victim, "Normal", "Preempted", "Preempting", note, pod)
+    record_event(handle, victim, "Normal", "Preempted", "Preempting", note, pod)

@@ -41,7 +41,7 @@ from policy_sched.scheduler.explanation import (
     PlacementStep,
 )
 from policy_sched.scheduler.filter_parts import Part, filter_parts
-from policy_sched.scheduler.group_cycle import rehearse_group, verdicts
+from policy_sched.scheduler.group_cycle import dry_run_group, verdicts
 from policy_sched.scheduler.group_plan import GroupPlan
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
@@ -85,7 +85,7 @@ def _explained(
         return found
     found.content_hash = profile.pipeline.content_hash
     try:
-        plan = rehearse_group(pod, profile, scheduler.handle)
+        plan = dry_run_group(pod, profile, scheduler.handle)
     except PluginError as error:
         found.message, found.failed = str(error), True
         return found

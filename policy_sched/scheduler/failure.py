@@ -10,14 +10,14 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import NOBODY
-from policy_sched.scheduler.announcing import announce
+from policy_sched.scheduler.announcing import record_event
 from policy_sched.scheduler.attempt import Preempt, Reject
 from policy_sched.scheduler.queueing import no_profile
 
 LOG: Final = logging.getLogger(__name__)
 
 
-def record_failure(
+def handle_scheduling_failure(
     pod: PodInfo,
     status: Status,
     message: str,
@@ -32,16 +32,16 @@ def record_failure(
     nowhere any more, None where that stays as it is. What the cluster refuses is logged: the pod
     is queued again all the same.
     """
-    announce(handle, pod, "Warning", "FailedScheduling", "Scheduling", message)
+    record_event(handle, pod, "Warning", "FailedScheduling", "Scheduling", message)
     if there:
         reason = "Unschedulable" if status.rejected else "SchedulerError"
         _set_condition(pod, reason, message, handle, nominated)
 
 
-def announce_no_profile(pod: PodInfo, handle: Handle) -> None:
+def record_no_profile(pod: PodInfo, handle: Handle) -> None:
     """Say that a pod waits because its profile is gone, and for what."""
     message = f"{no_profile(pod)}; the pod waits until one has"
-    announce(handle, pod, "Warning", "FailedScheduling", "Scheduling", message)
+    record_event(handle, pod, "Warning", "FailedScheduling", "Scheduling", message)
     _set_condition(pod, "Unschedulable", message, handle, None)
 
 

@@ -103,7 +103,7 @@ def tell_group(pod: PodInfo, status: Status, handle: Handle) -> None:
         LOG.warning("cannot write the condition of pod group %s: %s", pod.pod_group, error)
 
 
-def rehearse_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan | None:
+def dry_run_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan | None:
     """Return where a pod's group would go now, the pod in it; ties go to the first.
 
     None if the pod would be decided by itself. Raises PluginError if a plugin breaks.
@@ -154,7 +154,7 @@ def _taken(members: Sequence[QueuedPod], first: Attempt, queue: SchedulingQueue)
     attempts = []
     for queued in members:
         if queued is not first.queued:
-            queue.take(queued.info.uid)
+            queue.pop_member(queued.info.uid)
         attempts.append(first if queued is first.queued else Attempt(queued, first.profile))
     return attempts
 

@@ -26,7 +26,7 @@ from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.evaluation import Domain
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.placing import Domains, rating
-from policy_sched.framework.results import Placement, Rehearsal
+from policy_sched.framework.results import DryRunMarker, Placement
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.model.queued_pod import NOBODY
 from policy_sched.queue.agenda import Finding
@@ -51,7 +51,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class PlacementResult:
     """A domain with the group in it.
 
     ``members``: what was decided about each pod; ``placed``: how many find a node there.
@@ -72,7 +72,7 @@ class Tried:
         """The sum of its scores."""
         return sum(self.scores.values())
 
-    def in_vain(self) -> Tried:
+    def in_vain(self) -> PlacementResult:
         """Return it without the nodes that were found: the group goes elsewhere."""
         left = tuple(one for one in self.members if isinstance(one.decision, Reject))
         return replace(self, members=left)
@@ -88,8 +88,8 @@ class GroupPlan:
 
     attempts: tuple[Attempt, ...]
     plugins: frozenset[str]
-    tried: tuple[Tried, ...]
-    best: Tried | None
+    tried: tuple[PlacementResult, ...]
+    best: PlacementResult | None
     status: Status
     who: Who = (NOBODY, NOBODY)
 
@@ -111,7 +111,7 @@ def planning_group(
     """
     choose = partial(_decided, handle=handle, rng=rng, watched=watched)
     plan = partial(GroupPlan, tuple(attempts), frozenset(found.plugins))
-    tried: list[Tried] = []
+    tried: list[PlacementResult] = []
     best = _Best(rng)
     rejected, pending = set(found.plugins), set[str]()
     for name, rows in found.rows.items():
@@ -144,13 +144,13 @@ class _Best:
     """
 
     def __init__(self, rng: Random | None) -> None:
-        self.found: Tried | None = None
+        self.found: PlacementResult | None = None
         self.count = 0
         self.unrated = ""
         self._rng = rng
         self._equals = 0
 
-    def take(self, one: Tried) -> None:
+    def take(self, one: PlacementResult) -> None:
         """Look at the next domain."""
         if not one.status.ok:
             return
@@ -176,7 +176,7 @@ def _trying(
     attempts: Sequence[Attempt],
     handle: Handle,
     choose: Callable[[Attempt, Domain, int], Bind | Reject],
-) -> Finding[Tried]:
+) -> Finding[PlacementResult]:
     """Put the group into a domain, see how it does there, and take it out again."""
     table = handle.nodes
     others = table.live.values[: table.n].copy()
@@ -214,7 +214,7 @@ def _trying(
     finally:
         for filter_dry_run, node in reversed(held):
             undo(filter_dry_run, node, handle)
-    return Tried(name, rows.size, tuple(members), placed, status, scores, unrated)
+    return PlacementResult(name, rows.size, tuple(members), placed, status, scores, unrated)
 
 
 def _rated(attempts: Sequence[Attempt], placement: Placement) -> dict[str, int]:
@@ -233,7 +233,7 @@ def _decided(
 ) -> Bind | Reject:
     """Return to which node of the domain a pod goes, or why to none of them."""
     pod, profile, table = attempt.queued.info, attempt.profile, handle.nodes
-    refusal = profile.refusals.reason(pod)
+    refusal = profile.unsupported_features.reason(pod)
     if refusal:
         return _broken(refusal)
     try:
@@ -272,7 +272,7 @@ def _held(
     if isinstance(decision, Reject):
         return Member(attempt, decision)
     filter_dry_run = Attempt(attempt.queued, attempt.profile, decision.evaluation.state.clone())
-    filter_dry_run.state.write(Rehearsal())
+    filter_dry_run.state.write(DryRunMarker())
     pod, node, runner = filter_dry_run.queued.info, decision.node, filter_dry_run.profile.runner
     try:
         handle.cache.assume(pod, node)

@@ -1,9 +1,9 @@
-"""The scheduler's loop: pop, decide, enact; and what happens by itself between two pods.
+"""The scheduler's loop: pop, decide, execute; and what happens by itself between two pods.
 
 Theory of operation. `schedule_one` decides one pod, and carries the decision out as far as it
 goes without waiting. An attempt that has to wait is set aside with its node held (see `Bindings`)
-and ends in a later `tick`, which does everything that is due: the queue's flushes, answers to
-waiting pods, deadlines. Nothing here sleeps or blocks; `next_wakeup` says when `tick` has
+and ends in a later `run_due`, which does everything that is due: the queue's flushes, answers to
+waiting pods, deadlines. Nothing here sleeps or blocks; `next_wakeup` says when `run_due` has
 something to do, so the same loop runs under a clock that is moved by hand.
 
 What concerns many pods is work on the queue's agenda. With slices a call may return before it is
@@ -22,27 +22,27 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import WAIT, Code, Status
 from policy_sched.model.events import ASSIGNED_POD_DELETE
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import NOBODY, Place
+from policy_sched.model.queued_pod import NOBODY, QueueState
 from policy_sched.queue.agenda import Finding, Work, at_once
 from policy_sched.queue.scheduling_queue import SchedulingQueue
-from policy_sched.scheduler.announcing import announce
+from policy_sched.scheduler.announcing import record_event
 from policy_sched.scheduler.attempt import (
     Attempt,
     Bind,
     Decision,
+    PendingDecision,
     Preempt,
     Profile,
     Reject,
-    Undecided,
 )
 from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_permit, undo
 from policy_sched.scheduler.bindings import Binding, Bindings
-from policy_sched.scheduler.eviction import make_room
-from policy_sched.scheduler.failure import announce_no_profile, record_failure, rejectors
+from policy_sched.scheduler.eviction import prepare_candidate
+from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
 from policy_sched.scheduler.group_cycle import Verdict, schedule_group, tell_group
-from policy_sched.scheduler.news import News
+from policy_sched.scheduler.news import PodEventHandlers
 from policy_sched.scheduler.outcome import Outcome
-from policy_sched.scheduler.parts import Decide, MakeRoom, ScheduleGroup, TellGroup
+from policy_sched.scheduler.parts import Decide, PrepareCandidate, ScheduleGroup, TellGroup
 from policy_sched.scheduler.queueing import NO_PROFILE, objection
 from policy_sched.scheduler.scheduling_cycle import begin_to_decide
 from policy_sched.scheduler.searches import Searches
@@ -50,12 +50,12 @@ from policy_sched.scheduler.searches import Searches
 __all__ = ["Outcome", "Scheduler"]
 
 
-class Scheduler(News):
+class Scheduler(PodEventHandlers):
     """One cache, one queue, and a profile per schedulerName.
 
     ``rng`` breaks ties. All effects go through `handle`. ``profiles`` may be replaced as a whole
     between two calls; attempts end with the profile that they began with. So may ``decide``,
-    ``make_room``, ``schedule_group`` and ``tell_group``, by what does the same and takes its time.
+    ``prepare_candidate``, ``schedule_group`` and ``tell_group``, by instrumented versions.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Scheduler(News):
         super().__init__(handle, queue)
         self.profiles = profiles
         self.decide: Decide = begin_to_decide
-        self.make_room: MakeRoom = make_room
+        self.prepare_candidate: PrepareCandidate = prepare_candidate
         self.schedule_group: ScheduleGroup = schedule_group
         self.tell_group: TellGroup = tell_group
         self._rng = rng
@@ -85,7 +85,7 @@ class Scheduler(News):
         if pod.pod_group:
             self._count_in(pod)
         queued = self.queue.add(pod)
-        if queued.place is Place.GATED:
+        if queued.place is QueueState.GATED:
             status = objection(self.profiles, pod, queued.gated_by)
             return Outcome(pod, None, message=status.message(), status=status)
         if pod.nominated_node_name:
@@ -95,7 +95,7 @@ class Scheduler(News):
     # One pod.
 
     def schedule_one(self) -> Outcome | None:
-        """Decide and enact the next pod; None if none is ready, or something is half done.
+        """Decide and execute the next pod; None if none is ready, or something is half done.
 
         Of a group whose pods go to one place together, all are: the others' outcomes come next.
         """
@@ -110,13 +110,13 @@ class Scheduler(News):
             return None
         attempt = Attempt(queued, self.profiles[queued.info.scheduler_name])
         if queued.info.terminating:
-            return self._pass_over(attempt)
+            return self._skip_pod(attempt)
         if queued.info.pod_group:
             work = self._with_its_group(attempt)
         else:
             decision = self.decide(attempt, self.handle.nodes, self._rng)
-            if not isinstance(decision, Undecided):
-                outcome = self.enact(attempt, decision)
+            if not isinstance(decision, PendingDecision):
+                outcome = self.execute(attempt, decision)
                 if self.handle.waiting_pods:
                     self.handle.waiting_pods.ask_again()
                 return outcome
@@ -132,19 +132,19 @@ class Scheduler(News):
             yield from self._finishing(attempt, decision)
             return
         for verdict in group.verdicts:
-            self._told.append(self._enact_member(verdict))
+            self._told.append(self._execute_member(verdict))
             yield
         self.tell_group(attempt.queued.info, group.status, self.handle)
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()
 
-    def _finishing(self, attempt: Attempt, begun: Decision | Undecided) -> Work:
+    def _finishing(self, attempt: Attempt, begun: Decision | PendingDecision) -> Work:
         decision = yield from self._searches.finished(begun)
-        self._told.append(self.enact(attempt, decision))
+        self._told.append(self.execute(attempt, decision))
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()
 
-    def enact(self, attempt: Attempt, decision: Decision) -> Outcome:
+    def execute(self, attempt: Attempt, decision: Decision) -> Outcome:
         """Carry the decision out as far as it goes without waiting."""
         if not isinstance(decision, Bind):
             return self._fail(attempt, decision)
@@ -152,32 +152,32 @@ class Scheduler(News):
         attempt.state = attempt.state.clone()
         status, waiting = reserve_and_permit(attempt, decision.node, self.handle)
         if not status.ok:
-            return self._give_back(attempt, decision, status)
+            return self._handle_binding_failure(attempt, decision, status)
         self._activate(attempt)
         steps = binding_cycle(attempt, decision.node, waiting, self.handle)
         binding = Binding(attempt, decision, steps)
-        ended = self._went_on(binding)
+        ended = self._advance(binding)
         if ended is not None:
             return self._end(binding) if ended.ok else at_once(self._ending(binding, ended))
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
-    def _enact_member(self, verdict: Verdict) -> Outcome:
+    def _execute_member(self, verdict: Verdict) -> Outcome:
         """Carry out what was decided about a pod together with its group."""
         attempt, decision = verdict.attempt, verdict.decision
         if isinstance(decision, Bind):
-            return self.enact(attempt, decision)
+            return self.execute(attempt, decision)
         node = None if decision.nominated else ""
         return self._queue_again(
             attempt, decision, decision.status, verdict.who, decision.message, node
         )
 
-    def _pass_over(self, attempt: Attempt) -> Outcome:
+    def _skip_pod(self, attempt: Attempt) -> Outcome:
         """A pod on its way out is not scheduled."""
         pod = attempt.queued.info
         self.queue.done(pod.uid)
         text = f"skip schedule deleting pod: {pod.key}"
-        announce(self.handle, pod, "Warning", "FailedScheduling", "Scheduling", text)
+        record_event(self.handle, pod, "Warning", "FailedScheduling", "Scheduling", text)
         status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
         return Outcome(pod, None, "", text, status, pipeline=attempt.profile.pipeline)
 
@@ -186,7 +186,7 @@ class Scheduler(News):
         pod = attempt.queued.info
         message, node = decision.message, None
         if isinstance(decision, Preempt):
-            error = self.make_room(pod, decision, self.handle)
+            error = self.prepare_candidate(pod, decision, self.handle)
             if error:
                 message = f"{message} {error}"
                 # Nobody may leave now, so that no event would bring the pod back.
@@ -214,7 +214,7 @@ class Scheduler(News):
         """Go on with what is half done for a slice; return whether nothing is any more."""
         return self.agenda.go_on()
 
-    def tick(self) -> list[Outcome]:
+    def run_due(self) -> list[Outcome]:
         """Do what is due now; return what became of pods that had to wait."""
         if not self.half_done:
             now = self.handle.now()
@@ -224,7 +224,7 @@ class Scheduler(News):
                 self.queue.flush()
             if self.cache.time_to_live:
                 for pod in self.cache.expire(now):
-                    self.queue.move(ASSIGNED_POD_DELETE, pod, None)
+                    self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
             if self._bindings or self._broken:
                 self.agenda.begin(self._going_on(now))
         if not self._late:
@@ -243,30 +243,30 @@ class Scheduler(News):
             if not due:
                 break
             for binding in due:
-                if (ended := self._went_on(binding)) is not None:
+                if (ended := self._advance(binding)) is not None:
                     self._late.append((yield from self._ending(binding, ended)))
                 yield
 
-    def meanwhile(self) -> list[Outcome]:
+    def poll_bindings(self) -> list[Outcome]:
         """Go on with attempts that wait, in the middle of a decision; return what ended well.
 
-        What failed ends in the next `tick`: it changes the cache, which the decision reads.
+        What failed ends in the next `run_due`: it changes the cache, which the decision reads.
         """
         outcomes = []
         for binding in self._bindings.due(self.handle.now()):
-            status = self._went_on(binding)
+            status = self._advance(binding)
             if status is not None and status.ok:
                 outcomes.append(self._end(binding))
             elif status is not None:
                 self._broken.append((binding, status))
         return outcomes
 
-    def next_meanwhile(self) -> int | None:
-        """Return when `meanwhile` has something to do, as `next_wakeup` does for `tick`."""
+    def next_binding_poll(self) -> int | None:
+        """Return when `poll_bindings` has something to do, as `next_wakeup` does for `run_due`."""
         return self.handle.now() if self._bindings.has_answer() else self._bindings.next_time()
 
     def next_wakeup(self) -> int | None:
-        """Return when `tick` has something to do, in nanoseconds since 1970; None: never."""
+        """Return when `run_due` has something to do, in nanoseconds since 1970; None: never."""
         if self._unfinished() or self._bindings.has_answer():
             return self.handle.now()
         expiry = self.cache.next_expiry() if self.cache.time_to_live else None
@@ -274,7 +274,7 @@ class Scheduler(News):
         return min((time for time in times if time is not None), default=None)
 
     def idle(self) -> bool:
-        """Tell whether neither `schedule_one` nor `tick` has anything to do now."""
+        """Tell whether neither `schedule_one` nor `run_due` has anything to do now."""
         if self._unfinished() or not self.queue.idle():
             return False
         wakeup = self.next_wakeup()
@@ -284,11 +284,11 @@ class Scheduler(News):
         left = self._told or self._arrived or self._late or self._broken
         return bool(left) or self.agenda.half_done
 
-    def abandon(self, message: str) -> list[Outcome]:
+    def shutdown(self, message: str) -> list[Outcome]:
         """Give up attempts that wait for permission or for a PreBind plugin; return them.
 
-        What the cluster was asked to bind is not given up: its answer comes to `tick`, as do those
-        that are given up when the slice is over.
+        Binding requests that were sent are not cancelled: `run_due` handles their responses, and
+        the attempts that are cancelled after the slice is over.
         """
         self.agenda.begin(self._abandoning(Status(Code.ERROR, (message,))))
         late, self._late = self._late, []
@@ -304,7 +304,7 @@ class Scheduler(News):
                 self._late.append((yield from self._ending(binding, status)))
                 yield
 
-    def _went_on(self, binding: Binding) -> Status | None:
+    def _advance(self, binding: Binding) -> Status | None:
         """Go on with an attempt; return how it ended, or None if it has to wait."""
         attempt = binding.attempt
         try:
@@ -312,8 +312,8 @@ class Scheduler(News):
         except StopIteration as end:
             status: Status = end.value
             return status
-        if attempt.permitted and attempt.queued.place is Place.IN_FLIGHT:
-            self.queue.begin_binding(attempt.queued)
+        if attempt.permitted and attempt.queued.place is QueueState.IN_FLIGHT:
+            self.queue.mark_binding(attempt.queued)
         self._bindings.set_aside(binding, self.handle.now())
         return None
 
@@ -338,16 +338,16 @@ class Scheduler(News):
         attempt, decision = binding.attempt, binding.decision
         pod = attempt.queued.info
         if not undo(attempt, decision.node, self.handle):
-            return self._give_back(attempt, decision, status)
+            return self._handle_binding_failure(attempt, decision, status)
         gone = pod.on(decision.node)
         if not status.rejected:
             yield from self.queue.moving(ASSIGNED_POD_DELETE, gone, None)
-        outcome = self._give_back(attempt, decision, status)
+        outcome = self._handle_binding_failure(attempt, decision, status)
         if status.rejected:
             yield from self.queue.moving(ASSIGNED_POD_DELETE, gone, None, but=pod.uid)
         return outcome
 
-    def _give_back(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:
+    def _handle_binding_failure(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:
         """Queue a pod again that was chosen a node for.
 
         Until it is permitted a rejection speaks of one node, as upstream words it; later nothing
@@ -373,10 +373,10 @@ class Scheduler(News):
         queued, pod = attempt.queued, attempt.queued.info
         if nominated is not None:
             self._nominate(pod, nominated)
-        there = self.queue.put_back(queued, *who) is not Place.OUT
-        record_failure(pod, status, message, self.handle, nominated, there=there)
+        there = self.queue.add_unschedulable_if_not_present(queued, *who) is not QueueState.OUT
+        handle_scheduling_failure(pod, status, message, self.handle, nominated, there=there)
         if queued.gated_by == NO_PROFILE:
-            announce_no_profile(pod, self.handle)
+            record_no_profile(pod, self.handle)
         pipeline = attempt.profile.pipeline
         return Outcome(pod, decision, "", message, status, pipeline=pipeline, attempt=attempt)
 

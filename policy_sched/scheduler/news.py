@@ -12,7 +12,7 @@ from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt
 
 
-class News:
+class PodEventHandlers:
     """Tells queue, nominator and pod groups of pods that came, changed or went."""
 
     def __init__(self, handle: Handle, queue: SchedulingQueue) -> None:
@@ -60,7 +60,7 @@ class News:
         pod = self.cache.pod(uid)
         if pod is not None:
             self.cache.remove_pod(pod)
-            self.queue.move(ASSIGNED_POD_DELETE, pod, None)
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
 
     def _give_up(self, uid: str) -> bool:
         """End an attempt that waits for permission or for PreBind; tell whether there was one.
@@ -89,7 +89,9 @@ class News:
         node = self.handle.nominator.node_of(uid)
         pod = self.handle.nominator.clear(uid)
         if pod is not None:
-            self.queue.move(ASSIGNED_POD_DELETE, pod.on(node), None, but=uid)
+            self.queue.move_all_to_active_or_backoff(
+                ASSIGNED_POD_DELETE, pod.on(node), None, but=uid
+            )
 
     def _activate(self, attempt: Attempt) -> None:
         """Make the pods ready that plugins want to be tried now."""

@@ -14,7 +14,7 @@ from policy_sched.scheduler.attempt import Attempt, Decision
 class Outcome:
     """What became of a pod: bound to `node`; or not, and why.
 
-    ``waiting`` means that it holds the node, and that a later `tick` says how it ends.
+    ``waiting`` means that it holds the node, and that a later `run_due` says how it ends.
     ``pipeline`` is what decided, None for a pod that was not let into the queue; ``attempt`` is
     None also where a pod was passed over.
     """

@@ -12,11 +12,11 @@ from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.agenda import Finding
 from policy_sched.queue.scheduling_queue import SchedulingQueue
-from policy_sched.scheduler.attempt import Attempt, Decision, Preempt, Undecided
+from policy_sched.scheduler.attempt import Attempt, Decision, PendingDecision, Preempt
 from policy_sched.scheduler.group_cycle import GroupTurn
 
-Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision | Undecided]
-MakeRoom: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]
+Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision | PendingDecision]
+PrepareCandidate: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]
 ScheduleGroup: TypeAlias = Callable[
     [Attempt, SchedulingQueue, Handle, Random], Finding[GroupTurn | None]
 ]

@@ -21,7 +21,7 @@ from policy_sched.profiles.store import PolicySet, PolicyStore, Reload, StoreSta
 from policy_sched.queue.agenda import Finding, Work, at_once
 from policy_sched.queue.pool import Rejection
 from policy_sched.scheduler.assembly import Assembly
-from policy_sched.scheduler.failure import announce_no_profile
+from policy_sched.scheduler.failure import record_no_profile
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.queueing import NO_PROFILE, Events, queue_gate, queue_hints, queue_order
 
@@ -85,7 +85,7 @@ class Reloader:
         preempting = yield from self._preempting(changes)
         yield from queue.moving_among(preempting, POLICY_RELOAD, None)
         for queued in self._stranded(changes.removed):
-            announce_no_profile(queued.info, scheduler.handle)
+            record_no_profile(queued.info, scheduler.handle)
             yield
 
     def _preempting(self, changes: Changes) -> Finding[list[str]]:

@@ -17,16 +17,16 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.diagnosis import NO_NODES, Diagnosis
 from policy_sched.framework.evaluation import Evaluation
 from policy_sched.framework.status import Code, Status
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject, Undecided
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, PendingDecision, Preempt, Reject
 
 
 def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
     """Return where the attempt's pod goes, or why nowhere; see `begin_to_decide`."""
     found = begin_to_decide(attempt, table, rng)
-    return found.finish() if isinstance(found, Undecided) else found
+    return found.finish() if isinstance(found, PendingDecision) else found
 
 
-def begin_to_decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
+def begin_to_decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
     """Return where the attempt's pod goes, or why nowhere, but for what PostFilter says.
 
     ``rng`` breaks ties among the nodes with the highest score, uniformly; it is read only when
@@ -35,7 +35,7 @@ def begin_to_decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision
     pod = attempt.queued.info
     if table.live_count == 0:
         return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
-    refusal = attempt.profile.refusals.reason(pod)
+    refusal = attempt.profile.unsupported_features.reason(pod)
     if refusal:
         return _broken(refusal)
     try:
@@ -58,7 +58,9 @@ def select_host(best: NDArray[np.intp], rng: Random) -> int:
     return best.item(0 if best.size == 1 else rng.randrange(best.size))
 
 
-def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Reject | Undecided:
+def _failure(
+    attempt: Attempt, evaluation: Evaluation, table: NodeTable
+) -> Reject | PendingDecision:
     """Return the rejection with its whole message, if PostFilter has no say in it."""
     diagnosis = Diagnosis(
         node_count=table.live_count,
@@ -75,7 +77,7 @@ def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Reje
         None if filter_dry_run.node_by_node or filter_dry_run.key is None else filter_dry_run.key
     )
     kind = None if known is None else (filter_dry_run.pipeline, known, attempt.queued.info.priority)
-    return Undecided(finish, kind, not attempt.profile.extenders)
+    return PendingDecision(finish, kind, not attempt.profile.extenders)
 
 
 def _after_post_filter(

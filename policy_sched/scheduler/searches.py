@@ -14,7 +14,7 @@ from typing import Final
 
 from policy_sched.framework.strand import Pieces
 from policy_sched.queue.agenda import Agenda, Finding, never
-from policy_sched.scheduler.attempt import Decision, Undecided
+from policy_sched.scheduler.attempt import Decision, PendingDecision
 
 #: Kinds of pods that are remembered.
 KINDS: Final = 1000
@@ -28,9 +28,9 @@ class Searches:
         self._pieces = Pieces(lambda: agenda.over())  # noqa: PLW0108 - it is set anew
         self._short: OrderedDict[Hashable, None] = OrderedDict()
 
-    def finished(self, decision: Decision | Undecided) -> Finding[Decision]:
+    def finished(self, decision: Decision | PendingDecision) -> Finding[Decision]:
         """Return the decision when it is made."""
-        if not isinstance(decision, Undecided):
+        if not isinstance(decision, PendingDecision):
             return decision
         over, kind = self._agenda.over, decision.kind
         if over is never:

@@ -22,7 +22,7 @@ from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind, Preempt, Profile, Reject
-from policy_sched.scheduler.group_cycle import rehearse_group, verdicts
+from policy_sched.scheduler.group_cycle import dry_run_group, verdicts
 from policy_sched.scheduler.group_plan import GroupPlan
 from policy_sched.scheduler.queueing import first_objection
 from policy_sched.scheduler.scheduling_cycle import decide
@@ -102,7 +102,7 @@ def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choic
     if not gate.ok:
         return Choice(profile, Side(None, gate.message()))
     try:
-        plan = rehearse_group(pod, profile, handle)
+        plan = dry_run_group(pod, profile, handle)
     except PluginError as error:
         return Choice(profile, Side(None, str(error)), broken=True)
     table = handle.nodes

@@ -25,8 +25,8 @@ from policy_sched.model.events import ClusterEvent
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.agenda import Finding
 from policy_sched.queue.scheduling_queue import SchedulingQueue
-from policy_sched.scheduler.attempt import Attempt, Decision, Preempt, Undecided
-from policy_sched.scheduler.eviction import make_room
+from policy_sched.scheduler.attempt import Attempt, Decision, PendingDecision, Preempt
+from policy_sched.scheduler.eviction import prepare_candidate
 from policy_sched.scheduler.group_cycle import GroupTurn, schedule_group, tell_group
 from policy_sched.scheduler.loop import Outcome
 from policy_sched.scheduler.scheduling_cycle import begin_to_decide
@@ -85,7 +85,7 @@ class AttemptMetrics:
         self._runners.add(runner)
         return runner
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
         """Decide, and take the time; of one cycle in ten that of each plugin as well."""
         self._cycle += 1
         if self._cycle % SAMPLED < 2:  # from every tenth cycle until the next
@@ -94,7 +94,7 @@ class AttemptMetrics:
         timer = self.timer
         attempt.began = start = timer()
         decision = begin_to_decide(attempt, table, rng)
-        if isinstance(decision, Undecided):
+        if isinstance(decision, PendingDecision):
             return decision.then(lambda _: self._thought(timer() - start))
         self._thought(timer() - start)
         return decision
@@ -124,10 +124,10 @@ class AttemptMetrics:
         took = self.timer() - self._group_began
         families.podgroup_scheduling_attempt_duration_seconds.take(labels, [took])
 
-    def make_room(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
+    def prepare_candidate(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
         """Evict, and take the time."""
         start = self.timer()
-        error = make_room(pod, decision, handle)
+        error = prepare_candidate(pod, decision, handle)
         result = "error" if error else "success"
         families = self.families
         families.preemption_goroutines_execution_total.values[(result,)] += 1

@@ -148,10 +148,10 @@ def _waiting(scheduler: Scheduler) -> list[QueuedPod]:
 def _nodes(scheduler: Scheduler) -> Iterator[Plain]:
     """Yield what is kept of each node, those that are gone and still have pods included."""
     table, nominator = scheduler.cache.nodes, scheduler.handle.nominator
-    for name in [*table.row_of, *table.ghosts]:
+    for name in [*table.row_of, *table.pods_without_node]:
         row = table.row_of.get(name)
         node = None if row is None else table.nodes[row]
-        on = table.ghosts.get(name, {}) if row is None else table.pods_on(row)
+        on = table.pods_without_node.get(name, {}) if row is None else table.pods_on(row)
         pods = list(on.values())
         given = {} if node is None else node.status.allocatable
         found: Plain = {

@@ -106,7 +106,7 @@ class Metrics:
     def watch(self, scheduler: Scheduler) -> None:
         """Measure a scheduler from now on; its runners are from `AttemptMetrics.runner`."""
         scheduler.decide = self.attempts.decide
-        scheduler.make_room = self.attempts.make_room
+        scheduler.prepare_candidate = self.attempts.prepare_candidate
         scheduler.schedule_group = self.attempts.schedule_group
         scheduler.tell_group = self.attempts.tell_group
         scheduler.queue.hints.watch(self.attempts.hint, self.attempts.timer)

@@ -20,7 +20,7 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject, Undecided
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, PendingDecision, Preempt, Reject
 from policy_sched.scheduler.event_handlers import Happened
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.serve.decision_log import INFO, DecisionLog
@@ -40,7 +40,7 @@ class Narration:
     def __init__(self, scheduler: Scheduler, log: DecisionLog) -> None:
         self._scheduler = scheduler
         self._log = log
-        self._decide, self._make_room = scheduler.decide, scheduler.make_room
+        self._decide, self._prepare_candidate = scheduler.decide, scheduler.prepare_candidate
         log.verbosity.changed.append(self.adapt)
         self.adapt()
 
@@ -48,7 +48,9 @@ class Narration:
         """Step in between where something is wanted, and aside where nothing is."""
         level, scheduler = self._log.verbosity.level, self._scheduler
         scheduler.decide = self._told_decide if level >= STEPS else self._decide
-        scheduler.make_room = self._told_make_room if level >= EVICTIONS else self._make_room
+        scheduler.prepare_candidate = (
+            self._logged_prepare_candidate if level >= EVICTIONS else self._prepare_candidate
+        )
 
     def happened(self, old: ApiObject | None, new: ApiObject | None, events: Happened) -> None:
         """Tell what the scheduler was told of: an object as it was, and as it is, None if gone."""
@@ -62,11 +64,13 @@ class Narration:
 
     # Inside.
 
-    def _told_decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
+    def _told_decide(
+        self, attempt: Attempt, table: NodeTable, rng: Random
+    ) -> Decision | PendingDecision:
         pod = attempt.queued.info
         self._log.say(INFO, "Attempting to schedule pod", pod=pod.key)
         decision = self._decide(attempt, table, rng)
-        if isinstance(decision, Undecided):
+        if isinstance(decision, PendingDecision):
             return decision.then(partial(self._tell_reasons, pod))
         if not isinstance(decision, Bind):
             self._tell_reasons(pod, decision)
@@ -95,8 +99,8 @@ class Narration:
         for node, total in zip(names, scoring.total[rows].tolist(), strict=True):
             say(INFO, "Calculated node's final score for pod", pod=pod.key, node=node, score=total)
 
-    def _told_make_room(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
-        error = self._make_room(pod, decision, handle)
+    def _logged_prepare_candidate(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
+        error = self._prepare_candidate(pod, decision, handle)
         if not error:
             for victim in decision.victims:
                 text = "Preemptor Pod preempted victim Pod"

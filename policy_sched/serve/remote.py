@@ -178,7 +178,7 @@ class RemoteInstance(Scheduling):
         self._bench.in_loop(act)
 
     def _meanwhile(self) -> None:
-        for outcome in self.scheduler.meanwhile():
+        for outcome in self.scheduler.poll_bindings():
             self._decided(outcome, late=True)
 
     def _step(self) -> int:
@@ -193,7 +193,7 @@ class RemoteInstance(Scheduling):
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
         if self._bench.busy:
-            return self.scheduler.next_meanwhile()
+            return self.scheduler.next_binding_poll()
         ready = self.may_begin and not self.scheduler.queue.idle()
         if self.half_done or self.informers.behind or ready:
             return self.now()

@@ -222,7 +222,7 @@ class Scheduling(ABC):
         if self.stopping and not self._abandoned:
             self._abandon()
         while True:
-            for late in self.scheduler.tick():
+            for late in self.scheduler.run_due():
                 self._decided(late, late=True)
             if self.half_done or self.stopping or not begin or decided == PODS_PER_STEP or over():
                 break
@@ -311,7 +311,7 @@ class Scheduling(ABC):
 
     def _abandon(self) -> None:
         self._abandoned = True
-        for outcome in self.scheduler.abandon(CLOSING):
+        for outcome in self.scheduler.shutdown(CLOSING):
             self._decided(outcome, late=True)
 
     @property

@@ -22,7 +22,7 @@ from policy_sched.language.program import CompiledPolicy
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.defaults import PLUGIN_POINTS
-from policy_sched.scheduler.attempt import Attempt, Decision, Undecided
+from policy_sched.scheduler.attempt import Attempt, Decision, PendingDecision
 from policy_sched.scheduler.loop import Scheduler
 
 
@@ -60,7 +60,7 @@ class Application:
             self._decide = scheduler.decide
             scheduler.decide = self.decide
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
         """Show the pod to its policies, and decide it."""
         self.show(attempt.queued.info)
         return self._decide(attempt, table, rng)

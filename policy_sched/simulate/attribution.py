@@ -21,7 +21,7 @@ from policy_sched.errors import PluginError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.assembly import Assembly
-from policy_sched.scheduler.attempt import Attempt, Decision, Undecided
+from policy_sched.scheduler.attempt import Attempt, Decision, PendingDecision
 from policy_sched.scheduler.loop import Scheduler
 
 
@@ -53,7 +53,7 @@ class Attribution:
         self._decide = scheduler.decide
         scheduler.decide = self.decide
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
         """Ask the second set, and decide with the first."""
         info = attempt.queued.info
         self._best[info.key] = np.packbits(self._asked(info))
@@ -82,7 +82,7 @@ class Attribution:
         """Return the rows that are best for a pod now; none if it would not be placed."""
         best = np.zeros(self._table.n, np.bool_)
         profile = self._profiles.get(info.scheduler_name)
-        if profile is None or profile.refusals.reason(info):
+        if profile is None or profile.unsupported_features.reason(info):
             return best
         try:
             if profile.runner.first_rejection("pre_enqueue", info).ok:

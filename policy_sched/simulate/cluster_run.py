@@ -62,7 +62,7 @@ def run_queue(
             preemptions.append(_preemption(outcome.pod, outcome.decision))
         if done % PROGRESS_EVERY == 0:
             advance(PROGRESS_EVERY)
-    for outcome in scheduler.tick():
+    for outcome in scheduler.run_due():
         placements[outcome.pod.uid] = _placed(outcome)
     for waiting in scheduler.handle.waiting_pods:
         placements[waiting.pod.uid] = _still_waiting(waiting)
@@ -96,7 +96,7 @@ def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
 
 def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
     """Decide every pod that is ready, once; pods that come back are not tried again."""
-    scheduler.tick()
+    scheduler.run_due()
     for _ in scheduler.queue.active():
         outcome = scheduler.schedule_one()
         if outcome is not None:

@@ -25,13 +25,13 @@ from policy_sched.language.program import CompiledPolicy, RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import NodeKey, rules_of
-from policy_sched.preemption.search import PreemptionSearch, Shortlist
+from policy_sched.preemption.search import CandidateLimit, PreemptionSearch
 from policy_sched.scheduler.attempt import Profile
 
 Witness: TypeAlias = Callable[[int, Case, int], None]
 """Is told the number of a key, what it sees of a node, and the node's row."""
 
-_ALL = Shortlist(100, 1)
+_ALL = CandidateLimit(100, 1)
 
 
 def watch_search(

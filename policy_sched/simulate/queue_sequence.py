@@ -208,7 +208,9 @@ class _Run:
                 queued = queue.get(operation.name)
                 if queued is not None:
                     rejected_by, pending = operation.plugins, operation.pending
-                    queue.put_back(queued, frozenset(rejected_by), frozenset(pending))
+                    queue.add_unschedulable_if_not_present(
+                        queued, frozenset(rejected_by), frozenset(pending)
+                    )
             case "bound":
                 queue.done(operation.name)
             case "delete":
@@ -224,10 +226,10 @@ class _Run:
 
     def _event(self, operation: Operation) -> None:
         if operation.event == "NodeAdd":
-            self._queue.move(NODE_ADD, None, object())
+            self._queue.move_all_to_active_or_backoff(NODE_ADD, None, object())
         else:
             gone = PodForm("gone", labels={"key": operation.key}).info()
-            self._queue.move(ASSIGNED_POD_DELETE, gone, None)
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None)
 
 
 def _sort_key(queued: QueuedPod) -> tuple[int, int]:

@@ -27,9 +27,9 @@ from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 from policy_sched.scheduler.event_handlers import pod_gone
-from policy_sched.scheduler.eviction import dismiss_lower
+from policy_sched.scheduler.eviction import clear_lower_nominations
 from policy_sched.scheduler.filter_parts import filter_parts
-from policy_sched.scheduler.group_cycle import rehearse_group, verdicts
+from policy_sched.scheduler.group_cycle import dry_run_group, verdicts
 from policy_sched.scheduler.group_plan import GroupPlan
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
@@ -229,7 +229,7 @@ class Observation:
         if not node:
             handle.nominator.clear(self._info.uid)
             return
-        dismiss_lower(self._info, node, handle)
+        clear_lower_nominations(self._info, node, handle)
         handle.nominator.nominate(self._info, node)
 
     def _decide(self) -> Outcome:
@@ -241,7 +241,7 @@ class Observation:
         gate = profile.runner.first_rejection("pre_enqueue", info)
         if not gate.ok:
             return Outcome(info.key, pre_enqueue=_answer(gate))
-        plan = rehearse_group(info, profile, self._scheduler.handle)
+        plan = dry_run_group(info, profile, self._scheduler.handle)
         if plan is not None:
             return self._decided_together(plan)
         attempt = Attempt(QueuedPod(info), profile)

@@ -197,7 +197,7 @@ class _Timeline:
 
     def _decides(self) -> bool:
         """Let the scheduler do what is due, and decide until nothing is ready."""
-        ended = self._scheduler.tick()
+        ended = self._scheduler.run_due()
         for outcome in ended:
             self._decided(outcome)
         tried = False

@@ -11,7 +11,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.agenda import Finding
 from policy_sched.queue.scheduling_queue import SchedulingQueue
-from policy_sched.scheduler.attempt import Attempt, Decision, Undecided
+from policy_sched.scheduler.attempt import Attempt, Decision, PendingDecision
 from policy_sched.scheduler.explaining import explain
 from policy_sched.scheduler.explanation import Explanation
 from policy_sched.scheduler.group_cycle import GroupTurn
@@ -38,7 +38,7 @@ def explain_now(scheduler: Scheduler, infos: Sequence[PodInfo], uid: str, top: i
     """
     for info in infos:
         turned_away(scheduler, info)
-    scheduler.tick()
+    scheduler.run_due()
     pod = next(info for info in infos if info.uid == uid)
     found = explain(scheduler, pod, top=top)
     if not pod.pod.spec.node_name:
@@ -76,7 +76,7 @@ class _Turn:
         self._scheduler, self._pod, self._top = scheduler, pod, top
         self._decide, self._schedule_group = scheduler.decide, scheduler.schedule_group
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | Undecided:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
         """Decide a pod by itself."""
         if attempt.queued.info.uid == self._pod.uid:
             self.found, self.ahead = self._explained(), self._decided

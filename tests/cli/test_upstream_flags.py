@@ -8,7 +8,7 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.cli.render import UNUSABLE
-from policy_sched.cli.upstream_flags import UNBUILT, ClientFlags, LeaderFlags, Overrides
+from policy_sched.cli.upstream_flags import UNSUPPORTED, ClientFlags, LeaderFlags, Overrides
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.queue.backoff import SECOND
@@ -67,7 +67,7 @@ def test_durations_that_cannot_be_are_refused(flags: dict[str, Any], words: str)
 
 def test_every_flag_that_is_refused_has_a_reason() -> None:
     """A sentence for the operator who types it."""
-    assert all(name.startswith("--") and len(why.split()) > 2 for name, why in UNBUILT.items())
+    assert all(name.startswith("--") and len(why.split()) > 2 for name, why in UNSUPPORTED.items())
 
 
 @pytest.mark.parametrize("flag", ["--feature-gates=A=true", "--profiling", "--vmodule=a=1"])
@@ -77,4 +77,4 @@ def test_a_flag_that_is_not_here_is_refused_with_its_reason(
     """Exit code 2, and the reason in place of a guess."""
     assert run(["run", flag]) == UNUSABLE
     name = flag.partition("=")[0]
-    assert f"{name} is not here: {UNBUILT[name]}" in capsys.readouterr().err
+    assert f"{name} is not here: {UNSUPPORTED[name]}" in capsys.readouterr().err

@@ -150,7 +150,7 @@ class TestGhosts:
         cache.add_pod(info(node_name="n", host_ports=(80,)))
         cache.remove_node(make_node("n"))
         assert cache.nodes.total_requested("cpu") == 0
-        assert list(cache.nodes.ghosts["n"]) == ["p"]
+        assert list(cache.nodes.pods_without_node["n"]) == ["p"]
         cache.add_node(make_node("n"))
         assert requested(cache, "n") == 1000
         cache.remove_pod(info(node_name="n"))
@@ -164,7 +164,7 @@ class TestGhosts:
         cache.add_pod(info(node_name="n"))
         cache.remove_node(make_node("n"))
         cache.remove_pod(info(node_name="n"))
-        assert not cache.nodes.ghosts
+        assert not cache.nodes.pods_without_node
         assert len(cache) == 0
 
     def test_unknown_node_cannot_go(self) -> None:

@@ -15,7 +15,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.column import Column
 from policy_sched.cluster.columns import Key, Kind
 from policy_sched.cluster.domains import ROW
-from policy_sched.cluster.forgetting import Forgetting
+from policy_sched.cluster.forgetting import ColumnCollector
 from policy_sched.cluster.pod_states import PodState
 from policy_sched.cluster.selector_counts import Part, PodMatch
 from policy_sched.model.meta import EPOCH, LabelSelector, LabelSelectorRequirement
@@ -312,7 +312,7 @@ class ForgetfulMachine(CacheMachine):
     def __init__(self) -> None:
         super().__init__()
         nodes, pods = self.cache.nodes, self.cache.pods
-        nodes.forgetting, pods.forgetting = Forgetting(most=1), Forgetting(most=1)
+        nodes.forgetting, pods.forgetting = ColumnCollector(most=1), ColumnCollector(most=1)
         for sets in (nodes.port_sets, nodes.taint_sets):
             sets.many = sets._due = 1
         self.kept: list[Column] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.forgetting import Forgetting
+from policy_sched.cluster.forgetting import ColumnCollector
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
@@ -13,7 +13,7 @@ MOST = 50
 def cache() -> Cache:
     """Return a cache that looks for columns to let go of from 50 on, with one node."""
     made = Cache()
-    made.nodes.forgetting, made.pods.forgetting = Forgetting(MOST), Forgetting(MOST)
+    made.nodes.forgetting, made.pods.forgetting = ColumnCollector(MOST), ColumnCollector(MOST)
     made.add_node(make_node("n"))
     return made
 

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.explaining import explain
 from policy_sched.scheduler.loop import Outcome
@@ -74,9 +74,9 @@ def test_a_pod_that_goes_anywhere_wakes_those_that_wait(cluster: Cluster) -> Non
     first = cluster.run("a", "n1")
     cluster.run("b", "n2")
     cluster.decide("c")
-    assert cluster.scheduler.queue.get("default/c").place is Place.UNSCHEDULABLE
+    assert cluster.scheduler.queue.get("default/c").place is QueueState.UNSCHEDULABLE
     event_handlers.pod_gone(cluster.scheduler, first)
-    assert cluster.scheduler.queue.get("default/c").place is not Place.UNSCHEDULABLE
+    assert cluster.scheduler.queue.get("default/c").place is not QueueState.UNSCHEDULABLE
 
 
 def test_victims_do_not_count_in_the_dry_run(cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ import pytest
 from policy_sched.client.memory import MemoryClient
 from policy_sched.model.pod_group import LABEL
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.profiles.check import check_files
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.loop import Outcome, Scheduler
@@ -56,10 +56,10 @@ class Cluster:
         assert outcome is not None, "the pod is gated"
         return outcome
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> QueueState:
         """Return where the queue has a pod."""
         queued = self.scheduler.queue.get(f"default/{name}")
-        return Place.OUT if queued is None else queued.place
+        return QueueState.OUT if queued is None else queued.place
 
 
 #: By section, a rule that rejects every pod that it is asked about.
@@ -82,7 +82,11 @@ def test_a_rule_for_batch_pods_rejects_no_other_pod(tmp_path: Path, section: str
     cluster.add("batch", labels={"tier": "batch"})
     outcome = cluster.scheduler.schedule_one()
     assert outcome is None or not outcome.node
-    assert cluster.place("batch") in (Place.GATED, Place.UNSCHEDULABLE, Place.BACKOFF)
+    assert cluster.place("batch") in (
+        QueueState.GATED,
+        QueueState.UNSCHEDULABLE,
+        QueueState.BACKOFF,
+    )
 
 
 def test_a_gated_pod_is_freed_when_the_condition_becomes_false(tmp_path: Path) -> None:
@@ -117,12 +121,12 @@ def test_a_condition_that_fails_gates_the_pod_with_the_error(tmp_path: Path) -> 
     cluster = Cluster(tmp_path, gate % (rule % ""))
     profile = cluster.scheduler.profiles["default-scheduler"]
     pod = cluster.add("p")
-    assert cluster.place("p") is Place.GATED
+    assert cluster.place("p") is QueueState.GATED
     status = profile.runner.first_rejection("pre_enqueue", pod)
     assert status.reasons == ("rule Batch.preEnqueue[0]: matchConditions[0]: no such key 'tier'",)
     lenient = Cluster(tmp_path, gate % (rule % ", onError: Allow"))
     lenient.add("p")
-    assert lenient.place("p") is Place.ACTIVE
+    assert lenient.place("p") is QueueState.ACTIVE
 
 
 @pytest.mark.parametrize("normalize", ["", "  normalize: MinMax\n"])
@@ -189,7 +193,7 @@ def test_a_waiting_pod_is_released_when_the_condition_becomes_false(tmp_path: Pa
     assert not cluster.client.bindings
     event_handlers.node_seen(cluster.scheduler, make_node("n3"))
     cluster.scheduler.schedule_one()
-    cluster.scheduler.tick()
+    cluster.scheduler.run_due()
     assert cluster.client.bindings
 
 
@@ -200,9 +204,9 @@ def test_a_hint_counts_only_while_the_condition_holds(tmp_path: Path) -> None:
     event_handlers.pod_seen(cluster.scheduler, PodInfo.of(make_pod("p", labels={"tier": "batch"})))
     cluster.scheduler.schedule_one()
     event_handlers.node_seen(cluster.scheduler, make_node("n3"))
-    assert cluster.place("p") is Place.UNSCHEDULABLE
+    assert cluster.place("p") is QueueState.UNSCHEDULABLE
     event_handlers.pod_seen(cluster.scheduler, PodInfo.of(make_pod("p", labels={"tier": "web"})))
-    assert cluster.place("p") in (Place.ACTIVE, Place.BACKOFF)
+    assert cluster.place("p") in (QueueState.ACTIVE, QueueState.BACKOFF)
 
 
 def test_an_order_of_the_queue_has_no_conditions(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.scheduler.wiring import build
@@ -53,7 +53,7 @@ def test_it_ends_the_attempt(scheduler: Scheduler, nodes: int) -> None:
     assert (outcome.status.code, outcome.message) == (Code.ERROR, WORDS.format(f"n{nodes - 1}"))
     queued = scheduler.queue.get(outcome.pod.uid)
     assert queued is not None
-    assert queued.place is Place.BACKOFF
+    assert queued.place is QueueState.BACKOFF
 
 
 def test_a_node_that_another_plugin_rejected_does_no_harm(scheduler: Scheduler) -> None:
@@ -75,7 +75,7 @@ def test_a_change_that_ends_the_error_wakes_nobody_wrongly(scheduler: Scheduler)
     event_handlers.node_seen(scheduler, make_node("none"))
     queued = scheduler.queue.get(outcome.pod.uid)
     assert queued is not None
-    assert queued.place is not Place.UNSCHEDULABLE
+    assert queued.place is not QueueState.UNSCHEDULABLE
 
 
 def test_room_is_not_made_where_a_rule_fails(scheduler: Scheduler) -> None:

@@ -12,7 +12,7 @@ from policy_sched.client.memory import MemoryClient
 from policy_sched.model.events import NODE_ADD, ActionType, ClusterEvent, EventResource
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.scheduler.wiring import build
@@ -43,10 +43,10 @@ class Run:
         assert outcome is not None
         return outcome
 
-    def place(self, name: str = "p") -> Place:
+    def place(self, name: str = "p") -> QueueState:
         """Return where the queue has a pod."""
         queued = self.scheduler.queue.get(f"default/{name}")
-        return Place.OUT if queued is None else queued.place
+        return QueueState.OUT if queued is None else queued.place
 
     @property
     def free(self) -> bool:
@@ -95,7 +95,7 @@ class TestVetoes:
         assert outcome.status.code.value == "Error"
         assert "rule Rules.reserve: no such key 'wanted'" in outcome.message
         assert run.free
-        assert run.place() is Place.BACKOFF
+        assert run.place() is QueueState.BACKOFF
 
     @pytest.mark.parametrize(("on_error", "node"), [("Allow", "n1"), ("Reject", "")])
     def test_an_error_can_mean_yes_or_no(self, tmp_path: Path, on_error: str, node: str) -> None:
@@ -136,10 +136,10 @@ class TestPermit:
         """A pod waits until its node is ready for it."""
         run = Run(tmp_path, "permit: {allow: '\"warm\" in node.labels', timeout: 10m}\n")
         assert run.pod().waiting
-        run.scheduler.tick()
+        run.scheduler.run_due()
         assert run.client.bindings == {}
         run.node(labels={"warm": "yes"})
-        (outcome,) = run.scheduler.tick()
+        (outcome,) = run.scheduler.run_due()
         assert outcome.node == "n1"
 
     def test_what_runs_on_the_node_is_one_too(self, tmp_path: Path) -> None:
@@ -147,14 +147,14 @@ class TestPermit:
         run = Run(tmp_path, "permit: {allow: node.podCount > 1, timeout: 10m}\n")
         assert run.pod("a").waiting
         assert run.pod("b").node == "n1"
-        assert [outcome.node for outcome in run.scheduler.tick()] == ["n1"]
+        assert [outcome.node for outcome in run.scheduler.run_due()] == ["n1"]
 
     def test_the_time_is_one_too(self, tmp_path: Path) -> None:
         """A rule that reads the time is asked whenever somebody looks."""
         run = Run(tmp_path, "permit: {allow: now.getSeconds() >= 30, timeout: 10m}\n")
         assert run.pod().waiting
         run.clock.advance(31)
-        assert [outcome.node for outcome in run.scheduler.tick()] == ["n1"]
+        assert [outcome.node for outcome in run.scheduler.run_due()] == ["n1"]
 
     def test_an_error_in_asking_again_sends_the_pod_back(self, tmp_path: Path) -> None:
         """It would be one at the first time as well."""
@@ -165,7 +165,7 @@ class TestPermit:
         )
         assert run.pod().waiting
         run.node(labels={})
-        (outcome,) = run.scheduler.tick()
+        (outcome,) = run.scheduler.run_due()
         assert "no such key 'a'" in outcome.message
         assert run.free
 
@@ -180,11 +180,11 @@ class TestRequeue:
         )
         run = Run(tmp_path, spec)
         assert run.pod().node == ""
-        assert run.place() is Place.UNSCHEDULABLE
+        assert run.place() is QueueState.UNSCHEDULABLE
         for _ in range(3):
             assert run.scheduler.next_wakeup() == run.clock() + 60 * 1_000_000_000
             run.clock.advance(60)
-            run.scheduler.tick()
+            run.scheduler.run_due()
             outcome = run.scheduler.schedule_one()
         assert outcome is not None
         assert outcome.node == "n1"
@@ -204,17 +204,17 @@ class TestRequeue:
         before, silver, gold = (
             make_node("n1", labels=labels) for labels in ({}, {"tier": "silver"}, {"tier": "gold"})
         )
-        run.scheduler.queue.move(NODE_ADD, None, gold)
+        run.scheduler.queue.move_all_to_active_or_backoff(NODE_ADD, None, gold)
         self.update(run, before, silver)
-        assert run.place() is Place.UNSCHEDULABLE
+        assert run.place() is QueueState.UNSCHEDULABLE
         self.update(run, silver, gold)
-        assert run.place() is Place.BACKOFF
+        assert run.place() is QueueState.BACKOFF
 
     @staticmethod
     def update(run: Run, old: Node, new: Node) -> None:
         """A node's labels change."""
         event = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_LABEL)
-        run.scheduler.queue.move(event, old, new)
+        run.scheduler.queue.move_all_to_active_or_backoff(event, old, new)
 
     def test_a_hint_that_fails_wakes_the_pod(self, tmp_path: Path) -> None:
         """Better one attempt too many."""
@@ -223,16 +223,16 @@ class TestRequeue:
         run = Run(tmp_path, spec)
         run.pod()
         run.node(labels={"a": "b"})
-        assert run.place() is Place.BACKOFF
+        assert run.place() is QueueState.BACKOFF
 
     def test_what_a_veto_reads_wakes_the_pod(self, tmp_path: Path) -> None:
         """A node's label for a rule that reads labels, and no other change."""
         run = Run(tmp_path, "reserve: '\"warm\" in node.labels'\n")
         run.pod()
         run.node(annotations={"a": "b"})
-        assert run.place() is Place.UNSCHEDULABLE
+        assert run.place() is QueueState.UNSCHEDULABLE
         run.node(labels={"warm": "yes"}, annotations={"a": "b"})
-        assert run.place() is Place.BACKOFF
+        assert run.place() is QueueState.BACKOFF
 
 
 def test_a_gate_reads_the_group(tmp_path: Path) -> None:
@@ -240,10 +240,10 @@ def test_a_gate_reads_the_group(tmp_path: Path) -> None:
     run = Run(tmp_path, "preEnqueue: [{expression: podGroup.members >= 2, message: alone}]\n")
     labels = {"scheduling.x-k8s.io/pod-group": "pair"}
     run.scheduler.add_pod(PodInfo.of(make_pod("a", labels=labels)))
-    assert run.place("a") is Place.GATED
+    assert run.place("a") is QueueState.GATED
     run.scheduler.add_pod(PodInfo.of(make_pod("b", labels=labels)))
-    run.scheduler.tick()
-    assert run.place("a") is Place.ACTIVE
+    run.scheduler.run_due()
+    assert run.place("a") is QueueState.ACTIVE
 
 
 def test_the_queue_is_sorted_by_groups(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from policy_sched.framework.evaluation import Evaluator
 from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.check import check_files
 from policy_sched.scheduler.explaining import explain
@@ -122,7 +122,7 @@ class TestAborting:
         assert outcome.message == WORDS.format("n1")
         queued = scheduler.queue.get(outcome.pod.uid)
         assert queued is not None
-        assert queued.place is Place.BACKOFF
+        assert queued.place is QueueState.BACKOFF
         assert scheduler.cache.nodes.pod_total == 0
         assert explain(scheduler, outcome.pod).message == outcome.message
 

@@ -1,4 +1,4 @@
-"""ConstraintBook: a pod's own constraints, or its workload's defaults."""
+"""ConstraintCache: a pod's own constraints, or its workload's defaults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from policy_sched.model.workloads import (
     StatefulSet,
     WorkloadSpec,
 )
-from policy_sched.plugins.topology_spread_constraints import HOSTNAME, NONE, ZONE, ConstraintBook
+from policy_sched.plugins.topology_spread_constraints import HOSTNAME, NONE, ZONE, ConstraintCache
 from policy_sched.testing import make_pod
 
 LIST = {
@@ -45,13 +45,13 @@ def owned(kind: str, api_version: str, **labels: str) -> PodInfo:
 
 def test_a_pod_of_no_workload_has_none() -> None:
     """Without a Service or controller that selects it, default constraints do not hold."""
-    book = ConstraintBook({}, ApiObjects([service(app="db"), service("other", app="web")]))
+    book = ConstraintCache({}, ApiObjects([service(app="db"), service("other", app="web")]))
     assert book.of(PodInfo.of(make_pod(labels={"app": "web"}))) is NONE
 
 
 def test_services_that_select_the_pod_say_which_pods_are_spread() -> None:
     """The selectors of all of them together; system defaults are hostname and zone, softly."""
-    book = ConstraintBook({}, ApiObjects([service(app="web"), service(tier="fe"), service()]))
+    book = ConstraintCache({}, ApiObjects([service(app="web"), service(tier="fe"), service()]))
     found = book.of(PodInfo.of(make_pod(labels={"app": "web", "tier": "fe", "x": "y"})))
     assert [(c.spread.topology_key, c.spread.max_skew) for c in found.soft] == [
         (HOSTNAME, 3),
@@ -82,17 +82,17 @@ def test_services_that_select_the_pod_say_which_pods_are_spread() -> None:
 def test_the_controller_says_which_pods_are_spread(kind: str, api_version: str, owner: Any) -> None:
     """Upstream looks the owner up: it must exist, in the right API group."""
     pod = owned(kind, api_version, app="web")
-    found = ConstraintBook(LIST, ApiObjects([owner])).of(pod)
+    found = ConstraintCache(LIST, ApiObjects([owner])).of(pod)
     assert [c.selector for c in found.hard] == [equality_selector({"app": "web"})]
     assert found.all_labels
-    assert ConstraintBook(LIST, ApiObjects([service(a="b")])).of(pod) is NONE
-    assert ConstraintBook(LIST, ApiObjects([owner])).of(owned(kind, "x/v1", app="web")) is NONE
+    assert ConstraintCache(LIST, ApiObjects([service(a="b")])).of(pod) is NONE
+    assert ConstraintCache(LIST, ApiObjects([owner])).of(owned(kind, "x/v1", app="web")) is NONE
 
 
 def test_objects_that_come_later_count() -> None:
     """A Service that is created makes the default constraints hold from then on."""
     objects = ApiObjects()
-    book = ConstraintBook({}, objects)
+    book = ConstraintCache({}, objects)
     pod = PodInfo.of(make_pod(labels={"app": "web"}))
     assert book.of(pod) is NONE
     objects.put(service(app="web"))
@@ -103,7 +103,7 @@ def test_own_constraints_keep_default_ones_away() -> None:
     """Even if they are all of the other kind."""
     own = [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "ScheduleAnyway"}]
     pod = PodInfo.of(make_pod(labels={"app": "web"}, topology_spread_constraints=own))
-    found = ConstraintBook(LIST, ApiObjects([service(app="web")])).of(pod)
+    found = ConstraintCache(LIST, ApiObjects([service(app="web")])).of(pod)
     assert (found.hard, len(found.soft)) == ((), 1)
 
 
@@ -118,7 +118,7 @@ def test_match_label_keys_join_the_selector() -> None:
             "matchLabelKeys": ["hash", "missing"],
         }
     ]
-    book = ConstraintBook({}, ApiObjects())
+    book = ConstraintCache({}, ApiObjects())
     for value in ("1", "2"):
         pod = PodInfo.of(make_pod(labels={"hash": value}, topology_spread_constraints=own))
         (constraint,) = book.of(pod).hard
@@ -137,7 +137,7 @@ def test_an_empty_selector_counts_nobody_but_selects_the_pod() -> None:
         }
     ]
     pod = PodInfo.of(make_pod(topology_spread_constraints=own))
-    (constraint,) = ConstraintBook({}, ApiObjects()).of(pod).hard
+    (constraint,) = ConstraintCache({}, ApiObjects()).of(pod).hard
     assert constraint.selector.matches({})
     assert constraint.match.parts[0][1] is NOTHING
 
@@ -149,7 +149,7 @@ def test_a_selector_that_is_not_valid_is_an_error() -> None:
         {"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule",
          "labelSelector": selector}
     ]  # fmt: skip
-    found = ConstraintBook({}, ApiObjects()).of(
+    found = ConstraintCache({}, ApiObjects()).of(
         PodInfo.of(make_pod(topology_spread_constraints=own))
     )
     assert "Near" in found.error

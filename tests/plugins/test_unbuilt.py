@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.unbuilt import UNBUILT, Refusals
+from policy_sched.plugins.unbuilt import UNSUPPORTED, UnsupportedFeatures
 from policy_sched.testing import make_pod
 
 
@@ -13,14 +13,16 @@ def test_a_plain_pod_is_decided() -> None:
         topology_spread_constraints=[{"maxSkew": 1, "topologyKey": "zone"}],
         affinity={"podAffinity": {}},
     )
-    assert Refusals(UNBUILT).reason(PodInfo.of(pod)) == ""
+    assert UnsupportedFeatures(UNSUPPORTED).reason(PodInfo.of(pod)) == ""
 
 
 def test_a_disabled_plugin_refuses_nothing() -> None:
     """A profile without the plugin does not ask for what it decides."""
     pod = PodInfo.of(make_pod(resource_claims=[{"name": "gpu"}]))
-    assert Refusals(["NodeDeclaredFeatures"]).reason(pod) == ""
-    assert "which plugin DynamicResources decides" in Refusals(["DynamicResources"]).reason(pod)
+    assert UnsupportedFeatures(["NodeDeclaredFeatures"]).reason(pod) == ""
+    assert "which plugin DynamicResources decides" in UnsupportedFeatures(
+        ["DynamicResources"]
+    ).reason(pod)
 
 
 def test_a_refusal_names_the_plugin_and_what_the_pod_asks_for() -> None:
@@ -28,7 +30,7 @@ def test_a_refusal_names_the_plugin_and_what_the_pod_asks_for() -> None:
     rules = [{"action": "RestartAllContainers"}]
     containers = [{"name": "c", "restartPolicyRules": rules}]
     pod = PodInfo.of(make_pod(containers=containers))
-    assert Refusals(UNBUILT).reason(pod) == (
+    assert UnsupportedFeatures(UNSUPPORTED).reason(pod) == (
         "container 'c' restarts all containers when it exits, which plugin NodeDeclaredFeatures "
         "decides (features that nodes declare); this version does not have it yet, and does not "
         "guess"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from policy_sched.framework.status import Code
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import Candidates
-from policy_sched.preemption.search import Eviction, PreemptionSearch, Shortlist
+from policy_sched.preemption.search import CandidateLimit, Eviction, PreemptionSearch
 from policy_sched.scheduler.attempt import Preempt, Reject
 from policy_sched.scheduler.loop import Scheduler
 from tests.cluster.tables import picture
@@ -28,12 +28,12 @@ from tests.preemption.clusters import (
 )
 from tests.preemption.oracle import OracleBudget, OracleCandidate, OracleNode, OraclePod
 
-ALL = Shortlist(100, 100)
+ALL = CandidateLimit(100, 100)
 
 
-def search_of(scheduler: Scheduler, shortlist: Shortlist = ALL) -> PreemptionSearch:
+def search_of(scheduler: Scheduler, candidate_limit: CandidateLimit = ALL) -> PreemptionSearch:
     rules = shipped_rules(scheduler)
-    return PreemptionSearch(scheduler.cache, scheduler.handle.objects, rules, shortlist)
+    return PreemptionSearch(scheduler.cache, scheduler.handle.objects, rules, candidate_limit)
 
 
 def answers(cluster: OracleCluster) -> dict[str, OracleCandidate | str | list[str]]:
@@ -136,10 +136,12 @@ def crowd(count: int, *, breaking: int = 0) -> OracleCluster:
     return OracleCluster(nodes, (OracleBudget("a", 0),), OraclePod("new", 10, 1000))
 
 
-def looked_at(scheduler: Scheduler, shortlist: Shortlist, seed: int) -> Eviction:
+def looked_at(scheduler: Scheduler, candidate_limit: CandidateLimit, seed: int) -> Eviction:
     attempt = attempt_of(scheduler, info_of(crowd(1).pod))
     assert attempt is not None
-    answer = search_of(scheduler, shortlist).search(attempt, all_rows(scheduler), Random(seed))
+    answer = search_of(scheduler, candidate_limit).search(
+        attempt, all_rows(scheduler), Random(seed)
+    )
     assert isinstance(answer, Eviction)
     return answer
 
@@ -153,12 +155,12 @@ class TestShortlist:
     )
     def test_size(self, percentage: int, absolute: int, nodes: int, size: int) -> None:
         """A share of the nodes, at least the absolute number, at most all nodes."""
-        assert Shortlist(percentage, absolute).size(nodes) == size
+        assert CandidateLimit(percentage, absolute).size(nodes) == size
 
     def test_equal_nodes_take_turns(self) -> None:
         """The random start decides among equals, and a seed decides about the start."""
         scheduler = scheduler_of(crowd(5))
-        rows = {looked_at(scheduler, Shortlist(0, 1), seed).row for seed in range(20)}
+        rows = {looked_at(scheduler, CandidateLimit(0, 1), seed).row for seed in range(20)}
         assert rows == set(range(5))
         assert looked_at(scheduler, ALL, 3).row == looked_at(scheduler, ALL, 3).row
 
@@ -166,7 +168,7 @@ class TestShortlist:
         """Enough candidates are not enough while each of them breaks a budget."""
         scheduler = scheduler_of(crowd(6, breaking=5))
         for seed in range(10):
-            assert looked_at(scheduler, Shortlist(0, 2), seed).row == 5
+            assert looked_at(scheduler, CandidateLimit(0, 2), seed).row == 5
 
     def test_without_rows_there_is_nothing_to_say(self) -> None:
         """No node can be helped: nobody is asked, and no random number is drawn."""

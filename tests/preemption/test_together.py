@@ -11,14 +11,14 @@ from policy_sched.framework.nominations import Nominations, beside
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
-from policy_sched.preemption.search import PreemptionSearch, Shortlist
+from policy_sched.preemption.search import CandidateLimit, PreemptionSearch
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.wiring import assemble
 from policy_sched.testing import make_node, make_pod
 from tests.preemption.clusters import plans, shipped_rules
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-ALL = Shortlist(100, 100)
+ALL = CandidateLimit(100, 100)
 
 
 def selector(app: str) -> dict[str, object]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policy_sched.model.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEvent
-from policy_sched.model.queued_pod import Place, QueuedPod
+from policy_sched.model.queued_pod import QueuedPod, QueueState
 from policy_sched.queue.agenda import Agenda
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.queue.scheduling_queue import SchedulingQueue
@@ -181,10 +181,10 @@ class TwinMachine(RuleBasedStateMachine):
     def _put_back(
         self, pod: QueuedPod, rejected_by: frozenset[str], pending: frozenset[str]
     ) -> None:
-        def back(queue: SchedulingQueue) -> Place:
+        def back(queue: SchedulingQueue) -> QueueState:
             own = queue.get(pod.info.uid)
             assert own is not None
-            return queue.put_back(own, rejected_by, pending)
+            return queue.add_unschedulable_if_not_present(own, rejected_by, pending)
 
         self.both(back)
 
@@ -196,7 +196,7 @@ class TwinMachine(RuleBasedStateMachine):
         for event in events:
             new = object()
             self.both(
-                lambda queue, event=event, new=new: queue.move(  # type: ignore[misc]
+                lambda queue, event=event, new=new: queue.move_all_to_active_or_backoff(  # type: ignore[misc]
                     event, None, new, but=f"default/{but}"
                 )
             )

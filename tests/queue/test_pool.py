@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from itertools import count
 
-from policy_sched.model.queued_pod import Place, QueuedPod
-from policy_sched.queue.pool import Pool, Rejection
+from policy_sched.model.queued_pod import QueuedPod, QueueState
+from policy_sched.queue.pool import Rejection, UnschedulablePods
 from tests.queue.pods import names, queued
 
 
 def waiting(name: str, *plugins: str, since: int = 0) -> QueuedPod:
     pod = queued(name)
     pod.rejected_by = frozenset(plugins)
-    pod.place = Place.UNSCHEDULABLE
+    pod.place = QueueState.UNSCHEDULABLE
     pod.enqueued_at = since
     return pod
 
 
-def pool_of(*pods: QueuedPod) -> Pool:
-    pool = Pool(count(1))
+def pool_of(*pods: QueuedPod) -> UnschedulablePods:
+    pool = UnschedulablePods(count(1))
     for pod in pods:
         pool.add(pod, "cause")
     return pool
@@ -71,7 +71,7 @@ def test_a_removed_pod_leaves_no_empty_group() -> None:
 def test_the_oldest_is_who_has_waited_for_an_event_for_longest() -> None:
     """Gated pods wait for no event; a pod that left and came back is as old as its return."""
     gated = waiting("gated", "x", since=1)
-    gated.place = Place.GATED
+    gated.place = QueueState.GATED
     first, second = waiting("first", "x", since=2), waiting("second", "x", since=3)
     pool = pool_of(gated, first, second)
     assert pool.oldest() == 2

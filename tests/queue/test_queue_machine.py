@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policy_sched.model.events import ASSIGNED_POD_DELETE, NODE_ADD
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.testing import FakeClock
 from tests.queue.pods import HINTS, by_priority, gates, hint_table, info, make_queue
@@ -49,13 +49,13 @@ class QueueMachine(RuleBasedStateMachine):
         if ready:
             assert pod is not None
             assert pod.info.uid == ready[0]
-        assert pod is None or pod.place is Place.IN_FLIGHT
+        assert pod is None or pod.place is QueueState.IN_FLIGHT
 
     @precondition(lambda self: self.queue.in_flight())
     @rule(data=st.data())
     def permitted(self, data: st.DataObject) -> None:
         """A binding takes its time."""
-        self.queue.begin_binding(data.draw(st.sampled_from(self.queue.in_flight())))
+        self.queue.mark_binding(data.draw(st.sampled_from(self.queue.in_flight())))
 
     @precondition(lambda self: self.queue.in_flight() or self.queue.binding())
     @rule(data=st.data(), rejected_by=PLUGINS, pending=PLUGINS, bound=st.booleans())
@@ -74,13 +74,15 @@ class QueueMachine(RuleBasedStateMachine):
             self.known.discard(pod.info.uid)
         else:
             gone = pod.deleted
-            place = self.queue.put_back(pod, rejected_by, pending)
-            assert (place is Place.OUT) is gone
+            place = self.queue.add_unschedulable_if_not_present(pod, rejected_by, pending)
+            assert (place is QueueState.OUT) is gone
 
     @rule(event=st.sampled_from([NODE_ADD, ASSIGNED_POD_DELETE]))
     def something_happens(self, event: object) -> None:
         """An event that some plugins listen to."""
-        self.queue.move(NODE_ADD if event is NODE_ADD else ASSIGNED_POD_DELETE, None, object())
+        self.queue.move_all_to_active_or_backoff(
+            NODE_ADD if event is NODE_ADD else ASSIGNED_POD_DELETE, None, object()
+        )
 
     @rule(names=st.lists(NAMES, max_size=3))
     def activate(self, names: list[str]) -> None:
@@ -114,12 +116,12 @@ class QueueMachine(RuleBasedStateMachine):
         """The views add up to the whole, and each says what the pod says."""
         queue = self.queue
         views = {
-            Place.ACTIVE: queue.active(),
-            Place.BACKOFF: queue.backoff(),
-            Place.UNSCHEDULABLE: queue.unschedulable(),
-            Place.GATED: queue.gated(),
-            Place.IN_FLIGHT: queue.in_flight(),
-            Place.BINDING: queue.binding(),
+            QueueState.ACTIVE: queue.active(),
+            QueueState.BACKOFF: queue.backoff(),
+            QueueState.UNSCHEDULABLE: queue.unschedulable(),
+            QueueState.GATED: queue.gated(),
+            QueueState.IN_FLIGHT: queue.in_flight(),
+            QueueState.BINDING: queue.binding(),
         }
         found = [pod.info.uid for pods in views.values() for pod in pods]
         assert len(found) == len(set(found)) == len(queue)
@@ -153,7 +155,7 @@ class QueueMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """In the end everybody who is not gated becomes ready without any event."""
         for pod in [*self.queue.in_flight(), *self.queue.binding()]:
-            self.queue.put_back(pod, frozenset({"Deaf"}))
+            self.queue.add_unschedulable_if_not_present(pod, frozenset({"Deaf"}))
         self.time_passes(60)
         assert self.queue.backoff() == []
         assert self.queue.unschedulable() == []

@@ -10,9 +10,9 @@ from policy_sched.model.events import (
     POLICY_RELOAD,
     UNSCHEDULABLE_TIMEOUT,
 )
-from policy_sched.model.queued_pod import NOBODY, Place, QueuedPod
+from policy_sched.model.queued_pod import NOBODY, QueuedPod, QueueState
 from policy_sched.queue.backoff import SECOND, Timing
-from policy_sched.queue.places import PlaceError
+from policy_sched.queue.places import QueueStateError
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.testing import FakeClock
 from tests.queue.pods import NOWHERE, gates, hint_table, info, make_queue, names
@@ -31,7 +31,7 @@ def popped(queue: SchedulingQueue, name: str = "p", **fields: object) -> QueuedP
 def rejected(queue: SchedulingQueue, plugins: frozenset[str], name: str = "p") -> QueuedPod:
     """Add a pod, pop it and bring it back as one that plugins rejected."""
     pod = popped(queue, name)
-    queue.put_back(pod, plugins)
+    queue.add_unschedulable_if_not_present(pod, plugins)
     return pod
 
 
@@ -52,7 +52,7 @@ class TestPopping:
         pod = popped(queue)
         assert (pod.attempts, names(queue.in_flight())) == (1, ["p"])
         queue.done(pod.info.uid)
-        assert (len(queue), pod.place, queue.in_flight()) == (0, Place.OUT, [])
+        assert (len(queue), pod.place, queue.in_flight()) == (0, QueueState.OUT, [])
 
     def test_a_pod_that_backs_off_is_taken_when_nothing_else_is_ready(self) -> None:
         """Only one that plugins rejected, and only if the queue is told to."""
@@ -61,8 +61,8 @@ class TestPopping:
             pod = rejected(queue, DEAF)
             queue.activate([pod.info.uid])
             pod = queue.pop() or pod
-            queue.put_back(pod, ROOM)
-            queue.move(NODE_ADD, None, "n")
+            queue.add_unschedulable_if_not_present(pod, ROOM)
+            queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
             assert names(queue.backoff()) == ["p"]
             assert queue.idle() is not early
             assert (queue.pop() is pod) is early
@@ -89,22 +89,22 @@ class TestTakingAlong:
             else:
                 rejected(queue, DEAF if cause == "unschedulable" else NOBODY)
             attempts = queue.get("default/p").attempts  # type: ignore[union-attr]  # it is there
-            pod = queue.take("default/p")
+            pod = queue.pop_member("default/p")
             assert pod is not None
-            assert (pod.place, pod.attempts) == (Place.IN_FLIGHT, attempts + 1)
+            assert (pod.place, pod.attempts) == (QueueState.IN_FLIGHT, attempts + 1)
             assert pod.rejected_by == NOBODY
             assert queue.lengths() == dict.fromkeys(queue.lengths(), 0)
-            queue.put_back(pod, ROOM)
-            assert pod.place is Place.UNSCHEDULABLE
+            queue.add_unschedulable_if_not_present(pod, ROOM)
+            assert pod.place is QueueState.UNSCHEDULABLE
 
     def test_who_cannot_be_tried_stays(self) -> None:
         """A gated pod, one that is under way, and one that nobody knows."""
         queue = make_queue()
         queue.add(info("p", gates=["wait"]))
-        assert queue.take("default/p") is None
+        assert queue.pop_member("default/p") is None
         pod = popped(queue, "q")
-        assert queue.take("default/q") is None
-        assert queue.take("default/unknown") is None
+        assert queue.pop_member("default/q") is None
+        assert queue.pop_member("default/unknown") is None
         assert (names(queue.gated()), names(queue.in_flight())) == (["p"], [pod.info.name])
 
 
@@ -123,54 +123,54 @@ class TestComingBack:
         """No event is waited for; rejections and errors are counted apart."""
         queue = make_queue()
         pod = popped(queue)
-        assert queue.put_back(pod) is Place.BACKOFF
+        assert queue.add_unschedulable_if_not_present(pod) is QueueState.BACKOFF
         assert (pod.unschedulable_count, pod.consecutive_errors) == (0, 1)
 
     @pytest.mark.parametrize(
         ("plugins", "pending", "place"),
         [
-            (ROOM, NOBODY, Place.BACKOFF),
-            (PICKY, NOBODY, Place.UNSCHEDULABLE),
-            (NOBODY, ROOM, Place.ACTIVE),
+            (ROOM, NOBODY, QueueState.BACKOFF),
+            (PICKY, NOBODY, QueueState.UNSCHEDULABLE),
+            (NOBODY, ROOM, QueueState.ACTIVE),
         ],
     )
     def test_events_in_the_meantime_are_not_lost(
-        self, plugins: frozenset[str], pending: frozenset[str], place: Place
+        self, plugins: frozenset[str], pending: frozenset[str], place: QueueState
     ) -> None:
         """A node that came while the pod was decided may help it."""
         queue = make_queue()
         pod = popped(queue)
-        queue.move(NODE_ADD, None, "n")
-        assert queue.put_back(pod, plugins, pending) is place
+        queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
+        assert queue.add_unschedulable_if_not_present(pod, plugins, pending) is place
 
     def test_what_was_true_before_the_pop_is_no_news(self) -> None:
         """The attempt has seen the node."""
         queue = make_queue()
         other = popped(queue, "other")
         queue.add(info("p"))
-        queue.move(NODE_ADD, None, "n")
+        queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
         pod = queue.pop()
         assert pod is not None
-        assert queue.put_back(pod, ROOM) is Place.UNSCHEDULABLE
-        assert queue.put_back(other, ROOM) is Place.BACKOFF
+        assert queue.add_unschedulable_if_not_present(pod, ROOM) is QueueState.UNSCHEDULABLE
+        assert queue.add_unschedulable_if_not_present(other, ROOM) is QueueState.BACKOFF
 
     def test_a_pod_that_was_permitted_is_tried_again_whoever_rejected_it(self) -> None:
         """No event is kept for a binding that takes time, so none can be missed."""
         queue = make_queue()
         pod = popped(queue)
-        queue.begin_binding(pod)
+        queue.mark_binding(pod)
         assert (names(queue.binding()), queue.in_flight()) == (["p"], [])
-        assert queue.put_back(pod, DEAF) is Place.BACKOFF
+        assert queue.add_unschedulable_if_not_present(pod, DEAF) is QueueState.BACKOFF
         assert queue.binding() == []
 
     def test_only_pods_under_way_come_back(self) -> None:
         """Whoever brings back another one has lost track."""
         queue = make_queue()
         pod = queue.add(info("p"))
-        with pytest.raises(PlaceError, match="pod default/p comes back, but is ACTIVE"):
-            queue.put_back(pod)
-        with pytest.raises(PlaceError):
-            queue.begin_binding(pod)
+        with pytest.raises(QueueStateError, match="pod default/p comes back, but is ACTIVE"):
+            queue.add_unschedulable_if_not_present(pod)
+        with pytest.raises(QueueStateError):
+            queue.mark_binding(pod)
 
 
 class TestMeantime:
@@ -182,10 +182,10 @@ class TestMeantime:
         queue = make_queue()
         pod = popped(queue)
         if binding:
-            queue.begin_binding(pod)
+            queue.mark_binding(pod)
         queue.delete(pod.info.uid)
         assert queue.get(pod.info.uid) is pod
-        assert queue.put_back(pod, ROOM) is Place.OUT
+        assert queue.add_unschedulable_if_not_present(pod, ROOM) is QueueState.OUT
         assert len(queue) == 0
 
     @pytest.mark.parametrize("binding", [False, True])
@@ -195,10 +195,10 @@ class TestMeantime:
         pod = popped(queue)
         before = pod.info
         if binding:
-            queue.begin_binding(pod)
+            queue.mark_binding(pod)
         queue.update(info("p", labels={"a": "b"}))
         assert pod.info is before
-        queue.put_back(pod, ROOM)
+        queue.add_unschedulable_if_not_present(pod, ROOM)
         assert pod.info.labels == {"a": "b"}
 
     def test_its_own_change_can_be_what_it_waited_for(self) -> None:
@@ -206,7 +206,9 @@ class TestMeantime:
         queue = make_queue()
         pod = popped(queue)
         queue.update(info("p", labels={"a": "b"}))
-        assert queue.put_back(pod, frozenset({"Self"})) is Place.BACKOFF
+        assert (
+            queue.add_unschedulable_if_not_present(pod, frozenset({"Self"})) is QueueState.BACKOFF
+        )
 
     def test_a_pod_that_was_deleted_and_made_again_is_there(self) -> None:
         """The later news counts."""
@@ -214,7 +216,7 @@ class TestMeantime:
         pod = popped(queue)
         queue.delete(pod.info.uid)
         queue.update(info("p", labels={"a": "b"}))
-        assert queue.put_back(pod, ROOM) is Place.UNSCHEDULABLE
+        assert queue.add_unschedulable_if_not_present(pod, ROOM) is QueueState.UNSCHEDULABLE
 
 
 class TestGates:
@@ -242,7 +244,7 @@ class TestGates:
         queue = make_queue()
         pod = popped(queue)
         queue.update(info("p", gates=["g"]))
-        assert queue.put_back(pod) is Place.GATED
+        assert queue.add_unschedulable_if_not_present(pod) is QueueState.GATED
 
 
 class TestEvents:
@@ -254,13 +256,13 @@ class TestEvents:
         queue = make_queue(clock)
         for name, plugins in (("a", ROOM), ("b", DEAF), ("c", PICKY)):
             rejected(queue, plugins, name)
-        queue.move(NODE_ADD, None, "n")
+        queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
         assert names(queue.backoff()) == ["a"]
         assert names(queue.unschedulable()) == ["b", "c"]
         clock.advance(10)
         rejected(queue, ROOM, "d")
         clock.advance(10)
-        queue.move(ASSIGNED_POD_DELETE, None, None)
+        queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, None, None)
         assert "d" in names(queue.active())
 
     def test_one_pod_can_be_left_where_it_is(self) -> None:
@@ -268,15 +270,15 @@ class TestEvents:
         queue = make_queue()
         rejected(queue, ROOM, "a")
         rejected(queue, ROOM, "b")
-        queue.move(ASSIGNED_POD_DELETE, None, None, but="default/a")
+        queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, None, None, but="default/a")
         assert (names(queue.unschedulable()), names(queue.backoff())) == (["a"], ["b"])
 
     def test_what_nobody_listens_to_moves_nobody(self) -> None:
         """And nobody in flight hears of it."""
         queue = make_queue()
         pod = popped(queue)
-        queue.move(NOWHERE, None, None)
-        assert queue.put_back(pod, ROOM) is Place.UNSCHEDULABLE
+        queue.move_all_to_active_or_backoff(NOWHERE, None, None)
+        assert queue.add_unschedulable_if_not_present(pod, ROOM) is QueueState.UNSCHEDULABLE
 
     def test_activating_makes_ready_at_once(self) -> None:
         """No backoff; a pod in flight is tried again when it comes back."""
@@ -285,15 +287,15 @@ class TestEvents:
         flying = popped(queue, "b")
         queue.activate(["default/a", "default/b"])
         assert names(queue.active()) == ["a"]
-        assert queue.put_back(flying, DEAF) is Place.BACKOFF
+        assert queue.add_unschedulable_if_not_present(flying, DEAF) is QueueState.BACKOFF
 
     def test_activating_a_binding_pod_changes_nothing(self) -> None:
         """It comes back by itself if it has to."""
         queue = make_queue()
         pod = popped(queue)
-        queue.begin_binding(pod)
+        queue.mark_binding(pod)
         queue.activate([pod.info.uid])
-        assert pod.place is Place.BINDING
+        assert pod.place is QueueState.BINDING
 
 
 class TestTime:
@@ -303,7 +305,7 @@ class TestTime:
         """The queue says when."""
         clock = FakeClock()
         queue = make_queue(clock)
-        queue.put_back(popped(queue))
+        queue.add_unschedulable_if_not_present(popped(queue))
         assert queue.next_flush() == 2 * SECOND
         clock.ns = 2 * SECOND - 1
         queue.flush()
@@ -376,7 +378,7 @@ class TestReload:
         queue = make_queue()
         pod = popped(queue)
         queue.reload(gates, hint_table())
-        assert queue.put_back(pod, DEAF) is Place.BACKOFF
+        assert queue.add_unschedulable_if_not_present(pod, DEAF) is QueueState.BACKOFF
 
 
 def test_adding_again_is_an_update() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policy_sched.model.events import TIMER, ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place, QueuedPod
+from policy_sched.model.queued_pod import QueuedPod, QueueState
 from policy_sched.queue.hints import HintTable
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.queue.timers import Timers
@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 
 
-def queued(name: str, place: Place = Place.UNSCHEDULABLE) -> QueuedPod:
+def queued(name: str, place: QueueState = QueueState.UNSCHEDULABLE) -> QueuedPod:
     """Return a pod in some place of the queue."""
     return QueuedPod(PodInfo.of(make_pod(name)), place=place)
 
@@ -45,7 +45,7 @@ class TestTimers:
         """Who is ready, or gone, is not due any more."""
         timers, pod = Timers(), queued("p")
         timers.set(pod, 10)
-        pod.place = Place.ACTIVE
+        pod.place = QueueState.ACTIVE
         assert timers.next() is None
         assert list(timers.take(10)) == []
 
@@ -72,7 +72,7 @@ class Waiting:
         self.queue.add(PodInfo.of(make_pod("p")))
         pod = self.queue.pop()
         assert pod is not None
-        self.queue.put_back(pod, frozenset({by}))
+        self.queue.add_unschedulable_if_not_present(pod, frozenset({by}))
         return pod
 
 
@@ -83,10 +83,10 @@ def test_a_rejected_pod_is_tried_again_by_the_time() -> None:
     assert world.queue.next_flush() == MINUTE
     world.clock.advance(59)
     world.queue.flush()
-    assert pod.place is Place.UNSCHEDULABLE
+    assert pod.place is QueueState.UNSCHEDULABLE
     world.clock.advance(1)
     world.queue.flush()
-    assert pod.place is Place.ACTIVE
+    assert pod.place is QueueState.ACTIVE
     assert world.queue.incoming()["active", "RequeueEvery"] == 1
 
 
@@ -96,7 +96,7 @@ def test_others_are_not_tried_by_the_time() -> None:
     pod = world.reject("Other")
     world.clock.advance(120)
     world.queue.flush()
-    assert pod.place is Place.UNSCHEDULABLE
+    assert pod.place is QueueState.UNSCHEDULABLE
 
 
 def test_a_gate_is_asked_again_by_the_time() -> None:
@@ -106,8 +106,8 @@ def test_a_gate_is_asked_again_by_the_time() -> None:
     for _ in range(180):
         world.clock.advance(1)
         world.queue.flush()
-    assert (pod.place, world.asked) == (Place.GATED, 4)
+    assert (pod.place, world.asked) == (QueueState.GATED, 4)
     world.open = True
     world.clock.advance(60)
     world.queue.flush()
-    assert pod.place is Place.ACTIVE
+    assert pod.place is QueueState.ACTIVE

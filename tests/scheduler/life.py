@@ -269,10 +269,10 @@ class Life:
             self.whole()
             self.feed.drain(self.scheduler.agenda.over)
 
-    def abandon(self) -> None:
+    def shutdown(self) -> None:
         """Give up what waits."""
         self.whole()
-        self.outcomes += self.scheduler.abandon("stop")
+        self.outcomes += self.scheduler.shutdown("stop")
 
     def schedule(self) -> None:
         """Decide one pod."""
@@ -286,7 +286,7 @@ class Life:
     def tick(self) -> None:
         """Do what is due."""
         self.whole()
-        self.outcomes += self.scheduler.tick()
+        self.outcomes += self.scheduler.run_due()
 
     def go_on(self) -> None:
         """Let everybody do what can be done now, once."""
@@ -318,7 +318,7 @@ class Life:
             self.keep(pod.metadata.name)
         self._everything()
         self.whole()
-        self.scheduler.queue.move(CALM)
+        self.scheduler.queue.move_all_to_active_or_backoff(CALM)
         for _ in range(rounds):
             self._everything()
             times = (self.cluster.next_wakeup(), self.scheduler.next_wakeup())

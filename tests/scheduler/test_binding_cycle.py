@@ -14,7 +14,7 @@ from policy_sched.framework.results import PermitResult, PodsToActivate
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.wiring import EPOCH
@@ -34,9 +34,9 @@ HOLD = PermitResult(WAIT, 60.0)
 LATE = "rejected due to timeout after waiting 1m0s at plugin x0"
 
 
-def place_of(scheduler: Scheduler, name: str = "p") -> Place:
+def place_of(scheduler: Scheduler, name: str = "p") -> QueueState:
     queued = scheduler.queue.get(f"default/{name}")
-    return Place.OUT if queued is None else queued.place
+    return QueueState.OUT if queued is None else queued.place
 
 
 class TestFailure:
@@ -60,11 +60,11 @@ class TestFailure:
     def test_rejections_wait_for_an_event_and_errors_for_their_backoff(self) -> None:
         """Until a pod is permitted; whatever fails later is no reason to wait for anything."""
         for point, answer, place in (
-            ("reserve", NO, Place.UNSCHEDULABLE),
-            ("reserve", PluginError("boom"), Place.BACKOFF),
-            ("permit", PermitResult(NO), Place.UNSCHEDULABLE),
-            ("pre_bind", NO, Place.BACKOFF),
-            ("pre_bind", PluginError("boom"), Place.BACKOFF),
+            ("reserve", NO, QueueState.UNSCHEDULABLE),
+            ("reserve", PluginError("boom"), QueueState.BACKOFF),
+            ("permit", PermitResult(NO), QueueState.UNSCHEDULABLE),
+            ("pre_bind", NO, QueueState.BACKOFF),
+            ("pre_bind", PluginError("boom"), QueueState.BACKOFF),
         ):
             scheduler = scheduler_of(Recorder("a", [], **{point: answer}))
             run(scheduler)
@@ -92,12 +92,12 @@ class TestFailure:
         assert outcome.message == 'running Bind plugin "DefaultBinder": p exists on n0'
         assert client_of(scheduler).conditions["default/p"][0] == "SchedulerError"
         assert_nothing_left(scheduler)
-        assert place_of(scheduler) is Place.BACKOFF
+        assert place_of(scheduler) is QueueState.BACKOFF
         wakeup = scheduler.next_wakeup()
         assert wakeup == EPOCH + 2 * SECOND
         clock.ns = wakeup
-        assert scheduler.tick() == []
-        assert place_of(scheduler) is Place.ACTIVE
+        assert scheduler.run_due() == []
+        assert place_of(scheduler) is QueueState.ACTIVE
 
     def test_room_that_is_free_again_wakes_others(self) -> None:
         """A pod that did not fit beside one that was never bound is tried again."""
@@ -105,13 +105,13 @@ class TestFailure:
         scheduler = scheduler_of(client=client, cpu="1")
         assert run(scheduler).waiting
         run(scheduler, name="other")
-        assert place_of(scheduler, "other") is Place.UNSCHEDULABLE
+        assert place_of(scheduler, "other") is QueueState.UNSCHEDULABLE
         (binding,) = scheduler._bindings
         assert isinstance(binding.wait, PendingStatus)
         binding.wait.finish(Status(Code.ERROR, ("conflict",)))
-        scheduler.tick()
-        assert place_of(scheduler) is Place.BACKOFF
-        assert place_of(scheduler, "other") is Place.BACKOFF
+        scheduler.run_due()
+        assert place_of(scheduler) is QueueState.BACKOFF
+        assert place_of(scheduler, "other") is QueueState.BACKOFF
 
     def test_a_plugin_after_the_binding_changes_nothing(self) -> None:
         """The pod is bound; the trouble is an event."""
@@ -148,12 +148,12 @@ class TestClientFailures:
         client = type("Refusing", (MemoryClient,), {call: refuse})()
         scheduler = scheduler_of(Recorder("a", [], permit=HOLD), client=client)
         assert run(scheduler, name="big", cpu="9").node == ""
-        assert place_of(scheduler, "big") is Place.UNSCHEDULABLE
+        assert place_of(scheduler, "big") is QueueState.UNSCHEDULABLE
         assert run(scheduler).waiting
         waiting = scheduler.handle.waiting_pods.get("default/p")
         assert waiting is not None
         waiting.allow("x0")
-        (bound,) = scheduler.tick()
+        (bound,) = scheduler.run_due()
         assert bound.node == "n0"
 
 
@@ -167,13 +167,13 @@ class TestPermission:
         assert (outcome.waiting, outcome.node) == (True, "n0")
         assert scheduler.cache.nodes.pod_total == 1
         assert client_of(scheduler).nominations == {"default/p": "n0"}
-        assert scheduler.tick() == []
+        assert scheduler.run_due() == []
         held = scheduler.handle.waiting_pods.get("default/p")
         assert held is not None
         held.allow("x0")
         assert scheduler.next_wakeup() == EPOCH
         assert not scheduler.idle()
-        (bound,) = scheduler.tick()
+        (bound,) = scheduler.run_due()
         assert bound.node == "n0"
         assert client_of(scheduler).bindings == {"default/p": "n0"}
         assert client_of(scheduler).nominations == {}
@@ -189,12 +189,12 @@ class TestPermission:
         assert held.pending_plugins == ("x0", "x1")
         assert scheduler.next_wakeup() == EPOCH + 60 * SECOND
         held.allow("x0")
-        assert scheduler.tick() == []
+        assert scheduler.run_due() == []
         assert scheduler.next_wakeup() == EPOCH + 90 * SECOND
         held.reject("x1", "no")
-        (outcome,) = scheduler.tick()
+        (outcome,) = scheduler.run_due()
         assert outcome.message == "0/1 nodes are available: 1 no."
-        assert place_of(scheduler) is Place.UNSCHEDULABLE
+        assert place_of(scheduler) is QueueState.UNSCHEDULABLE
 
     def test_a_pod_that_waits_too_long_is_undone(self) -> None:
         """The message is upstream's, and the node is free again."""
@@ -203,9 +203,9 @@ class TestPermission:
         scheduler = scheduler_of(Recorder("a", log, permit=HOLD), now=clock)
         run(scheduler)
         clock.advance(59.999)
-        assert scheduler.tick() == []
+        assert scheduler.run_due() == []
         clock.advance(0.001)
-        (late,) = scheduler.tick()
+        (late,) = scheduler.run_due()
         assert late.message == f"0/1 nodes are available: 1 {LATE}."
         assert log[-1] == "unreserve a"
         assert client_of(scheduler).conditions["default/p"] == ("Unschedulable", late.message)
@@ -218,7 +218,7 @@ class TestPermission:
         held = PermitResult(WAIT, 60.0, lambda: answers.pop(0))
         scheduler = scheduler_of(Recorder("a", [], permit=held))
         run(scheduler)
-        outcomes = [outcome for _ in range(3) for outcome in scheduler.tick()]
+        outcomes = [outcome for _ in range(3) for outcome in scheduler.run_due()]
         assert [outcome.node for outcome in outcomes] == ["n0"]
 
     def test_a_deleted_pod_waits_no_longer(self) -> None:
@@ -226,7 +226,7 @@ class TestPermission:
         scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
         run(scheduler)
         pod_gone(scheduler, pod_of())
-        (outcome,) = scheduler.tick()
+        (outcome,) = scheduler.run_due()
         assert outcome.message == "0/1 nodes are available: 1 removed."
         assert client_of(scheduler).conditions == {}
         assert len(scheduler.queue) == 0
@@ -240,7 +240,7 @@ class TestPermission:
         held = scheduler.handle.waiting_pods.get("default/p")
         assert held is not None
         held.reject("x0", "no")
-        scheduler.tick()
+        scheduler.run_due()
         queued = scheduler.queue.get("default/p")
         assert queued is not None
         assert queued.info.labels == {"a": "b"}
@@ -254,7 +254,7 @@ class TestPermission:
         elsewhere = "n1" if outcome.node == "n0" else "n0"
         pod_seen(scheduler, pod_of(node_name=elsewhere))
         assert scheduler.cache.node_of("default/p") == elsewhere
-        scheduler.tick()
+        scheduler.run_due()
         assert log[-1] == "unreserve a"
         assert scheduler.cache.node_of("default/p") == elsewhere
         assert len(scheduler.queue) == 0
@@ -265,9 +265,9 @@ class TestPermission:
         scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
         run(scheduler)
         assert scheduler.handle.waiting_pods.preempt("default/p", "DefaultPreemption")
-        (outcome,) = scheduler.tick()
+        (outcome,) = scheduler.run_due()
         assert outcome.message == "waiting on permit for pod: preempted"
-        assert place_of(scheduler) is Place.BACKOFF
+        assert place_of(scheduler) is QueueState.BACKOFF
         assert_nothing_left(scheduler)
 
 
@@ -280,12 +280,12 @@ class TestPreBind:
         scheduler = scheduler_of(Recorder("a", [], pre_bind=lambda: work.pop(0)))
         (first,) = work[:1]
         assert run(scheduler).waiting
-        assert place_of(scheduler) is Place.BINDING
+        assert place_of(scheduler) is QueueState.BINDING
         assert run(scheduler, name="q").node == "n0"
-        assert scheduler.tick() == []
+        assert scheduler.run_due() == []
         assert isinstance(first, PendingStatus)
         first.finish(SUCCESS)
-        (bound,) = scheduler.tick()
+        (bound,) = scheduler.run_due()
         assert (bound.pod.name, bound.node) == ("p", "n0")
         assert len(scheduler.queue) == 0
 
@@ -300,15 +300,15 @@ class TestPreBind:
 
         scheduler = scheduler_of(Recorder("a", [], pre_bind=PendingStatus(ask)), now=clock)
         assert run(scheduler).waiting
-        assert scheduler.tick() == []
+        assert scheduler.run_due() == []
         wakeup = scheduler.next_wakeup()
         assert wakeup == EPOCH + SECOND
         clock.ns = wakeup
-        assert scheduler.tick() == []
+        assert scheduler.run_due() == []
         scheduler.handle.objects.version += 1
-        assert scheduler.tick() == []
+        assert scheduler.run_due() == []
         clock.advance(1)
-        (bound,) = scheduler.tick()
+        (bound,) = scheduler.run_due()
         assert bound.node == "n0"
         assert asked == [0, SECOND, SECOND, 2 * SECOND]
 
@@ -329,9 +329,9 @@ class TestPreBind:
         assert scheduler.next_wakeup() == EPOCH + 600 * SECOND
         work._ask = ask  # type: ignore[assignment]  # what it says later
         clock.advance(600)
-        (outcome,) = scheduler.tick()
+        (outcome,) = scheduler.run_due()
         assert outcome.message == f'running PreBind plugin "x0": {words}'
-        assert place_of(scheduler) is Place.BACKOFF
+        assert place_of(scheduler) is QueueState.BACKOFF
         assert_nothing_left(scheduler)
 
     @pytest.mark.parametrize("how", ["preempted", "removed"])
@@ -343,9 +343,9 @@ class TestPreBind:
             assert scheduler.handle.waiting_pods.preempt("default/p", "DefaultPreemption")
         else:
             pod_gone(scheduler, pod_of())
-        (outcome,) = scheduler.tick()
+        (outcome,) = scheduler.run_due()
         assert "preempted by DefaultPreemption" in outcome.message or how == "removed"
-        assert place_of(scheduler) is (Place.BACKOFF if how == "preempted" else Place.OUT)
+        assert place_of(scheduler) is (QueueState.BACKOFF if how == "preempted" else QueueState.OUT)
         assert_nothing_left(scheduler)
 
     def test_who_has_nothing_to_do_is_not_called(self) -> None:
@@ -406,10 +406,10 @@ class TestSlowCluster:
         assert scheduler.in_flight == 3
         for name in "ca":
             client.pending.pop(name)()
-        assert [outcome.pod.name for outcome in scheduler.tick()] == ["c", "a"]
+        assert [outcome.pod.name for outcome in scheduler.run_due()] == ["c", "a"]
         assert scheduler.in_flight == 1
         client.pending.pop("b")()
-        assert [outcome.pod.name for outcome in scheduler.tick()] == ["b"]
+        assert [outcome.pod.name for outcome in scheduler.run_due()] == ["b"]
         assert client.bindings == {"default/c": "n0", "default/a": "n0", "default/b": "n0"}
         assert scheduler.cache.check() == []
 
@@ -420,7 +420,7 @@ class TestSlowCluster:
         run(scheduler)
         pod_seen(scheduler, pod_of(node_name="n0"))
         client.pending.pop("p")()
-        (bound,) = scheduler.tick()
+        (bound,) = scheduler.run_due()
         assert bound.node == "n0"
         assert len(scheduler.queue) == 0
         assert scheduler.cache.check() == []
@@ -433,7 +433,7 @@ class TestSlowCluster:
         pod_seen(scheduler, pod_of(node_name="n0"))
         assert isinstance(binding.wait, PendingStatus)
         binding.wait.finish(Status(Code.ERROR, ("timeout",)))
-        (outcome,) = scheduler.tick()
+        (outcome,) = scheduler.run_due()
         assert outcome.message == 'running Bind plugin "DefaultBinder": timeout'
         assert scheduler.cache.node_of("default/p") == "n0"
         assert len(scheduler.queue) == 0
@@ -445,12 +445,12 @@ class TestSlowCluster:
         scheduler = scheduler_of(Recorder("a", [], permit=lambda: permits.pop(0)), client=client)
         run(scheduler, name="sent")
         run(scheduler, name="held")
-        (given_up,) = scheduler.abandon("the scheduler stops")
+        (given_up,) = scheduler.shutdown("the scheduler stops")
         assert (given_up.pod.name, given_up.message) == ("held", "the scheduler stops")
-        assert place_of(scheduler, "held") is Place.BACKOFF
+        assert place_of(scheduler, "held") is QueueState.BACKOFF
         assert scheduler.in_flight == 1
         client.pending.pop("sent")()
-        (bound,) = scheduler.tick()
+        (bound,) = scheduler.run_due()
         assert bound.pod.name == "sent"
         assert scheduler.in_flight == 0
 
@@ -476,10 +476,10 @@ class TestActivation:
         run(scheduler, name="big", cpu="9")
         caller.wanted, caller.answer = ["default/big"], NO
         run(scheduler, name="a")
-        assert place_of(scheduler, "big") is Place.UNSCHEDULABLE
+        assert place_of(scheduler, "big") is QueueState.UNSCHEDULABLE
         caller.answer = SUCCESS
         run(scheduler, name="b")
-        assert place_of(scheduler, "big") is Place.ACTIVE
+        assert place_of(scheduler, "big") is QueueState.ACTIVE
 
 
 def test_equal_pods_do_not_share_what_they_reserved() -> None:
@@ -512,5 +512,5 @@ def test_equal_pods_do_not_share_what_they_reserved() -> None:
         held = scheduler.handle.waiting_pods.get(f"default/{name}")
         assert held is not None
         held.reject("x0", "no")
-    scheduler.tick()
+    scheduler.run_due()
     assert keeper.undone == ["a", "b"]

@@ -9,7 +9,7 @@ from policy_sched.framework.results import PermitResult
 from policy_sched.framework.status import WAIT, Code, Status
 from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.testing import make_pod
@@ -42,9 +42,9 @@ class Choosy:
         return PermitResult(NO) if pod.name == "q" else PermitResult()
 
 
-def place_of(scheduler: Scheduler, name: str) -> Place:
+def place_of(scheduler: Scheduler, name: str) -> QueueState:
     queued = scheduler.queue.get(f"default/{name}")
-    return Place.OUT if queued is None else queued.place
+    return QueueState.OUT if queued is None else queued.place
 
 
 def sent() -> Scheduler:
@@ -52,7 +52,7 @@ def sent() -> Scheduler:
     scheduler = scheduler_of(client=SlowClient())
     assert run(scheduler, cpu="3").waiting
     assert run(scheduler, name="q", cpu="3").status.rejected
-    assert place_of(scheduler, "q") is Place.UNSCHEDULABLE
+    assert place_of(scheduler, "q") is QueueState.UNSCHEDULABLE
     return scheduler
 
 
@@ -68,12 +68,12 @@ def test_a_pod_that_is_gone_holds_no_node_until_the_cluster_answers() -> None:
     scheduler = sent()
     pod_gone(scheduler, pod_of(cpu="3"))
     assert scheduler.cache.nodes.pod_total == 0
-    assert place_of(scheduler, "q") is not Place.UNSCHEDULABLE
-    assert place_of(scheduler, "p") is Place.BINDING
+    assert place_of(scheduler, "q") is not QueueState.UNSCHEDULABLE
+    assert place_of(scheduler, "p") is QueueState.BINDING
     refuse(scheduler, 'pods "p" not found')
-    (outcome,) = scheduler.tick()
+    (outcome,) = scheduler.run_due()
     assert outcome.message == 'running Bind plugin "DefaultBinder": pods "p" not found'
-    assert place_of(scheduler, "p") is Place.OUT
+    assert place_of(scheduler, "p") is QueueState.OUT
     assert "default/p" not in client_of(scheduler).conditions
     scheduler.queue.delete("default/q")
     assert_nothing_left(scheduler)
@@ -84,11 +84,11 @@ def test_a_pod_on_its_way_out_holds_no_node_either() -> None:
     scheduler = sent()
     pod_seen(scheduler, leaving())
     assert scheduler.cache.nodes.pod_total == 0
-    assert place_of(scheduler, "q") is not Place.UNSCHEDULABLE
+    assert place_of(scheduler, "q") is not QueueState.UNSCHEDULABLE
     pod_seen(scheduler, leaving())
     refuse(scheduler, "it is being deleted")
-    scheduler.tick()
-    assert place_of(scheduler, "p") is Place.BACKOFF
+    scheduler.run_due()
+    assert place_of(scheduler, "p") is QueueState.BACKOFF
     scheduler.queue.activate(["default/p"])
     scheduler.queue.delete("default/q")
     passed_over = scheduler.schedule_one()
@@ -102,7 +102,7 @@ def test_a_pod_on_its_way_out_does_not_wait_for_permission() -> None:
     scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
     assert run(scheduler, cpu="3").waiting
     pod_seen(scheduler, leaving())
-    (outcome,) = scheduler.tick()
+    (outcome,) = scheduler.run_due()
     assert outcome.message == "0/1 nodes are available: 1 removed."
     assert_nothing_left(scheduler)
 
@@ -115,9 +115,9 @@ def test_a_pod_that_is_permitted_already_holds_nothing_once_it_is_gone() -> None
     waiting.allow("x0")
     pod_gone(scheduler, pod_of(cpu="3"))
     assert scheduler.cache.nodes.pod_total == 0
-    scheduler.tick()
+    scheduler.run_due()
     refuse(scheduler, 'pods "p" not found')
-    scheduler.tick()
+    scheduler.run_due()
     assert_nothing_left(scheduler)
 
 
@@ -127,10 +127,10 @@ def test_what_plugins_give_back_at_the_end_is_news_too() -> None:
     assert run(scheduler).waiting
     pod_gone(scheduler, pod_of())
     assert run(scheduler, name="q").status.rejected
-    assert place_of(scheduler, "q") is Place.UNSCHEDULABLE
+    assert place_of(scheduler, "q") is QueueState.UNSCHEDULABLE
     refuse(scheduler, 'pods "p" not found')
-    scheduler.tick()
-    assert place_of(scheduler, "q") is Place.BACKOFF
+    scheduler.run_due()
+    assert place_of(scheduler, "q") is QueueState.BACKOFF
 
 
 def test_who_is_bound_by_somebody_else_is_no_news_at_the_end() -> None:
@@ -140,6 +140,6 @@ def test_who_is_bound_by_somebody_else_is_no_news_at_the_end() -> None:
     pod_seen(scheduler, pod_of(node_name="n0"))
     assert run(scheduler, name="q").status.rejected
     refuse(scheduler, "it is assigned already")
-    scheduler.tick()
-    assert place_of(scheduler, "q") is Place.UNSCHEDULABLE
+    scheduler.run_due()
+    assert place_of(scheduler, "q") is QueueState.UNSCHEDULABLE
     assert scheduler.cache.node_of("default/p") == "n0"

@@ -178,7 +178,7 @@ class TestComingBack:
             scheduler = scheduler_of(entry(calls, "filter"))
             run(scheduler, cpu="1" if comes_back else "5")
             assert len(scheduler.queue.unschedulable()) == 1
-            scheduler.queue.move(event, None, None)
+            scheduler.queue.move_all_to_active_or_backoff(event, None, None)
         assert len(scheduler.queue.backoff()) == int(comes_back)
 
 

@@ -75,13 +75,13 @@ class Run:
 
     def go(self) -> None:
         """Do everything that is to be done now."""
-        while self.scheduler.schedule_one() is not None or self.scheduler.tick():
+        while self.scheduler.schedule_one() is not None or self.scheduler.run_due():
             pass
 
     def advance(self, seconds: float) -> None:
         """Let time go on, and do what is due then."""
         self.clock.advance(seconds)
-        self.scheduler.tick()
+        self.scheduler.run_due()
         self.go()
 
     @property
@@ -140,7 +140,7 @@ def test_a_time_out_frees_the_nodes() -> None:
     assert run.waiting == ["a", "b"]
     run.scheduler.handle.cache.remove_node(make_node("n1"))
     run.clock.advance(1)
-    run.scheduler.tick()
+    run.scheduler.run_due()
     assert (run.waiting, run.bound, run.free_nodes()) == ([], [], 1)
     assert run.reason("a") == f"0/1 nodes are available: 1 {LATE}."
 
@@ -153,7 +153,7 @@ def test_a_group_may_say_how_long_its_pods_wait() -> None:
     run.advance(29)
     assert run.waiting == ["a", "b"]
     run.clock.advance(1)
-    run.scheduler.tick()
+    run.scheduler.run_due()
     assert run.waiting == []
     late = "rejected due to timeout after waiting 30s at plugin Gang"
     assert run.reason("a") == f"0/1 nodes are available: 1 {late}."
@@ -168,7 +168,7 @@ def test_the_other_members_go_with_the_one_that_was_late() -> None:
     run.scheduler.schedule_one()
     assert run.waiting == ["a", "b"]
     run.clock.advance(60)
-    run.scheduler.tick()
+    run.scheduler.run_due()
     assert run.waiting == []
     text = "pod default/a of pod group ring was sent back"
     assert run.reason("b") == f"0/1 nodes are available: 1 {text}."
@@ -269,7 +269,7 @@ def test_a_binding_that_fails_sends_the_waiting_back() -> None:
     run.add(member("a"), member("b"), member("c"))
     for _ in range(3):
         run.scheduler.schedule_one()
-    run.scheduler.tick()
+    run.scheduler.run_due()
     assert run.bound == []
     for _ in range(6):
         run.advance(5)
@@ -304,7 +304,7 @@ class GangMachine(RuleBasedStateMachine):
         if node:
             self.torn.add(pod.pod_group)
         event_handlers.pod_gone(self.run.scheduler, pod.on(node))
-        self.run.scheduler.tick()
+        self.run.scheduler.run_due()
 
     @rule()
     def node_comes(self) -> None:
@@ -314,7 +314,7 @@ class GangMachine(RuleBasedStateMachine):
     @rule()
     def one_is_scheduled(self) -> None:
         self.run.scheduler.schedule_one()
-        self.run.scheduler.tick()
+        self.run.scheduler.run_due()
 
     @rule(seconds=st.sampled_from([1, 10, 60, 130]))
     def time_passes(self, seconds: int) -> None:

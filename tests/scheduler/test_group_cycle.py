@@ -32,11 +32,11 @@ from policy_sched.model.pod_group import (
     TopologyConstraint,
 )
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.model.records import Condition
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.attempt import Bind
-from policy_sched.scheduler.group_cycle import rehearse_group
+from policy_sched.scheduler.group_cycle import dry_run_group
 from policy_sched.scheduler.loop import Outcome, Scheduler
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.testing import FakeClock, make_node, make_pod
@@ -95,7 +95,7 @@ class Run:
         outcomes: list[Outcome] = []
         while True:
             outcome = self.scheduler.schedule_one()
-            ended = self.scheduler.tick()
+            ended = self.scheduler.run_due()
             outcomes += ended if outcome is None else [outcome, *ended]
             if outcome is None and not ended:
                 return outcomes
@@ -110,10 +110,10 @@ class Run:
         """Return why a pod was not scheduled."""
         return self.client.conditions[f"default/{name}"][1]
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> QueueState:
         """Return where the queue has a pod."""
         queued = self.scheduler.queue.get(f"default/{name}")
-        return Place.OUT if queued is None else queued.place
+        return QueueState.OUT if queued is None else queued.place
 
     def assert_nothing_held(self) -> None:
         """No node, no plugin and no list remembers an attempt in vain."""
@@ -220,7 +220,7 @@ class TestNoRackForAll:
         assert all(outcome.status.code is Code.UNSCHEDULABLE for outcome in outcomes)
         assert run.message("x") == run.message("y") == NOWHERE.format(2)
         assert run.message("z") == "0/1 nodes are available: 1 Insufficient cpu."
-        assert {run.place(name) for name in "xyz"} == {Place.UNSCHEDULABLE}
+        assert {run.place(name) for name in "xyz"} == {QueueState.UNSCHEDULABLE}
         run.assert_nothing_held()
         assert run.scheduler.next_wakeup() is not None
 
@@ -255,7 +255,7 @@ class TestNoRackForAll:
         run.go()
         assert set(run.bound) == {"x", "y"}
         assert run.message("z") == "0/1 nodes are available: 1 Insufficient cpu."
-        assert run.place("z") is Place.UNSCHEDULABLE
+        assert run.place("z") is QueueState.UNSCHEDULABLE
         run.node("a1", 1, "a")
         run.clock.advance(10)
         run.go()
@@ -266,7 +266,7 @@ class TestNoRackForAll:
         run = Run(group("ring", 2), a=[4])
         run.add(member("x"), member("y"))
         run.go()
-        plan = rehearse_group(
+        plan = dry_run_group(
             member("z"), run.scheduler.profiles["default-scheduler"], run.scheduler.handle
         )
         assert plan is not None
@@ -343,9 +343,9 @@ class TestTheGroupsCondition:
         self.told(run)
         no = Condition(type=SCHEDULED, status="False")
         event_handlers.object_seen(run.scheduler, workload("ring", 2), workload("ring", 2, no))
-        assert {run.place(name) for name in "xy"} == {Place.UNSCHEDULABLE}
+        assert {run.place(name) for name in "xy"} == {QueueState.UNSCHEDULABLE}
         event_handlers.object_seen(run.scheduler, workload("ring", 2), workload("ring", 1))
-        assert Place.UNSCHEDULABLE not in {run.place(name) for name in "xy"}
+        assert QueueState.UNSCHEDULABLE not in {run.place(name) for name in "xy"}
 
 
 class TestErrors:
@@ -369,7 +369,7 @@ class TestErrors:
         scheduler.cache.add_node(make_node("n", labels={RACK: "a"}))
         for priority, name in enumerate(("two", "one")):
             scheduler.add_pod(member(name, scheduler_name=name, priority=priority))
-        scheduler.tick()
+        scheduler.run_due()
         outcomes = [scheduler.schedule_one(), scheduler.schedule_one()]
         words = (
             "all pods in a single pod group should have the same .spec.schedulerName set, "
@@ -393,7 +393,7 @@ class TestErrors:
         assert words in messages[0]
         assert messages[1] == f"failed to schedule other pod from a pod group: {messages[0]}"
         places = {queued.place for queued in scheduler.queue.backoff()}
-        assert places == {Place.BACKOFF}
+        assert places == {QueueState.BACKOFF}
         assert scheduler.cache.nodes.pod_total == 0
 
     def test_a_generator_that_breaks(self) -> None:
@@ -468,7 +468,7 @@ def placing(*plugins: object, nodes: int = 2, group: PodGroup | None = None) -> 
         scheduler.handle.objects.put(group)
     for name in ("p", "q"):
         scheduler.add_pod(member(name))
-    scheduler.tick()
+    scheduler.run_due()
     return scheduler
 
 

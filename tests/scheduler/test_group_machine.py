@@ -54,7 +54,7 @@ class RackMachine(RuleBasedStateMachine):
         if node:
             self.torn.add(pod.pod_group)
         event_handlers.pod_gone(self.run.scheduler, pod.on(node))
-        self.run.scheduler.tick()
+        self.run.scheduler.run_due()
 
     @rule(rack=st.sampled_from(["a", "b", "c", ""]), cpu=st.integers(1, 2))
     def node_comes(self, rack: str, cpu: int) -> None:
@@ -82,7 +82,7 @@ class RackMachine(RuleBasedStateMachine):
         self.run.scheduler.schedule_one()
         after = self.free()
         assert all(after[name] >= min(left, 0) for name, left in before.items())
-        self.run.scheduler.tick()
+        self.run.scheduler.run_due()
 
     @rule(seconds=st.sampled_from([1, 10, 130]))
     def time_passes(self, seconds: int) -> None:

@@ -27,7 +27,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.framework.status import SUCCESS
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from tests.scheduler.chaos import CALLS, LOOKING, LOST, POINTS
 from tests.scheduler.life import Life
 
@@ -224,7 +224,7 @@ class LifeMachine(RuleBasedStateMachine):
     @rule()
     def stopping(self) -> None:
         """The scheduler gives up what waits, and goes on."""
-        self.life.abandon()
+        self.life.shutdown()
 
     @rule(name=st.sampled_from(["plain", "keep", "gate", "gone", "broken"]))
     def reload(self, name: str) -> None:
@@ -240,19 +240,19 @@ class LifeMachine(RuleBasedStateMachine):
     def each_pod_is_in_exactly_one_place(self) -> None:
         queue = self.life.scheduler.queue
         views = {
-            Place.ACTIVE: queue.active(),
-            Place.BACKOFF: queue.backoff(),
-            Place.UNSCHEDULABLE: queue.unschedulable(),
-            Place.GATED: queue.gated(),
-            Place.IN_FLIGHT: queue.in_flight(),
-            Place.BINDING: queue.binding(),
+            QueueState.ACTIVE: queue.active(),
+            QueueState.BACKOFF: queue.backoff(),
+            QueueState.UNSCHEDULABLE: queue.unschedulable(),
+            QueueState.GATED: queue.gated(),
+            QueueState.IN_FLIGHT: queue.in_flight(),
+            QueueState.BINDING: queue.binding(),
         }
         found = [queued.info.uid for pods in views.values() for queued in pods]
         assert len(found) == len(set(found)) == len(queue)
         for place, pods in views.items():
             for queued in pods:
                 assert queued.place is place
-                under_way = place in (Place.IN_FLIGHT, Place.BINDING)
+                under_way = place in (QueueState.IN_FLIGHT, QueueState.BINDING)
                 known = self.life.scheduler.cache.node_of(queued.info.uid)
                 assert under_way or not known, f"{queued.info.key} waits, and is on {known}"
 
@@ -318,7 +318,7 @@ def assert_nobody_is_lost(life: Life) -> None:
         queued = queue.get(info.uid)
         assert queued is not None, f"{info.key} is nowhere"
         if info.scheduling_gates:
-            assert queued.place is Place.GATED
+            assert queued.place is QueueState.GATED
             continue
         for node in life.nodes():
             if node.spec.unschedulable:

@@ -194,4 +194,4 @@ def test_an_empty_loop_is_idle_and_wakes_never() -> None:
     assert not scheduler.idle()
     scheduler.schedule_one()
     assert scheduler.next_wakeup() is not None
-    assert scheduler.tick() == []
+    assert scheduler.run_due() == []

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.loop import Scheduler
 from tests.scheduler.world import pod_of, run, scheduler_of
@@ -29,7 +29,7 @@ def blocked() -> tuple[Scheduler, PodInfo]:
     return scheduler, nominee
 
 
-def _place(scheduler: Scheduler) -> Place:
+def _place(scheduler: Scheduler) -> QueueState:
     (small,) = [
         queued
         for queued in (*scheduler.queue.backoff(), *scheduler.queue.unschedulable())
@@ -41,10 +41,10 @@ def _place(scheduler: Scheduler) -> Place:
 def test_a_nomination_that_the_cluster_takes_back_ends(blocked: tuple[Scheduler, PodInfo]) -> None:
     """It was known there, and is not there any more: nobody has to give way to it."""
     scheduler, _ = blocked
-    assert _place(scheduler) is Place.UNSCHEDULABLE
+    assert _place(scheduler) is QueueState.UNSCHEDULABLE
     pod_seen(scheduler, _nominee("", "2"))
     assert len(scheduler.handle.nominator) == 0
-    assert _place(scheduler) is Place.BACKOFF
+    assert _place(scheduler) is QueueState.BACKOFF
 
 
 def test_a_nomination_that_moves_leaves_its_node(blocked: tuple[Scheduler, PodInfo]) -> None:
@@ -52,7 +52,7 @@ def test_a_nomination_that_moves_leaves_its_node(blocked: tuple[Scheduler, PodIn
     scheduler, nominee = blocked
     pod_seen(scheduler, _nominee("elsewhere", "2"))
     assert scheduler.handle.nominator.node_of(nominee.uid) == "elsewhere"
-    assert _place(scheduler) is Place.BACKOFF
+    assert _place(scheduler) is QueueState.BACKOFF
 
 
 def test_a_nomination_that_is_repeated_wakes_nobody(blocked: tuple[Scheduler, PodInfo]) -> None:
@@ -60,7 +60,7 @@ def test_a_nomination_that_is_repeated_wakes_nobody(blocked: tuple[Scheduler, Po
     scheduler, nominee = blocked
     pod_seen(scheduler, _nominee("n0", "2"))
     assert scheduler.handle.nominator.node_of(nominee.uid) == "n0"
-    assert _place(scheduler) is Place.UNSCHEDULABLE
+    assert _place(scheduler) is QueueState.UNSCHEDULABLE
 
 
 def test_a_nominated_pod_that_is_deleted_leaves_its_node(
@@ -70,7 +70,7 @@ def test_a_nominated_pod_that_is_deleted_leaves_its_node(
     scheduler, nominee = blocked
     pod_gone(scheduler, nominee)
     assert len(scheduler.handle.nominator) == 0
-    assert _place(scheduler) is Place.BACKOFF
+    assert _place(scheduler) is QueueState.BACKOFF
 
 
 def test_a_nomination_that_the_cluster_has_not_heard_of_stays() -> None:

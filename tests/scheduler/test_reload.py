@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import Place
+from policy_sched.model.queued_pod import QueueState
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore, Reload, Result
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision
@@ -89,10 +89,10 @@ class World:
         """Decide all pods that are ready."""
         return list(iter(self.scheduler.schedule_one, None))
 
-    def place(self, pod: PodInfo) -> Place:
+    def place(self, pod: PodInfo) -> QueueState:
         """Return where the queue has a pod."""
         queued = self.queue.get(pod.uid)
-        return Place.OUT if queued is None else queued.place
+        return QueueState.OUT if queued is None else queued.place
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ class TestFilters:
         assert "kept away" in outcome.message
         world.put(nodes=frozenset("b"))
         assert world.reload().result is Result.LOADED
-        assert world.place(pod) is Place.BACKOFF
+        assert world.place(pod) is QueueState.BACKOFF
         assert [o.node for o in world.schedule()] == ["b"]
 
     def test_what_evictions_would_help_is_found_out_anew(self, world: World) -> None:
@@ -138,7 +138,7 @@ class TestFilters:
         world.schedule()
         world.put(nodes=frozenset("b"))
         assert world.reload().result is Result.LOADED
-        assert world.place(pod) is Place.UNSCHEDULABLE
+        assert world.place(pod) is QueueState.UNSCHEDULABLE
 
     def test_a_broken_reload_wakes_nobody_and_decides_nothing(self, world: World) -> None:
         """Decisions are the same as if the broken file had never been there."""
@@ -151,7 +151,7 @@ class TestFilters:
         reload = world.reload()
         assert reload.result is Result.REFUSED
         assert "gate.yaml" in {Path(problem.file).name for problem in reload.problems}
-        assert world.place(pod) is Place.UNSCHEDULABLE
+        assert world.place(pod) is QueueState.UNSCHEDULABLE
         world.pod("p")
         (outcome,) = world.schedule()
         assert (outcome.node, outcome.generation) == ("c", 2)
@@ -168,7 +168,7 @@ class TestInFlight:
         hash_before = attempt.profile.pipeline.content_hash
         world.put(nodes=frozenset({"a", "b", "c"} - {decision.node}))
         world.reload()
-        outcome = world.scheduler.enact(attempt, decision)
+        outcome = world.scheduler.execute(attempt, decision)
         assert outcome.node == decision.node == world.client.bindings[pod.uid]
         assert (outcome.generation, outcome.content_hash) == (1, hash_before)
 
@@ -180,7 +180,7 @@ class TestInFlight:
         attempt, decision = begin(world)
         world.put(nodes=frozenset("a"))
         world.reload()
-        assert world.scheduler.enact(attempt, decision).generation == 2
+        assert world.scheduler.execute(attempt, decision).generation == 2
         assert [(o.node, o.generation) for o in world.schedule()] == [("a", 3)]
 
 
@@ -205,11 +205,11 @@ class TestGates:
         pod, other = world.pod("p", namespace="shut"), world.pod("q")
         world.put(gated=frozenset({"shut"}))
         world.reload()
-        assert world.place(pod) is Place.GATED
-        assert world.place(other) is Place.ACTIVE
+        assert world.place(pod) is QueueState.GATED
+        assert world.place(other) is QueueState.ACTIVE
         world.put()
         world.reload()
-        assert world.place(pod) is Place.ACTIVE
+        assert world.place(pod) is QueueState.ACTIVE
 
 
 class TestProfiles:
@@ -225,8 +225,8 @@ class TestProfiles:
             world.schedule()
         world.put(profiles=("one",))
         assert world.reload().changes.removed == ("two",)
-        assert world.place(pod) is Place.GATED
-        assert world.place(other) is not Place.GATED
+        assert world.place(pod) is QueueState.GATED
+        assert world.place(other) is not QueueState.GATED
         event = world.client.events[-1]
         assert (event.pod, event.reason) == (pod.key, "FailedScheduling")
         text = 'no profile has schedulerName "two" any more; the pod waits until one has'
@@ -235,7 +235,7 @@ class TestProfiles:
         world.clock.advance(10 * MINUTE)
         world.queue.flush()
         world.schedule()
-        assert world.place(pod) is Place.GATED, "nothing but its profile helps it"
+        assert world.place(pod) is QueueState.GATED, "nothing but its profile helps it"
         world.put()
         world.reload()
         world.schedule()
@@ -249,8 +249,8 @@ class TestProfiles:
         attempt, decision = begin(world)
         world.put(profiles=("one",))
         world.reload()
-        world.scheduler.enact(attempt, decision)
-        assert world.place(pod) is Place.GATED
+        world.scheduler.execute(attempt, decision)
+        assert world.place(pod) is QueueState.GATED
         assert "no profile has schedulerName" in world.client.events[-1].note
 
     def test_a_pod_changes_while_its_profile_is_gone(self, world: World) -> None:
@@ -259,7 +259,7 @@ class TestProfiles:
         world.put(profiles=("one",))
         world.reload()
         world.scheduler.update_pod(PodInfo.of(make_pod("p", scheduler_name="two", cpu="1")))
-        assert world.place(pod) is Place.GATED
+        assert world.place(pod) is QueueState.GATED
         world.put()
         world.reload()
         assert [bool(o.node) for o in world.schedule()] == [True]
@@ -345,7 +345,7 @@ class Reloads(RuleBasedStateMachine):
     def end(self, which: int) -> None:
         """A decision is carried out, under the policies that made it."""
         attempt, decision, nodes, generation = self.begun.pop(which % len(self.begun))
-        outcome = self.world.scheduler.enact(attempt, decision)
+        outcome = self.world.scheduler.execute(attempt, decision)
         assert outcome.generation == generation
         assert (outcome.node in nodes) if nodes else not outcome.node
 
@@ -382,7 +382,7 @@ class Reloads(RuleBasedStateMachine):
             queued = queue.get(uid)
             assert (queued is None) == (uid in self.world.client.bindings), pod.key
             if queued is not None and pod.scheduler_name not in profiles:
-                assert queued.place is Place.IN_FLIGHT or queued.gated_by == NO_PROFILE
+                assert queued.place is QueueState.IN_FLIGHT or queued.gated_by == NO_PROFILE
         assert len(queue) == sum(queue.lengths().values()) + len(queue.in_flight())
 
 

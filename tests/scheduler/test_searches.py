@@ -8,7 +8,7 @@ from threading import current_thread
 from policy_sched.framework.status import Status
 from policy_sched.framework.strand import pause
 from policy_sched.queue.agenda import Agenda
-from policy_sched.scheduler.attempt import Preempt, Reject, Undecided
+from policy_sched.scheduler.attempt import PendingDecision, Preempt, Reject
 from policy_sched.scheduler.searches import KINDS, Searches
 
 
@@ -36,7 +36,7 @@ class Ground:
             return decision
 
         def whole() -> Iterator[None]:
-            undecided = Undecided(finish, kind, pausing)
+            undecided = PendingDecision(finish, kind, pausing)
             assert (yield from self.searches.finished(undecided)) is decision
 
         here, decision, left = current_thread(), Reject(Status(), "no"), 0

@@ -97,7 +97,7 @@ class World:
         scheduler = self.scheduler
         while scheduler.half_done:
             self.cuts += 1
-            assert scheduler.tick() == []
+            assert scheduler.run_due() == []
             before = len(scheduler.queue.in_flight())
             told = scheduler.schedule_one()
             if told is not None:  # of a group that is not done with yet
@@ -134,9 +134,9 @@ class World:
 
     def tick(self) -> None:
         """Do what is due, to its end."""
-        self.outcomes += self.scheduler.tick()
+        self.outcomes += self.scheduler.run_due()
         self.settle()
-        self.outcomes += self.scheduler.tick()
+        self.outcomes += self.scheduler.run_due()
         self.settle()
 
     def decide(self) -> None:

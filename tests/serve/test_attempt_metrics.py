@@ -55,7 +55,7 @@ class Measured:
 
     def tick(self) -> None:
         """Do what is due."""
-        for outcome in self.scheduler.tick():
+        for outcome in self.scheduler.run_due():
             self.metrics.decided(outcome, self.clock.ns)
 
     def page(self) -> dict[str, float]:
@@ -306,7 +306,7 @@ def test_a_group_that_is_decided_as_one_is_an_attempt_of_its_own() -> None:
     while (outcome := run.scheduler.schedule_one()) is not None:
         clock.ns += SECOND
         metrics.decided(outcome, clock.ns)
-    for late in run.scheduler.tick():  # the first waited for the second
+    for late in run.scheduler.run_due():  # the first waited for the second
         metrics.decided(late, clock.ns)
     run.add(member("r", "big", cpu="64"))
     while (outcome := run.scheduler.schedule_one()) is not None:
