@@ -53,7 +53,7 @@ class Cache:
         self._deadlines: dict[str, int] = {}
 
     def __len__(self) -> int:
-        """Return how many pods the cache holds, including assumed ones and those of unknown nodes."""
+        """Return the number of pods, including assumed ones and those of unknown nodes."""
         return len(self._records)
 
     def assumed(self) -> int:
@@ -88,7 +88,7 @@ class Cache:
         self.add_node(node)
 
     def remove_node(self, node: Node) -> None:
-        """Drop a node; its pods stay without a node until they are removed or the node is added again.
+        """Drop a node; its pods stay until they are removed or the node is added again.
 
         Raises ClusterError if the node is not known.
         """

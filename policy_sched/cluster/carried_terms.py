@@ -1,8 +1,8 @@
 """The affinity terms that running pods carry: which of them mean a given pod, and where they are.
 
 Theory of operation: pods of one workload carry equal terms, so each different term is kept once,
-with a count of its carriers by row. A term that nobody carries any more stays listed, with
-nothing in its count, until such terms are the greater part.
+with a count of its carriers by row. A term without carriers stays listed with an empty count until
+most terms are like that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One column of a table, and the rows that all columns of a table share.
 
 Theory of operation: arrays are longer than the table (capacity) and grow by doubling, so adding
-a row costs O(1). Growing replaces the array of every column: whoever keeps a column reads
-``values`` anew for each use. ``view`` is the same memory as a memoryview, which reads and writes
+a row costs O(1). Growing replaces the array of every column: code that holds a column reads
+``values`` again for each use. ``view`` is the same memory as a memoryview, which reads and writes
 one number in a third of the time that an array takes; the tables write through it.
 """
 
@@ -30,7 +30,7 @@ class Column:
     ``values`` is a one-dimensional array of the family's dtype as long as the table's capacity;
     slice it to the table's ``n``. Both ``values`` and ``view`` are replaced when the table grows.
     ``version`` rises when a value of a static column changes; dynamic columns leave it, and tell
-    the journal. ``asked``: whether somebody has asked for it of late.
+    the journal. ``asked``: whether it was read since the last collection.
     """
 
     __slots__ = (

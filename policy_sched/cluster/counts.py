@@ -1,8 +1,8 @@
 """Counts: how much of something is on each node, and in each topology domain, kept up to date.
 
 Theory of operation: amounts are kept by row, rows without any left out, so that thousands of
-Counts cost little. The totals of a label's domains are an array that comes into being when
-somebody first asks for it and is kept up to date pod by pod until the domains change.
+Counts cost little. The totals of a label's domains are an array that is created on first use and
+kept up to date pod by pod until the domains change.
 """
 
 from __future__ import annotations

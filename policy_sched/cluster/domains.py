@@ -1,8 +1,8 @@
 """The topology domains of the nodes: which nodes share the value of a label, as dense numbers.
 
 Theory of operation: a Domains hands out one Domain per label key and keeps it until a node's
-value of that label changes, or nodes come or go. A Domain never changes: who kept one of an
-older state of the cluster can tell by ``current``.
+value of that label changes, or nodes come or go. A Domain never changes; ``current`` tells whether
+it is of the present state of the cluster.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Letting go of columns that nobody has any more, so that a table keeps what is read and no more.
+"""Eviction of idle columns, so that a table keeps only the columns that are read.
 
 Theory of operation. Pods name label keys, resources and images, and each becomes a column when it
-is first asked for; in the life of a cluster they are without end. So from time to time the table
-offers the columns that nobody has asked for since the last time. It gives up its own references;
-a column that is there all the same is somebody's who keeps it, as compiled rules do, and the table
-takes it back. Columns are numbered as they are made, and their versions begin with that number:
-one that is made again is never taken for the one that was.
+is first read; over the life of a cluster their number is unbounded. So from time to time the table
+drops its references to the columns that were not read since the last collection. A column that is
+still alive then is held by a compiled rule, and the table adds it again. Columns are numbered as
+they are created, and their versions begin with that number, so a column that is created again never
+has a version of the earlier one.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from policy_sched.cluster.column import Column
 from policy_sched.cluster.columns import Key
 
 MOST: Final = 1024
-"""Columns of a table from which on it looks for some to let go of."""
+"""Number of columns from which on a table collects idle ones."""
 VERSIONS: Final = 1 << 40
 """Versions that a column may have before they could meet those of the next."""
 
 
 class ColumnCollector:
-    """Decides when it is time to look again, and which columns of a table may go."""
+    """Decides when to collect, and which columns of a table are idle."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
-        """Columns from which on it is worth while."""
+        """Number of columns from which on collecting is worthwhile."""
         self._due = most
         self._made = 0
 
@@ -39,21 +39,21 @@ class ColumnCollector:
         return column
 
     def due(self, columns: Collection[Key]) -> bool:
-        """Tell whether there are so many columns that some should go."""
+        """Return whether there are enough columns to collect."""
         return len(columns) >= self._due
 
     def idle(self, columns: Mapping[Key, Column], always: Collection[str]) -> set[Key]:
-        """Return those that were not asked for since the last time; families ``always`` stay."""
+        """Return the columns not read since the last collection; families ``always`` stay."""
         found = {k for k, column in columns.items() if not column.asked and k[0] not in always}
         for column in columns.values():
             column.asked = False
         return found
 
     def had(self, columns: dict[Key, Column], idle: Collection[Key]) -> list[Column]:
-        """Take columns out to which the table refers nowhere else; return those that live on."""
+        """Drop columns that the table refers to nowhere else; return those still referenced."""
         offered = [ref(columns.pop(key)) for key in idle]
         return [column for one in offered if (column := one()) is not None]
 
     def looked(self, columns: Collection[Key]) -> None:
-        """The columns that are left have been told apart: next time when there are many more."""
+        """Set the size at which the next collection is due."""
         self._due = max(self.most, len(columns) + self.most // 2)

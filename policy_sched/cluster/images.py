@@ -30,7 +30,7 @@ class Images:
     def __init__(self) -> None:
         self.states: dict[str, ImageState] = {}
         self.watched: dict[str, bool] = {}
-        """Names that somebody asked about, and whether of late; only their changes are told."""
+        """Names that were looked up, and whether recently; only their changes are reported."""
 
     def size_on(self, name: str, row: int) -> int | None:
         """Return the size of an image if the row's node has it, else None."""
@@ -48,7 +48,8 @@ class Images:
         self.watched[name] = True
 
     def forget(self, needed: Collection[str]) -> bool:
-        """Watch no names that nobody needs or asked about of late; tell whether any go."""
+        """Stop watching names that were not needed or looked up recently; return whether any
+        were."""
         idle = [name for name, asked in self.watched.items() if not asked and name not in needed]
         for name in idle:
             del self.watched[name]

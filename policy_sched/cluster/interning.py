@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MANY_SETS: Final = 4096
-"""Sets of an interner from which on it looks for some that are nobody's."""
+"""Number of sets from which on an interner looks for unused ones."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -55,8 +55,8 @@ class Sets(Generic[T]):
     """Ids of items, and ids of tuples of items; set 0 is the empty one.
 
     ``items[i]`` is the item with id ``i`` and ``sets[s]`` the item ids of set ``s``, in the order
-    in which the members were first given: two orders are two sets. A set that is nobody's is ()
-    until its id is given again. ``many``: sets from which on `tidy` looks for such.
+    in which the members were first given: two orders are two sets. An unused set is () until its id
+    is reused. ``many``: number of sets from which on `tidy` looks for unused ones.
     """
 
     __slots__ = ("_due", "_free", "_item_ids", "_set_ids", "items", "many", "sets")

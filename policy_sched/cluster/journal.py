@@ -2,8 +2,8 @@
 
 Theory of operation: every change appends one number, row and kind packed together. A version is
 the count of changes ever appended, so the changes since version v are the tail of the list. The
-list is cut to its newest half when it is full; who asks for an older version gets None and
-recomputes everything, which at that distance is also the faster way.
+list is cut to its newest half when it is full; a reader of an older version gets None and
+recomputes everything, which is also faster at that distance.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The nodes of the cluster as columns: one row per node, one array per thing that is known of it.
 
 Theory of operation: a live node has a row below ``n`` that stays its own while the node lives;
-the row of a removed node is zeroed, freed and given to a later node. A column comes into being
-when somebody first asks for its key, filled from the nodes and pods there are, and is kept up to
-date from then on; only four are there from the start (name, podCount, usedPorts, live). Static
-columns change with the node object and raise their ``version``; dynamic ones change with pods.
-Every change of a row is appended to ``journal``, once per event.
+the row of a removed node is zeroed, freed and given to a later node. A column is created when its
+key is first read, filled from the current nodes and pods, and updated from then on; only four exist
+from the start (name, podCount, usedPorts, live). Static columns change with the node object and
+raise their ``version``; dynamic ones change with pods. Every change of a row is appended to
+``journal``, once per event.
 
 Pods of an unknown node (not yet added, or removed) are in ``pods_without_node`` under its name.
-They are not counted, and move to the row when the node is added: pods and nodes are watched separately.
+They are not counted, and move to the row when the node is added: pods and nodes are watched
+separately.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class NodeTable:
         return len(self.row_of)
 
     def column(self, key: Key) -> Column:
-        """Return a column, made and filled now if nobody asked for it before.
+        """Return a column, created and filled on first use.
 
         ``requested`` and ``free`` of a resource bring each other and ``allocatable`` along.
         Raises KeyError if no family of columns.NODE_COLUMNS allows the key.
@@ -128,7 +129,7 @@ class NodeTable:
 
     @property
     def pod_total(self) -> int:
-        """How many pods are on all nodes, including assumed ones, without those of unknown nodes."""
+        """The number of pods on all known nodes, including assumed ones."""
         return self._total(("podCount",))
 
     def _total(self, key: Key) -> int:
@@ -219,7 +220,7 @@ class NodeTable:
     # Columns.
 
     def tidy(self) -> None:
-        """Let go of what nobody reads any more, if it has become much; between two decisions."""
+        """Evict idle columns if there are many; called between two decisions."""
         if self.forgetting.due(self._columns):
             self._forget_columns()
         self.port_sets.tidy(self.usage.used_ports.values)
@@ -242,10 +243,10 @@ class NodeTable:
         forgetting.looked(self._columns)
         named = {name for _, name in self._image_columns}
         if self.images.forget(named) and self.n:
-            self._note(0, STRUCTURE)  # whoever counted on being told asks again
+            self._note(0, STRUCTURE)  # readers that relied on notifications recompute
 
     def _maintain(self, column: Column) -> None:
-        """Keep a column that was found to be somebody's up to date from now on."""
+        """Keep a column that is still referenced up to date from now on."""
         name, argument = column.key[0], column.key[-1]
         if name == "nonZeroRequested":
             self.usage.non_zero[argument] = column

@@ -79,7 +79,7 @@ class PodTable:
         return self._rows.n
 
     def column(self, key: Key) -> Column:
-        """Return a column, made and filled now if nobody asked for it before.
+        """Return a column, created and filled on first use.
 
         Raises KeyError if no family of columns.POD_COLUMNS allows the key.
         """
@@ -97,7 +97,7 @@ class PodTable:
         return column
 
     def tidy(self) -> None:
-        """Let go of what nobody reads any more, if it has become much; between two decisions."""
+        """Evict idle columns if there are many; called between two decisions."""
         forgetting = self.forgetting
         if not forgetting.due(self._columns):
             return

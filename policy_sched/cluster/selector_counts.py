@@ -1,9 +1,9 @@
 """How many pods that a selector selects run on each node, kept up to date for every selector.
 
-Theory of operation: a selector is counted from the moment somebody first asks for it; the count
+Theory of operation: a selector is counted from its first use; the count
 starts from the columns of the pod table and follows each pod that comes or goes. Which counts a
 pod belongs to is looked up by its labels and remembered, for pods with equal labels are many.
-The selectors that nobody asked about for longest are dropped when there are too many.
+The least recently used selectors are dropped when there are too many.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SelectorCounts:
         return iter(self._counts.items())
 
     def of(self, match: PodMatch) -> Counts:
-        """Return the counts of the pods that match, counted now if nobody asked before."""
+        """Return the counts of the pods that match, counted on first use."""
         counts = self._counts.get(match)
         if counts is None:
             return self._start(match)

@@ -1,12 +1,11 @@
 """What the pods on each node take: the dynamic columns, kept up to date pod by pod.
 
 Theory of operation: ``requested`` and ``free`` of a resource come into being together and are
-written together; ``free`` is allocatable - requested. A resource that nobody asked about costs
-nothing. Sums are exact as long as the amounts on a node that are not small are MAX_UNITS in all at
-most; beyond that they count as MAX_UNITS. Host ports are counted per node, because two bound pods
-may hold the same one; the column holds the set of those counted. Only live rows are kept: the pods
-of a node that is not known are nowhere in these columns, and ``refill`` counts them when the node
-comes.
+written together; ``free`` is allocatable - requested. A resource that is never read costs nothing.
+Sums are exact as long as the amounts on a node that are not small are MAX_UNITS in all at most;
+beyond that they count as MAX_UNITS. Host ports are counted per node, because two bound pods may
+hold the same one; the column holds the set of those counted. Only live rows are kept: the pods of a
+node that is not known are nowhere in these columns, and ``refill`` counts them when the node comes.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Theory of operation: a block of pods, one column of it per node, is taken off all nodes and put
 back pod by pod; each step is a few operations on arrays, however many nodes there are. Told the
 truth are the node table's dynamic columns and ``pods_on``. The pod table and the counts by
-selector are not changed: who reads those is tried out with WhatIf, node by node. On leaving, the
-columns get the values back that were saved.
+selector are not changed: plugins that read those are evaluated with WhatIf, node by node. On
+leaving, the columns get the values back that were saved.
 """
 
 from __future__ import annotations

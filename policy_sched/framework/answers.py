@@ -1,8 +1,8 @@
-"""Answers of plugins that read nothing but the pod and nodes' own fields, kept per pod's fields.
+"""Cache of the results of plugins that read only the pod and the nodes' own fields.
 
-Two pods that differ in their requests may still agree in all that ImageLocality reads. Such a
-plugin's answer over all rows is kept under the values of its fields, until a node, the set of
-nodes or a namespace changes.
+Two pods with different requests may have equal values in all fields that ImageLocality reads. The
+result of such a plugin over all rows is cached by the values of its fields, until a node, the set
+of nodes or a namespace changes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from policy_sched.framework.runner import Runner
 from policy_sched.framework.signing import Key, key_getter
 from policy_sched.model.pod_info import PodInfo
 
-#: Answers kept of one plugin at one point: arrays of one element per node.
+#: Results cached per plugin and extension point: arrays of one element per node.
 LIMIT: Final = 64
 
 
 class StaticResultCache:
-    """Asks filters and scores over all rows of ``table``, and remembers what does not move."""
+    """Runs filter and score plugins over all rows of ``table`` and caches static results."""
 
     def __init__(self, runner: Runner, table: NodeTable, *, kept: bool) -> None:
         self._runner = runner
@@ -44,7 +44,7 @@ class StaticResultCache:
         self._kept: dict[tuple[str, str], OrderedDict[Key, object]] = {}
 
     def take_over(self, other: StaticResultCache) -> None:
-        """Keep what the same plugins answered in another pipeline over the same table."""
+        """Copy the results of unchanged plugins from another pipeline over the same table."""
         if other.table is not self.table or not self._keys or self._kept:
             return
         self._version, self._live = other._version, other._live
@@ -67,7 +67,7 @@ class StaticResultCache:
             self._version = version
 
     def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo) -> object:
-        """Return the answer for all rows; it may be shared, so do not change its arrays."""
+        """Return the result for all rows; it may be shared, so do not change its arrays."""
         key_of = self._keys.get(hook.plugin)
         if key_of is None:
             return self._runner.call(point, hook, state, pod, None)

@@ -1,9 +1,9 @@
-"""Asks Permit plugins again about the pods that wait for them, when that may change the answer.
+"""Evaluates Permit again for waiting pods when the result may have changed.
 
-Theory of operation. A plugin that tells a pod to wait may leave a function that answers anew. Many
-pods may wait for one thing, such as the members of a group: they share a topic, whose version says
-whether anything that the answers depend on has changed since they were last asked. So asking costs
-one look per topic where nothing has happened, however many pods wait.
+Theory of operation. A Permit plugin that returns Wait may also return a function that evaluates
+again. Pods that wait for the same condition, such as the members of a group, share a topic. The
+topic's version changes when anything that the results depend on changes, so an unchanged topic
+costs one comparison, however many pods wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ask = Callable[[], Status]
 
 @dataclass(frozen=True, slots=True)
 class PermitCondition:
-    """A plugin's answer if it were asked again, and what that depends on.
+    """A function that evaluates Permit again, and the version it depends on.
 
     ``version``: equal values mean that no answer of the ``topic`` has changed. ``alike``: the
     answer is the same for every pod of the topic.
@@ -46,13 +46,13 @@ class _Topic:
 
 
 class PermitRechecker:
-    """The waiting pods about which somebody can be asked again."""
+    """The waiting pods whose Permit plugins can be evaluated again."""
 
     def __init__(self) -> None:
         self._topics: dict[Hashable, _Topic] = {}
 
     def add(self, waiting: WaitingPod) -> None:
-        """Take in a pod that begins to wait; it was asked about just now."""
+        """Add a pod that begins to wait."""
         for plugin, ask in waiting.again.items():
             topic = self._topics.setdefault(_topic(plugin, ask), _Topic())
             topic.pods[waiting.pod.uid] = (waiting, plugin, ask)
@@ -68,7 +68,7 @@ class PermitRechecker:
                     del self._topics[key]
 
     def ask(self) -> None:
-        """Ask about the pods of every topic of which something has changed."""
+        """Evaluate the pods of every topic whose version has changed."""
         for topic in tuple(self._topics.values()):
             _, _, ask = next(iter(topic.pods.values()))
             alike = False

@@ -32,7 +32,7 @@ class Diagnosis:
     def rejectors(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the plugins that rejected the pod, and those of them that answered Pending.
 
-        Who narrowed the choice of nodes has a part in it. Without nodes it was nobody.
+        PreFilter plugins that restricted the nodes are included. Without nodes there are none.
         """
         if self.node_count == 0:
             return frozenset(), frozenset()

@@ -48,7 +48,7 @@ REPLAY_LIMIT: Final = 256
 
 
 class Evaluation:
-    """What a profile's plugins say of one pod on every node; valid until the table changes.
+    """The results of a profile's plugins for one pod on every node; valid until the table changes.
 
     ``scoring`` is None where no node is feasible, or where plugins failed to score several, which
     is ``broken`` then. ``nominated``: the pods that it gives way to.
@@ -83,7 +83,7 @@ class Evaluation:
 
     @property
     def parts(self) -> Parts:
-        """Who took no part in it."""
+        """The plugins that took no part in it."""
         filtering, scoring = self.filtering, self.scoring
         rejected = "" if filtering.rejection is None else filtering.rejection.plugin
         return filtering.skipped, rejected, None if scoring is None else scoring.skipped
@@ -98,7 +98,7 @@ class Evaluation:
         return self.scoring.best_rows() if self.scoring else np.empty(0, np.intp)
 
     def taken(self, row: int) -> Evaluation:
-        """Return the answer of somebody who looked at one row first, and took it."""
+        """Return a copy in which only `row` was evaluated."""
         clone = copy(self)
         clone.broken = None
         clone.filtering = self.filtering.only_row(row)
@@ -110,7 +110,7 @@ class Evaluation:
         return clone
 
     def with_row(self, pod: PodInfo, row: int, rejection: tuple[int, Status] | None) -> Evaluation:
-        """Return the answer with something else promised of a row; see `FilteredNodes.with_row`."""
+        """Return a copy with another rejection of one row; see `FilteredNodes.with_row`."""
         clone = copy(self)
         clone.filtering = self.filtering.with_row(row, rejection)
         if (clone.filtering.first[row] == FEASIBLE) != (self.filtering.first[row] == FEASIBLE):
@@ -119,7 +119,7 @@ class Evaluation:
         return clone
 
     def limited(self, pod: PodInfo, filtering: FilteredNodes) -> Evaluation:
-        """Return the answer with fewer feasible rows; where one is left it is not scored anew."""
+        """Return a copy with fewer feasible rows; a single remaining row is not scored again."""
         if filtering is self.filtering:
             return self
         clone = copy(self)
@@ -133,7 +133,7 @@ class Evaluation:
         return clone
 
     def snapshot(self) -> Evaluation:
-        """Return the answer as it is now, whatever is patched later; it cannot be patched."""
+        """Return a snapshot that later patches do not change; it cannot be patched."""
         clone = copy(self)
         clone.state = self.state.clone()
         clone.filtering = self.filtering.snapshot()
@@ -141,9 +141,9 @@ class Evaluation:
         return clone
 
     def summary(self, row: int) -> Evaluation:
-        """Return what spoke for a row, whatever is patched later: little, for many pods.
+        """Return a small copy of one row's result that later patches do not change.
 
-        Which rows were feasible is there as well, but not why others were not.
+        It has the feasible rows, but not why others were rejected.
         """
         clone = copy(self)
         clone.state = self.state.clone()
@@ -152,9 +152,9 @@ class Evaluation:
         return clone
 
     def scoped_to(self, pod: PodInfo, outside: NDArray[np.intp]) -> Evaluation:
-        """Return the answer for a cluster without these live rows.
+        """Return a copy without these live rows.
 
-        It can be patched by itself if there are no rivals: those would be two answers'.
+        It can be patched if there are no nominated pods.
         """
         clone = copy(self)
         clone.state = self.state.clone()
@@ -163,7 +163,7 @@ class Evaluation:
         return clone
 
     def extended(self, pod: PodInfo, extenders: Sequence[Extender]) -> Evaluation:
-        """Return the answer after interested extenders have filtered and scored.
+        """Return a copy after the interested extenders have filtered and scored.
 
         Raises PluginError if one fails that is not ignorable.
         """
@@ -209,7 +209,7 @@ class Evaluation:
     def _promise(
         self, nominated: NominatedPods, pod: PodInfo, rows: Sequence[int] | None = None
     ) -> None:
-        """Find on which of the rows (None: all) there is no room beside the rivals."""
+        """Reject the rows (None: of all) where the pod does not fit with the nominated pods."""
         there = nominated.on(rows)
         if there or self.filtering.promised:
             found = nominated.rejections(self.filtering.filter_dry_run(), self.state, pod, there)
@@ -281,7 +281,7 @@ class Evaluator:
 
     @property
     def extended(self) -> bool:
-        """Whether there are extenders, of whom no plugin tells what they wait for."""
+        """Whether there are extenders, which register no cluster events."""
         return bool(self._extenders)
 
     def evaluate(self, pod: PodInfo, domain: Domain | None = None) -> Evaluation:

@@ -1,9 +1,9 @@
 """What extenders do to an attempt: they filter after the plugins, and add to the scores.
 
 Order and words are kube-scheduler's: the extenders filter one after the other, each seeing what
-the one before it left; they score side by side, and a failure to score is never fatal. While they
-are asked a decision is set aside (`strand`), and whom an extender binds is waited for like a pod
-that the cluster binds.
+the one before it left; they score side by side, and a failure to score is never fatal. While a
+request is open the decision is suspended (`strand`); a binding by an extender is awaited like one
+by the API server.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class _Answer(PendingStatus):
                 return
 
     def done(self, error: ClusterError | None) -> None:
-        """They have answered, or nobody was asked."""
+        """Finish when the extender has responded."""
         self.finish(self._said if error is None else Status(Code.ERROR, (str(error),)))
 
 

@@ -1,9 +1,9 @@
-"""Which nodes a pod may run on, and which plugin said no: arrays that can be patched row by row.
+"""Which nodes a pod may run on, and which plugin rejected the others, patched row by row.
 
 Theory of operation. `codes[i]` is filter plugin i's own answer per row (None: passes everywhere);
-`first` says which plugin rejected the row first, in profile order. `patch` asks only the plugins
-that read what runs on a node again, for the rows on which that changed. Where room is promised to
-nominated pods, `first` is what is left beside them, and `by_plugins` what it would be without.
+`first` says which plugin rejected the row first, in profile order. `patch` runs only the plugins
+that read the pods of a node, for the rows whose pods changed. Where pods are nominated, `first` is
+the result with them, and `by_plugins` the result without.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Positive values are one more than the index of the filter plugin that rejected t
 
 
 class FilteredNodes:
-    """The filters' answers for one pod over all rows [0, n) of the node table.
+    """The results of the filter plugins for one pod over all rows [0, n) of the node table.
 
     ``first``: int16, shape (n,). ``rejection``: why the whole pod was rejected before any node
     was looked at, or None. ``key``: the signature of the pods that share this answer, None where
@@ -66,7 +66,8 @@ class FilteredNodes:
         self._fatal: dict[int, frozenset[int]] = {}
         """By plugin, the codes of rows on which it broke."""
         self.promised: dict[int, tuple[int, Status]] = {}
-        """Rows that are rejected beside nominated pods, or by extenders, and how."""
+        """Rows that are rejected because of nominated pods or by extenders: plugin number and
+        status."""
         self.explanations = Explanations(self.n)
         self.extended = False
         """Whether extenders took feasible rows away."""
@@ -158,11 +159,11 @@ class FilteredNodes:
                 yield group, _attributed(found, self.plugins[value - 1].plugin)
 
     def filter_dry_run(self) -> FilterDryRun:
-        """Return what asks the same plugins again while something is tried out."""
+        """Return the dry run of the same filter plugins."""
         return self._filter_dry_run
 
     def only_row(self, row: int) -> FilteredNodes:
-        """Return the answer of somebody who looked at one row first, and took it."""
+        """Return a copy in which only `row` was evaluated."""
         clone = copy(self)
         clone.first = np.where(self._fixed == NO_NODE, NO_NODE, NOT_ASKED).astype(np.int16)
         clone.first[row] = FEASIBLE
@@ -182,7 +183,7 @@ class FilteredNodes:
         self._reject(before, {r: said for r, said in rejections.items() if not self._fixed[r]})
 
     def _reject(self, before: Sequence[int], rejections: Mapping[int, tuple[int, Status]]) -> None:
-        """Put these rejections in the place of what was said of the rows ``before``."""
+        """Replace the rejections of the rows ``before``."""
         for row in before:
             self.promised.pop(row, None)
         if rejections and self.first is self.by_plugins:
@@ -195,7 +196,7 @@ class FilteredNodes:
         self.explanations.forget(np.array([*before, *rejections], np.intp))
 
     def with_row(self, row: int, rejection: tuple[int, Status] | None) -> FilteredNodes:
-        """Return the answer with something else said of one row, whatever PreFilter said of it.
+        """Return a copy with another rejection of one row, whatever PreFilter returned.
 
         It cannot be patched.
         """
@@ -208,7 +209,7 @@ class FilteredNodes:
         return clone
 
     def excluding(self, rows: NDArray[np.intp]) -> FilteredNodes:
-        """Return the answer of somebody who never looked at these rows; it cannot be patched."""
+        """Return a copy in which these rows were not evaluated; it cannot be patched."""
         clone = copy(self)
         clone.first, clone.by_plugins = self.first.copy(), self.by_plugins.copy()
         clone.first[rows] = clone.by_plugins[rows] = NOT_ASKED
@@ -221,13 +222,13 @@ class FilteredNodes:
         return clone
 
     def scoped_to(self, outside: NDArray[np.intp]) -> FilteredNodes:
-        """Return the answer for a cluster without these live rows; it can be patched by itself."""
+        """Return an unshared copy without these live rows; it can be patched."""
         clone = self.snapshot()
         clone.exclude(outside)
         return clone
 
     def exclude(self, rows: NDArray[np.intp]) -> None:
-        """Leave these live rows out from now on; nobody else may have this answer."""
+        """Exclude these live rows from now on; the result must not be shared."""
         self._fixed = self._fixed.copy()
         self._fixed[rows] = self.first[rows] = self.by_plugins[rows] = NOT_ASKED
         if self.promised:
@@ -235,20 +236,20 @@ class FilteredNodes:
                 self.promised.pop(row, None)
 
     def snapshot(self) -> FilteredNodes:
-        """Return the answer as it is now; patches of one are none of the other's."""
+        """Return a copy that shares no arrays: patches do not affect the other."""
         clone = copy(self)
         clone.unshare()
         return clone
 
     def summary(self) -> FilteredNodes:
-        """Return which rows are feasible now, and no more than that; it cannot be patched."""
+        """Return a copy of only the feasible rows; it cannot be patched."""
         clone = copy(self)
         clone.first = clone.by_plugins = self.first.copy()
         clone.explanations = Explanations(self.n)
         return clone
 
     def unshare(self) -> None:
-        """Share nothing with others that changes."""
+        """Copy everything that patches change."""
         alike = self.first is self.by_plugins
         self.by_plugins = self.by_plugins.copy()
         self.first = self.by_plugins if alike else self.first.copy()
@@ -260,7 +261,7 @@ class FilteredNodes:
     def with_extender_result(
         self, rows: NDArray[np.intp], statuses: Mapping[int, Status]
     ) -> FilteredNodes:
-        """Return the answer with only these feasible rows left; it cannot be patched.
+        """Return a copy with only these feasible rows left; it cannot be patched.
 
         ``statuses``: what is said of other rows from now on, whatever was said before; a row
         that is gone and not named there is gone without a reason.
@@ -298,7 +299,7 @@ class FilteredNodes:
         return result.node_names is None and hook.plugin not in self._narrowing
 
     def patch(self, state: CycleState, pod: PodInfo, touched: NDArray[np.intp]) -> bool:
-        """Ask again about rows on which pods came or went.
+        """Run the filters again for rows whose pods changed.
 
         Returns whether rows other than `touched` may have changed, too.
         """

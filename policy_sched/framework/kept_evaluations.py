@@ -1,9 +1,9 @@
-"""Which evaluations are kept for the next pod of the same signature, and for how long.
+"""Cache of evaluations by pod signature (2Q: Johnson and Shasha, VLDB 1994).
 
-Theory of operation. Most signatures of a Deployment come again; those of pods that are all
-different never do, and keeping their arrays would only push warmer memory out. So an evaluation
-first enters a small nursery, and is kept properly when its signature comes a second time: while
-it is still in the nursery, or later, if the signature alone is remembered.
+Theory of operation. Pods of a Deployment repeat their signature; pods that are all different never
+do, and caching their arrays would only evict useful entries. So a new evaluation enters a small
+probation queue. It moves to the main cache when its signature is seen a second time, either while
+it is on probation or later, if the ghost list still has the signature.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from policy_sched.framework.signing import Key
 
-#: Bytes that properly kept evaluations of one profile may take together, and the nursery's.
+#: Limits in bytes of the main cache and of the probation queue, for one profile.
 MAIN_BYTES: Final = 256 * 1024 * 1024
 PROBATION_BYTES: Final = 4 * 1024 * 1024
-#: Signatures that are remembered without their evaluation.
+#: Signatures in the ghost list, which has no evaluations.
 GHOST_KEYS: Final = 4096
 
 
 class Sized(Protocol):
-    """Something that knows how much memory it takes."""
+    """An object with a size in bytes."""
 
     @property
     def nbytes(self) -> int:
@@ -32,7 +32,7 @@ T = TypeVar("T", bound=Sized)
 
 
 class EvaluationCache(Generic[T]):
-    """Evaluations by signature; the one that was not asked for longest goes first."""
+    """Evaluations by signature; the least recently used is evicted first."""
 
     def __init__(self) -> None:
         self._main: OrderedDict[Key, T] = OrderedDict()
@@ -40,7 +40,7 @@ class EvaluationCache(Generic[T]):
         self._ghost: OrderedDict[Key, None] = OrderedDict()
 
     def get(self, key: Key) -> T | None:
-        """Return the evaluation of a signature; one from the nursery is kept from now on."""
+        """Return the evaluation of a signature; one on probation moves to the main cache."""
         found = self._main.get(key)
         if found is not None:
             self._main.move_to_end(key)
@@ -51,7 +51,7 @@ class EvaluationCache(Generic[T]):
         return found
 
     def put(self, key: Key, evaluation: T) -> None:
-        """Take a fresh evaluation in, instead of an older one."""
+        """Add an evaluation, replacing an older one of the same signature."""
         if key in self._main or key in self._ghost:
             self._keep(key, evaluation)
             return
@@ -62,7 +62,7 @@ class EvaluationCache(Generic[T]):
         _trim(self._probation, PROBATION_BYTES, evaluation.nbytes)
 
     def drop(self, key: Key) -> None:
-        """Forget the evaluation of a signature."""
+        """Remove the evaluation of a signature."""
         self._main.pop(key, None)
         self._probation.pop(key, None)
 
@@ -73,7 +73,7 @@ class EvaluationCache(Generic[T]):
 
 
 def _trim(entries: OrderedDict[Key, T], limit: int, each: int) -> None:
-    """Let the oldest go until entries of ``each`` bytes fit; at least two stay."""
+    """Evict the oldest entries until entries of ``each`` bytes fit; at least two stay."""
     most = max(2, limit // max(1, each))
     while len(entries) > most:
         entries.popitem(last=False)

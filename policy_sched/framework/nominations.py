@@ -1,10 +1,9 @@
-"""What nominations mean for other pods: promised room is respected before it is taken.
+"""Filters run with and without nominated pods, as kube-scheduler does.
 
 Theory of operation: where pods of equal or higher priority are nominated to a node, the filters
-must pass twice: with those pods on it, and without them, for they may never come. The second
-answer is the ordinary one; this module finds the first, for the few rows that need it. All pods
-that give way to the same nominated pods share it, and the nominator's log tells which rows to ask
-about again.
+must pass with those pods added and without them, because they may never be bound. The second result
+is the ordinary one; this module computes the first, for the few rows that need it. Pods with the
+same nominated pods share it, and the nominator's log lists the rows to evaluate again.
 """
 
 from __future__ import annotations
@@ -47,7 +46,8 @@ class Nominations:
     def lowest(self, pod: PodInfo) -> int | None:
         """Return the lowest priority of those the pod gives way to; None if there are none.
 
-        Itself is among them if it is nominated. Pods with the same answer have the same rivals.
+        Itself is among them if it is nominated. Pods with the same result have the same nominated
+        pods.
         """
         return self._nominator.lowest(pod.priority)
 
@@ -72,7 +72,7 @@ class Nominations:
 class NominatedPods:
     """Nominated pods of one priority or a higher one.
 
-    ``version``: that of the nominator when somebody last took note of all of them.
+    ``version``: the nominator's version when the nominated pods were last read.
     """
 
     __slots__ = ("_cache", "_nominator", "_priority", "version")
@@ -99,7 +99,8 @@ class NominatedPods:
         return [row_of[node] for node in nodes if node in row_of]
 
     def on(self, rows: Sequence[int] | None) -> dict[int, tuple[PodInfo, ...]]:
-        """Return the rivals on some rows, or on all live ones; rows without any are left out."""
+        """Return the nominated pods on some rows, or on all live ones; rows without any are left
+        out."""
         nodes, nominator = self._cache.nodes, self._nominator
         found: dict[int, tuple[PodInfo, ...]] = {}
         places: Iterable[tuple[int | None, tuple[PodInfo, ...]]]

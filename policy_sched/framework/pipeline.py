@@ -3,7 +3,7 @@
 pluggy stands at the door only. It checks argument names against hookspecs.py when a plugin is
 registered; then the implementations are read out once, put into the profile's order and kept as
 plain functions. pluggy's own calls run the last-registered plugin first, drop None and do not
-say who answered, so no pod ever meets them.
+name the plugin that answered, so pod time never uses them.
 """
 
 from __future__ import annotations

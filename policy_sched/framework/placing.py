@@ -1,8 +1,8 @@
 """Where the pods of a group may go together: domains of nodes, parted and rated by plugins.
 
 Theory of operation. Each PlacementGenerate plugin parts the nodes into domains; where several do,
-a domain of all of them is what one of each has in common. Who skips does not mind. A group about
-which everybody skips is no matter of domains: its pods are scheduled one by one.
+a domain of all of them is what one of each has in common. A plugin that skips sets no restriction.
+If all plugins skip, the group's pods are scheduled one by one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Domains:
 def domains(
     runner: Runner, state: CycleState, pods: Sequence[PodInfo], table: NodeTable
 ) -> Domains | None:
-    """Ask all PlacementGenerate plugins; None if nobody minds where the pods go.
+    """Run all PlacementGenerate plugins; None if all of them skip.
 
     Raises PluginError if a plugin breaks or refuses, or names rows that do not exist.
     """

@@ -47,7 +47,7 @@ class PodGroups:
             self._pods[pod.uid] = pod
 
     def gone(self, uid: str) -> None:
-        """A pod is not pending any more: it was deleted, or bound by somebody else."""
+        """A pod is not pending any more: it was deleted, or another scheduler bound it."""
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self._pending.remove(pod)
@@ -81,7 +81,7 @@ class PodGroups:
     def of(self, key: GroupKey) -> GroupCounts:
         """Return the counts of a group.
 
-        Whoever waits for permission is not scheduled. A group without an object has a least
+        Pods that wait for Permit do not count as scheduled. A group without an object has a least
         number of 0.
         """
         waiting = len(self._waiting.of_group(key))

@@ -1,4 +1,5 @@
-"""The extension points of the scheduling framework, as a table: who runs, and how answers combine.
+"""The extension points of the scheduling framework, as a table: which plugins run, and how results
+combine.
 
 One runner (runner.py) executes every row; nothing about a single point is written anywhere else.
 Names are kube-scheduler's: ``hook`` is the Python spelling of the hook, ``name`` the label that
@@ -25,7 +26,7 @@ class Combine(Enum):
     FIRST_SUCCESS = "first success"
     """Plugins are asked in order until one succeeds or settles it; reasons are collected."""
     EVERYONE = "everyone"
-    """Everyone is told; nobody can object."""
+    """All plugins run; none can reject."""
     EXACTLY_ONE = "exactly one"
     """One plugin answers for the profile."""
     UNION = "union"

@@ -30,8 +30,8 @@ class Verdict:
 
     ``codes``: int16, one per asked row; 0 = passes, anything else is the plugin's own number
     for a reason. None: every asked row passes. ``describe`` turns rows and their codes into
-    statuses; it runs only when somebody wants to know why, at the latest before the next change
-    of the node table.
+    statuses; it runs only when the reasons are needed, at the latest before the next change of the
+    node table.
     """
 
     codes: Codes | None
@@ -39,8 +39,8 @@ class Verdict:
     error: str | None = None
     """Set where the filter broke (and no node of its answer counts): the attempt ends."""
     parts: Callable[[], Sequence[tuple[str, Codes | None]]] | None = None
-    """The answers that this one is made of, by name and each over all asked rows, for whoever
-    wants to know what each of them does alone; None if it is one."""
+    """The results that this one combines, by name, each over all evaluated rows; None if it is a
+    single one. Used to explain the effect of each."""
     fatal: frozenset[int] = frozenset()
     """Codes of rows on which the filter broke: the attempt ends, unless such a row was rejected by
     a plugin before. Their status says what happened."""
@@ -113,7 +113,7 @@ class Placement:
 
 
 class DryRunMarker:
-    """Stands in the state of a pod that is only tried out: plugins leave other pods alone."""
+    """Marks the cycle state of a dry run: plugins must not act on other pods."""
 
 
 @dataclass(slots=True)
@@ -174,7 +174,7 @@ class Signature:
     fields: frozenset[tuple[str, ...]]
     scope: Scope
     proved: bool = False
-    """The scores are known to lie in 0..100 (after normalisation); nobody checks them again."""
+    """The scores are known to lie in 0..100 (after normalisation) and are not checked again."""
     normalizes_by_row: bool = False
     """NormalizeScore reads nodes, too: it also runs anew where no raw score has changed."""
     keys: tuple[Callable[[PodInfo], Hashable], ...] = ()

@@ -34,8 +34,8 @@ _SCORING: Final = {
 Call: TypeAlias = Callable[..., object]
 """From the name of a hook, the hook of one plugin, and its arguments to the plugin's answer."""
 Parts: TypeAlias = tuple[frozenset[str], str, frozenset[str] | None]
-"""Who took no part in an evaluation: the plugins that PreFilter left out, the one that rejected the
-pod there (or ""), and those that PreScore left out; None if nothing was scored."""
+"""The plugins that took no part in an evaluation: those that PreFilter skipped, the one that
+rejected the pod there (or ""), and those that PreScore skipped; None if nothing was scored."""
 
 
 class Evaluated(Protocol):
@@ -43,18 +43,18 @@ class Evaluated(Protocol):
 
     @property
     def parts(self) -> Parts:
-        """Who took no part in it."""
+        """The plugins that took no part in it."""
 
 
 Ended: TypeAlias = Callable[[str, Code, float], None]
 
 
 def _not_measured(_point: str, _code: Code, _start: float) -> None:
-    """Nobody wants to know."""
+    """No-op callback."""
 
 
 def _not_counted(_how: str, _evaluation: Evaluated) -> None:
-    """Nobody wants to know."""
+    """No-op callback."""
 
 
 class Runner:
@@ -63,13 +63,14 @@ class Runner:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self.call: Call = self.called
-        """Calls one plugin. Who wants its time may put something else here."""
+        """Calls one plugin; replaced to measure calls."""
         self.began: Callable[[], float] = float
-        """Says when something begins that takes time, in seconds; nobody asks: 0."""
+        """Returns the start of a measured call in seconds; 0 without metrics."""
         self.ended: Ended = _not_measured
         """Told that an extension point ran since something began, and what came of it."""
         self.evaluated: Callable[[str, Evaluated], None] = _not_counted
-        """Told that all nodes were filtered and scored, how that was come by, and by whom."""
+        """Called after all nodes were filtered and scored, with how (hint used or not) and the
+        result."""
         self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
         self.wide = {
             point: tuple(h for h in pipeline.at(point) if pipeline.scope(h.plugin) > Scope.NODE)

@@ -55,7 +55,7 @@ class Rotation:
 class Sample:
     """Leaves feasible rows out once there are enough.
 
-    ``any_will_do``: nobody scores, so the first feasible node is enough.
+    ``any_will_do``: no plugin scores, so the first feasible node is enough.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Sample:
         self._version = -1
 
     def of(self, filtering: FilteredNodes) -> FilteredNodes:
-        """Return the answer of somebody who stopped when enough nodes were found."""
+        """Return a copy that stops when enough feasible nodes were found."""
         order = self._in_order()
         order = order[filtering.first[order] != OUTSIDE]
         if not order.size:
@@ -83,7 +83,7 @@ class Sample:
         turned = np.roll(order, -(start % order.size))
         wanted = 1 if self._any_will_do else enough(self._percentage, order.size)
         feasible = np.flatnonzero(filtering.first[turned] == FEASIBLE)
-        # Whoever has enough finds that out at the next feasible node.
+        # As upstream, the search stops at the feasible node after the last wanted one.
         end = feasible.item(wanted) if feasible.size > wanted else order.size
         self._rotation.start = (start + end) % self._table.live_count
         return filtering if end == order.size else filtering.excluding(turned[end:])

@@ -1,9 +1,9 @@
 """How good each feasible node is for a pod: arrays that can be patched row by row.
 
-Theory of operation. A lane is one score plugin: its raw answer, and its part of the total, which
-is the raw answer normalised and weighted. `total` is the sum of the parts, -1 where the pod
-cannot run. Only feasible rows mean anything in a lane. A plugin that normalises may depend on
-every feasible row's score, so when one of them changes, or the set of feasible rows does, its
+Theory of operation. `PluginScores` are one score plugin's raw scores, and its part of the total:
+the raw scores normalised and weighted. `total` is the sum of the parts, -1 where the pod cannot
+run. Only feasible rows are meaningful. A plugin that normalises may depend on every
+feasible row's score, so when one of them changes, or the set of feasible rows does, its
 normalisation runs again over all of them.
 """
 
@@ -34,10 +34,10 @@ _NOTHING: Final = np.empty(0, np.int64)
 
 
 class PluginScores:
-    """One score plugin's answers, shape (n,): int64, or raw float64 that is normalised.
+    """One score plugin's scores, shape (n,): int64, or raw float64 that is normalised.
 
-    ``raw`` is shared with whoever gave it until it is patched. ``part`` is None where it is just
-    ``raw`` times the weight.
+    ``raw`` is shared with the static result cache until it is patched. ``part`` is None where it is
+    just ``raw`` times the weight.
     """
 
     __slots__ = ("by_row", "hook", "normalizer", "part", "proved", "raw", "scope", "shared")
@@ -60,7 +60,7 @@ class PluginScores:
         return self.raw if self.hook.weight == 1 else self.raw * self.hook.weight
 
     def snapshot(self) -> PluginScores:
-        """Return the answers as they are now; whoever patches first makes a copy."""
+        """Return a copy-on-write copy."""
         self.shared = True
         return copy(self)
 
@@ -80,10 +80,10 @@ class PluginScores:
 
 
 class Scoring:
-    """The score plugins' answers for one pod over all rows [0, n).
+    """The scores of one pod over all rows [0, n).
 
     ``total``: int64, shape (n,), sum of weighted scores, below all others where not feasible.
-    ``shares``: what others than plugins added to it, by who did. ``scored``: whether plugins were
+    ``shares``: scores of extenders, by name. ``scored``: whether plugins were
     asked; they need not be where there is no choice.
     """
 
@@ -152,7 +152,7 @@ class Scoring:
         return clone
 
     def summary(self, row: int) -> Scoring:
-        """Return what one row got, and keep no more than that; it cannot be patched."""
+        """Return a copy of one row's scores by plugin; it cannot be patched."""
         clone = self.only_row(row)
         clone.note = {
             plugin_scores.hook.plugin: plugin_scores.share(row)
@@ -162,7 +162,7 @@ class Scoring:
         return clone
 
     def only_row(self, row: int) -> Scoring:
-        """Return the answer of somebody who looked at one row only; it cannot be patched."""
+        """Return a copy in which only one row was scored; it cannot be patched."""
         clone = copy(self)
         clone.total = np.full(self.n, -1, np.int64)
         clone.total[row] = self.total[row]
@@ -170,7 +170,7 @@ class Scoring:
 
     @classmethod
     def of_one(cls, row: int, n: int) -> Scoring:
-        """Return the answer of somebody who took the only row there was, and did not score it."""
+        """Return the result for a single feasible row, which is not scored."""
         found = cls.__new__(cls)
         found.n, found.shares, found._plugin_scores = n, {}, []  # noqa: SLF001 - one of its own kind
         found.scored = False
@@ -181,7 +181,7 @@ class Scoring:
     def with_extender_scores(self, shares: Mapping[str, Scores]) -> Scoring:
         """Return the answer with shares of the total that no plugin gave; it cannot be patched.
 
-        ``shares``: int64, shape (n,), by who gave them; they may be below zero.
+        ``shares``: int64, shape (n,), by extender; they may be negative.
         """
         clone = copy(self)
         clone.total = np.where(self.total < 0, NOWHERE, sum(shares.values(), self.total))
@@ -200,7 +200,7 @@ class Scoring:
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
     def raw(self, rows: NDArray[np.intp]) -> dict[str, list[float]]:
-        """Return what each plugin said of some rows, before it was normalised and weighted."""
+        """Return each plugin's raw scores of some rows."""
         return {
             plugin_scores.hook.plugin: plugin_scores.raw[rows].tolist()
             for plugin_scores in self._plugin_scores
@@ -315,7 +315,7 @@ class Scoring:
         pod: PodInfo,
         feasible: NDArray[np.intp],
     ) -> None:
-        """Work out a lane's part of the total from its raw scores."""
+        """Compute a plugin's part of the total from its raw scores."""
         if plugin_scores.normalizer is None and plugin_scores.proved:
             return
         everyone = feasible.size == self.n

@@ -13,7 +13,8 @@ class Code(Enum):
     SUCCESS = "Success"
     """Go on."""
     ERROR = "Error"
-    """Something broke that is nobody's policy: the attempt ends, the pod backs off and retries."""
+    """An unexpected error, not a policy decision: the attempt ends, the pod backs off and
+    retries."""
     UNSCHEDULABLE = "Unschedulable"
     """No, but removing pods may change it: preemption is tried on such nodes."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"

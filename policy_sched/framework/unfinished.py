@@ -1,7 +1,7 @@
-"""Unfinished: what a PreBind or Bind plugin returns in place of a Status if its work takes time.
+"""PendingStatus: a PreBind or Bind plugin returns it instead of a Status if its work takes time.
 
-The attempt is set aside, other pods are decided, and it goes on when there is an answer: the
-plugin gives it with `finish`, or is asked for it. Nobody waits for longer than ``deadline``.
+The attempt is suspended, other pods are decided, and it resumes when there is a result: the plugin
+calls `finish`, or is polled. The wait ends at ``deadline``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TOO_LATE: Final = "context deadline exceeded"
 
 
 class Wait(Protocol):
-    """Something that a binding waits for; ``wake`` is called when the answer is there."""
+    """A wait of a binding; ``wake`` is called when the result is available."""
 
     wake: Callable[[], None] | None
 
@@ -26,7 +26,7 @@ class Wait(Protocol):
 
     @property
     def polled(self) -> bool:
-        """Whether the answer has to be asked for, as nobody will say that it is there."""
+        """Whether `answer` must be polled because `wake` is not called."""
 
     def answer(self, now: int) -> Status | None:
         """Return the answer at ``now`` (nanoseconds since 1970), None while there is none."""
@@ -52,11 +52,11 @@ class PendingStatus:
 
     @property
     def polled(self) -> bool:
-        """Whether there is somebody to be asked."""
+        """Whether there is a function to poll."""
         return self._ask is not None
 
     def finish(self, status: Status) -> None:
-        """Give the answer; the first one stands."""
+        """Set the result; later calls are ignored."""
         if self.given is None:
             self.given = status
             if self.wake is not None:

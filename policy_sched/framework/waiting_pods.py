@@ -61,7 +61,7 @@ class WaitingPod:
 
     @property
     def answered(self) -> bool:
-        """Whether somebody has said how it ends."""
+        """Whether the pod was allowed or rejected."""
         return self._answer is not None
 
     @property

@@ -1,13 +1,12 @@
-"""A runner that takes note of how long extension points and plugins take; nobody else pays for it.
+"""Instrumented runner: records durations of extension points and plugins; `Runner` does not.
 
-Theory of operation. What is measured goes onto a tape: lists of durations by what was measured.
-Whoever reads the tape makes histograms of it, later and elsewhere. Each extension point is measured
-each time that it runs, single plugins only while they are sampled: upstream does it in one cycle
-of ten.
+Theory of operation. Durations are appended to the lists of a recorder. The metrics server turns
+them into histograms later. Extension points are measured each time they run, plugins only while
+they are sampled: upstream does that in one cycle of ten.
 
-What is measured is what is done: equal pods share answers, so that Filter and Score are mostly
-about the few rows that changed since, and a plugin is asked about all rows in one call. Such a
-call counts as Unschedulable if it left no row, and as Success if it left any.
+Durations are of work that was done: equal pods share evaluations, so Filter and Score mostly run
+for the few rows that changed, and a plugin handles all rows in one call. A call counts as
+Unschedulable if no row passed, and as Success if any did.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class MetricsRecorder:
 
 
 class _PluginCaller:
-    """Calls plugins, and takes the time if that is wanted.
+    """Calls plugins, and measures the calls while sampling.
 
     A runner that kept methods of its own would be a cycle, left behind by every reload.
     """
@@ -70,7 +69,7 @@ class _PluginCaller:
         self._recorder.broken[hook.plugin, _LABELS[point]] += 1
 
     def timed(self, point: str, hook: Hook, *args: object) -> object:
-        """Call one plugin, and take the time."""
+        """Call one plugin and record the duration."""
         start = self._timer()
         code = Code.ERROR
         try:
@@ -84,13 +83,14 @@ class _PluginCaller:
 
 
 class InstrumentedRunner(Runner):
-    """A runner that writes onto ``recorder``."""
+    """A runner that records durations in ``recorder``."""
 
     def __init__(self, pipeline: Pipeline, recorder: MetricsRecorder) -> None:
         super().__init__(pipeline)
         self.recorder = recorder
         self.evaluations: list[tuple[str, Parts]] = []
-        """How evaluations were come by, and who took no part in them, since it was emptied."""
+        """How each evaluation was made, and the plugins that took no part in it; the reader clears
+        it."""
         self.began = self._timer = recorder.timer
         self.evaluated = _noted_in(self.evaluations)
         self._caller = _PluginCaller(recorder)
@@ -103,7 +103,7 @@ class InstrumentedRunner(Runner):
     # What others measure.
 
     def waited(self, code: Code, seconds: float) -> None:
-        """A pod waited for permission for so long, and that came of it."""
+        """Record how long a pod waited for Permit, by result."""
         self.recorder.waits[(code.value,)].append(seconds)
 
     # What is measured here.
@@ -113,11 +113,11 @@ class InstrumentedRunner(Runner):
         self._caller.broke(point, hook)
 
     def sample(self, wanted: bool) -> None:
-        """Take the time of each plugin from now on, or of none."""
+        """Turn the measuring of single plugins on or off."""
         self.call = self._caller.timed if wanted else self._caller.called
 
     def first_rejection(self, point: str, *args: object) -> Status:
-        """Ask as ever, and take the time."""
+        """As Runner, with timing."""
         if not self.pipeline.at(point):
             self._good[point](0.0)
             return SUCCESS
@@ -131,7 +131,7 @@ class InstrumentedRunner(Runner):
         return status
 
     def post_filter(self, *args: object) -> PostFilterResult | None:
-        """Ask as ever, and take the time."""
+        """As Runner, with timing."""
         start = self._timer()
         code = Code.ERROR
         try:
@@ -144,7 +144,7 @@ class InstrumentedRunner(Runner):
     def pre_filter(
         self, *args: object
     ) -> tuple[Status, frozenset[str], frozenset[str] | None, tuple[str, ...]]:
-        """Ask as ever, and take the time."""
+        """As Runner, with timing."""
         start = self._timer()
         code = Code.ERROR
         try:
@@ -155,7 +155,7 @@ class InstrumentedRunner(Runner):
         return found
 
     def pre_score(self, *args: object) -> tuple[Status, frozenset[str]]:
-        """Ask as ever, and take the time."""
+        """As Runner, with timing."""
         start = self._timer()
         code = Code.ERROR
         try:
@@ -166,7 +166,7 @@ class InstrumentedRunner(Runner):
         return found
 
     def permit(self, *args: object) -> tuple[Status, dict[str, PermitResult]]:
-        """Ask as ever, and take the time."""
+        """As Runner, with timing."""
         if not self.pipeline.at("permit"):
             self._good["permit"](0.0)
             return SUCCESS, {}
@@ -181,12 +181,13 @@ class InstrumentedRunner(Runner):
 
 
 def _noted_in(evaluations: list[tuple[str, Parts]]) -> Callable[[str, Evaluated], None]:
-    """Return what takes note of evaluations."""
+    """Return the callback that records evaluations."""
     return lambda how, evaluation: evaluations.append((how, evaluation.parts))
 
 
 def _ended_on(recorder: MetricsRecorder, good: Mapping[str, Callable[[float], None]]) -> Ended:
-    """Return what is told of points, some ten times for each pod: ``good`` takes successes."""
+    """Return the callback for extension points, called about ten times per pod; ``good``:
+    successes."""
     timer = recorder.timer
 
     def ended(point: str, code: Code, start: float) -> None:
@@ -200,7 +201,7 @@ def _ended_on(recorder: MetricsRecorder, good: Mapping[str, Callable[[float], No
 
 
 def _code_of(answer: object) -> Code:
-    """Return what a plugin's answer amounts to."""
+    """Return the status code of a plugin's result."""
     if isinstance(answer, Status):
         return answer.code
     if isinstance(answer, PreFilterResult | PostFilterResult | PermitResult):

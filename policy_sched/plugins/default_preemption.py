@@ -1,9 +1,9 @@
 """A policy's preemption section as PostFilter: room for a pod that fits nowhere.
 
-The search is in the room ``preemption``, who may evict whom in the policy (DefaultPreemption in the
-default profile); here stand which nodes are searched, and what is said of them, in
-kube-scheduler's words. Nothing is evicted here: the result names the
-node and the victims, and the scheduler carries it out.
+The search is in the room ``preemption``, the eligibility rules in the policy (DefaultPreemption in
+the default profile); here stand which nodes are searched, and what is said of them, in
+kube-scheduler's words. Nothing is evicted here: the result names the node and the victims, and the
+scheduler carries it out.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class InterPodAffinity:
         return normalized(scores)
 
     def _key(self, pod: PodInfo) -> Hashable:
-        """Return the pod's terms, namespace and labels; nothing while nobody asks for anything."""
+        """Return the pod's terms, namespace and labels; empty while no pod has affinity terms."""
         if pod.has_pod_affinity:
             return (pod.affinity_terms, pod.namespace, pod.labels_key)
         carried = self._carried

@@ -1,4 +1,4 @@
-"""Whether an attempt may change more than where its pod runs: who is evicted, who is nominated."""
+"""Whether an attempt may evict and nominate pods, or only decide where its pod runs."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class _LifeCycle:
         return PermitCondition(ask, (id(self), key), version, alike)
 
     def _call_siblings(self, state: CycleState, pod: PodInfo) -> None:
-        """Have the rest of the pod's group tried at once: the pod waits for nobody else."""
+        """Activate the other pods of the group: the pod waits only for them."""
         reads = self._permit_reads
         if reads is None or ("podGroup",) not in reads.pod:
             return

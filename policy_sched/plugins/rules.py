@@ -83,7 +83,7 @@ def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
 
 
 class _Plugin(SimpleNamespace):
-    """A plugin that is its hooks and nothing else, which is soon looked through."""
+    """Namespace of hooks; `__dir__` is short so that pluggy scans it fast."""
 
     def __dir__(self) -> list[str]:
         return list(vars(self))
@@ -120,7 +120,7 @@ class _Rules:
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Derive the events, and whether they help, from what the rules read.
 
-        Whoever asks keeps them: they refer to the rules.
+        The caller must keep them: they refer to the rules.
         """
         return events_of(self._policy, self._helps, self._own_hint, Preempting(self._handle))
 

@@ -19,7 +19,8 @@ from policy_sched.model.selectors import Requirement, Selector, label_selector
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """One budget: whom it selects, how many may go, and who is going already (names)."""
+    """One disruption budget: its selector, the disruptions allowed, and the pods already disrupted
+    (names)."""
 
     namespace: str
     selector: Selector

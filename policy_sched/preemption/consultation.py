@@ -1,4 +1,4 @@
-"""Extenders' say in preemption: which candidates stay, and who is evicted there.
+"""Extenders in preemption: which candidates stay, and which victims are evicted there.
 
 Extenders are asked in order, each about what the one before it left. What the last one answers
 are the candidates: it may name other victims, even other nodes.

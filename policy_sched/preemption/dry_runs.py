@@ -2,10 +2,10 @@
 
 Theory of operation. A DryRun belongs to pods of one kind: equal for the filters (the signature of
 the failed attempt), for the rules of preemption and in priority. It knows of each row whether it
-is a candidate and with which victims; a row is looked at when somebody asks about it, and again
-after pods came or went there, or nominations did. Other changes (a node's own fields, disruption
-budgets) start over. Where a filter looks beyond a node, or nobody says what a plugin reads, the
-DryRun is made for one search only. The answers are the same, and a property test compares.
+is a candidate and with which victims; a row is evaluated when it is requested, and again after its
+pods or nominations changed. Other changes (a node's own fields, disruption budgets) start over.
+Where a filter looks beyond a node, or a plugin does not declare what it reads, the DryRun is made
+for one search only. The answers are the same, and a property test compares.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Search:
         return filter_dry_run.key, self._rules.key(attempt.pod), attempt.pod.priority
 
     def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
-        """Return who may be evicted from the rows that have somebody to evict."""
+        """Return the pods that may be evicted, for the rows that have any."""
         block = self._order(pod).of(rows)
         evictable = self._rules.victim(pod, block)
         evictable &= block >= 0

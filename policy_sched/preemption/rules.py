@@ -1,4 +1,4 @@
-"""What preemption leaves to policy: who may evict, whom, in which order, and where rather.
+"""Preemption rules of a policy: eligible preemptors, possible victims, their order, and node order.
 
 A policy's ``preemption`` section says it; kube-scheduler's choices are the section of the shipped
 policy DefaultPreemption, which also says what another policy leaves open.

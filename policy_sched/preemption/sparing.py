@@ -15,9 +15,10 @@ def in_order_of_sparing(
     evictable: NDArray[np.bool_],
     budgets: Budgets,
 ) -> Victims:
-    """Leave out who stays anyway, and put those first that break a budget.
+    """Leave out pods that may not be evicted, and order those first that violate a budget.
 
-    ``block``: the pods on the rows by importance, shape (depth, m). ``evictable``: who may go.
+    ``block``: the pods on the rows by importance, shape (depth, m). ``evictable``: pods that may be
+    evicted.
     """
     breaking = budgets.violating(block, evictable)
     if breaking is None and evictable.all():

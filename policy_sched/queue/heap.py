@@ -81,7 +81,7 @@ class PodHeap:
         return [entry[2] for entry in sorted(self._valid())]
 
     def rekeying(self, key: Callable[[QueuedPod], tuple[object, ...]]) -> Work:
-        """Order the pods by another key from now on; nobody comes or goes meanwhile."""
+        """Order the pods by another key; no pod is added or removed meanwhile."""
         entries: list[Entry] = []
         for _, ticket, queued in self._valid():
             entries.append((key(queued), ticket, queued))

@@ -47,7 +47,7 @@ Told: TypeAlias = Callable[[str, str, str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class HintWatch:
-    """Somebody who wants to know how long hints take; ``timer`` returns seconds."""
+    """Callback for the durations of queueing hints; ``timer`` returns seconds."""
 
     tell: Told
     timer: Callable[[], float]
@@ -89,7 +89,7 @@ class HintTable:
         self._watch = HintWatch(tell, timer)
 
     def instead_of(self, other: HintTable) -> HintTable:
-        """Return this table; whoever watches the other watches this one from now on."""
+        """Return this table, with the other table's HintWatch."""
         self._watch = other._watch
         return self
 

@@ -4,8 +4,8 @@ Theory of operation. An event that arrives while a pod is being decided may have
 the decision, so it is kept and judged when the pod comes back. Events stand in one list in the
 order of arrival; a popped pod remembers how many there had been, so that those behind that mark
 are its own. Pods are kept in the order in which they were popped: when one leaves, events that
-came before the oldest of the others was popped are of no use to anybody and are dropped.
-An event equal to the last one (same objects) tells nobody anything new and is not kept again.
+came before the oldest of the others was popped are not needed and are dropped.
+An event equal to the last one (same objects) is not recorded again.
 """
 
 from __future__ import annotations

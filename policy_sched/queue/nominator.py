@@ -1,7 +1,7 @@
 """Pods nominated to nodes: promised room that was not taken yet.
 
-Theory of operation: a short log says on which nodes nominations came or went, so that whoever
-keeps an answer looks again at those nodes only.
+Theory of operation: a short log lists the nodes whose nominations changed, so that cached
+evaluations are updated for those nodes only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pool: pods that wait for an event, and pods that are gated.
 
-Theory of operation. Whether an event concerns a pod depends on the pod's profile and on who
-rejected it, and there are few such combinations however many pods there are: pods are kept in a
-group for each, so that an event is matched once per group, and pods of other groups are not even
+Theory of operation. Whether an event concerns a pod depends on the pod's profile and on the plugins
+that rejected it, and there are few such combinations however many pods there are: pods are kept in
+a group for each, so that an event is matched once per group, and pods of other groups are not even
 looked at. A pod's ticket says when it came; those that wait for an event come straight from an
 attempt, so that they stand in the order of `enqueued_at`.
 """
@@ -71,7 +71,7 @@ class UnschedulablePods:
         return None
 
     def regroup(self, queued: QueuedPod) -> None:
-        """Take note that somebody else rejects a pod of the pool now; it keeps its turn."""
+        """File a pod again after its rejecting plugins changed; it keeps its position."""
         self._take_out(queued)
         self._file(queued)
 

@@ -2,9 +2,9 @@
 
 Theory of operation. Everything the queue knows of a pod is its QueuedPod, and `places` says where
 it may go from where it is. What kube-scheduler's queue does (backend/queue) is done here without
-locks, threads or sleeping: a clock is asked for the time, and somebody calls `flush` when
-`next_flush` says so. The queue knows no plugin: the sort key, the PreEnqueue gate and the hints
-come in as functions.
+locks, threads or sleeping: time comes from a clock, and the caller runs `flush` when `next_flush`
+is due. The queue knows no plugin: the sort key, the PreEnqueue gate and the hints come in as
+functions.
 
 What concerns many pods is work on the queue's `agenda`, which may be done in slices. Every
 other method has what is half done finished first, so that whatever is called when, pods stand
@@ -218,7 +218,7 @@ class SchedulingQueue(Transfers):
     def move_all_to_active_or_backoff(
         self, event: ClusterEvent, old: object = None, new: object = None, *, but: str = ""
     ) -> None:
-        """Something happened: make pods ready that it may help, or let them finish their backoff.
+        """Move pods that the event may make schedulable to activeQ or backoffQ.
 
         ``old`` and ``new``: the object before and after (None: it was not there, or is gone).
         ``but`` is the UID of a pod that stays where it is. Pods in flight are judged when they

@@ -65,7 +65,8 @@ class Transfers(Contents):
             self._to_active(queued, cause, now)
 
     def _to_active(self, queued: QueuedPod, cause: str, now: int) -> None:
-        """Make a pod ready, unless it is gated; who comes from backoff has been asked before."""
+        """Move a pod to activeQ unless it is gated; PreEnqueue has passed for a pod from
+        backoffQ."""
         if queued.place is not QueueState.BACKOFF and self._is_gated(queued, cause, now):
             return
         self._take_out(queued)

@@ -91,7 +91,7 @@ class PendingDecision:
     """No node fits, and PostFilter is asked next, which takes a while: ``finish`` does that.
 
     ``kind``: pods of one kind take about as long as each other; None: that may be very long.
-    ``pausing``: whether it pauses, for who has it done in pieces.
+    ``pausing``: whether it can run in slices.
     """
 
     finish: Callable[[], Preempt | Reject]
@@ -99,7 +99,7 @@ class PendingDecision:
     pausing: bool
 
     def then(self, tell: Callable[[Preempt | Reject], None]) -> PendingDecision:
-        """Return the same, with somebody who is told what was decided."""
+        """Return a copy that calls ``tell`` with the decision."""
 
         def finish() -> Preempt | Reject:
             found = self.finish()

@@ -225,7 +225,7 @@ def _worded(point: str, plugin: str, status: Status) -> Status:
 
 
 def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
-    """The cluster has the binding: nobody can object any more."""
+    """Finish a pod that the API server has bound; no plugin can reject it any more."""
     pod = attempt.queued.info
     handle.cache.finish_binding(pod.uid, handle.now())
     note = f"Successfully assigned {pod.key} to {node}"
@@ -236,6 +236,6 @@ def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
         try:
             runner.call("post_bind", hook, attempt.state, pod, node)
         except PluginError as error:
-            # The pod is bound: nobody can object any more, but somebody should know.
+            # The pod is bound and stays bound; the error is reported as an event.
             record_event(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))
     runner.ended("post_bind", Code.SUCCESS, start)

@@ -1,8 +1,8 @@
 """Bindings: the attempts that wait for something, and which of them may go on.
 
-Theory of operation. An attempt that is set aside leaves word with what it waits for: whoever has
-the answer wakes it. Deadlines stand in a heap, where an entry that is no longer true is skipped.
-Answers that nobody brings are asked for when an API object has changed, and once a second.
+Theory of operation. A waiting attempt registers a callback with what it waits for, which wakes it.
+Deadlines are kept in a heap; stale entries are skipped. Waits without a callback are polled when an
+API object has changed, and once a second.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Bindings:
         return [binding for binding in found if binding is not None]
 
     def has_answer(self) -> bool:
-        """Tell whether somebody was woken."""
+        """Return whether an attempt was woken."""
         return bool(self._ready)
 
     def next_time(self) -> int | None:

@@ -51,7 +51,7 @@ def alternatives(
 def _rejected_by_one_only(
     table: NodeTable, evaluation: Evaluation, parts: Sequence[Part]
 ) -> list[Mask]:
-    """Return for each part the rows that nobody else rejects."""
+    """Return for each part the rows that no other part rejects."""
     n = table.n
     rejected = np.array([part.rejected(n) for part in parts], np.bool_).reshape(len(parts), n)
     live = table.live.values[:n] & True

@@ -1,8 +1,8 @@
-"""What the watch reports, told to the cache first and then to the queue.
+"""Event handlers of the watches: they update the cache first and then the queue.
 
-The cache comes first, so that whoever is woken by an event sees the cluster after it. A pod that
-another scheduler bound leaves the queue; one that this scheduler bound has left it already. What
-is returned is what happened, as events; nothing for what concerns nobody here.
+The cache is updated first, so that pods requeued by an event see the cluster after it. A pod that
+another scheduler bound leaves the queue; one that this scheduler bound has left it already. Each
+handler returns the cluster events it raised, none for changes that no plugin can register for.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _RESOURCES: Final[dict[type[ApiObject], EventResource]] = {
 
 
 def node_seen(scheduler: Scheduler, node: Node) -> Happened:
-    """A node came or changed."""
+    """Handle an added or updated node."""
     table = scheduler.cache.nodes
     row = table.row_of.get(node.metadata.name)
     old = None if row is None else table.nodes[row]
@@ -73,7 +73,7 @@ def node_seen(scheduler: Scheduler, node: Node) -> Happened:
 
 
 def node_gone(scheduler: Scheduler, node: Node) -> Happened:
-    """A node was deleted."""
+    """Handle a deleted node."""
     scheduler.cache.remove_node(node)
     scheduler.queue.move_all_to_active_or_backoff(_NODE_DELETE, node, None)
     return (_NODE_DELETE,)

@@ -46,7 +46,7 @@ from policy_sched.scheduler.group_plan import GroupPlan
 from policy_sched.scheduler.loop import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 
-#: Who takes away rows that every filter plugin would leave.
+#: Sources of rejections of rows that pass every filter plugin.
 PROMISES: Final = "nominated pods and extenders"
 Mask = NDArray[np.bool_]
 
@@ -161,7 +161,7 @@ def _tell_filters(
 ) -> None:
     """Tell of each filter how many nodes it removes, by itself and after those before it.
 
-    ``late_by``: who takes away rows that every filter would leave.
+    ``late_by``: what rejected rows that pass every filter.
     """
     live = table.live.values[: table.n].copy()
     left = live.copy()

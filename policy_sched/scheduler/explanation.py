@@ -75,13 +75,13 @@ class Explanation:
     ``best``: the nodes with the highest total, each as likely as the others; empty if the pod
     fits nowhere, and ``message`` is then kube-scheduler's. ``ignored``: no profile has its
     schedulerName, so that it is never decided. ``rejections``: by node the plugin
-    that rejected it first, and its reasons. ``failed``: something broke, so that nobody knows where
-    the pod fits; ``message`` says what. ``placements``: the domains in which its group was tried
+    that rejected it first, and its reasons. ``failed``: an error occurred, so it is unknown where
+    the pod fits; ``message`` is the error. ``placements``: the domains in which its group was tried
     as a whole, and ``placement`` the one that it goes to; both are empty for other pods.
-    ``unmatched``: policies that do not apply to it, since a matchCondition is false.
-    ``ahead``: pods ahead of it in the queue; ``after_queue``: they were decided first, and
-    ``node`` is where the pod ended, empty if it has no node. ``skipped_extenders``: the error of
-    each ignorable extender that failed, by its name: the decision was made without it.
+    ``unmatched``: policies that do not apply to it, since a matchCondition is false. ``ahead``:
+    pods ahead of it in the queue; ``after_queue``: they were decided first, and ``node`` is where
+    the pod ended, empty if it has no node. ``skipped_extenders``: the error of each ignorable
+    extender that failed, by its name: the decision was made without it.
     """
 
     pod: str

@@ -1,7 +1,7 @@
 """A pod group's turn: its pods taken out of the queue together, and what becomes of each.
 
-The group's turn comes with the first of its pods. Whoever of it waits in the queue comes along,
-whatever for, but for those that are gated; who is left out is tried when its own turn comes.
+A group is scheduled when its first pod is popped. All its pods in the queue are popped with it,
+except gated ones; the others are scheduled when they are popped themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of one pod of a group; ``who`` keeps it from being bound."""
+    """The decision for one pod of a group; ``who``: the plugins that rejected it."""
 
     attempt: Attempt
     decision: Bind | Reject
@@ -48,7 +48,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class GroupTurn:
-    """What becomes of a group's pods, and of the group as a whole."""
+    """The decisions for a group's pods, and the status of the group."""
 
     verdicts: tuple[Verdict, ...]
     status: Status
@@ -59,7 +59,8 @@ def schedule_group(
 ) -> Finding[GroupTurn | None]:
     """Decide all pods of a popped pod's group, one at a time; they are in flight then, too.
 
-    None if the pod is to be decided by itself: it is of no group, or nobody minds where that goes.
+    None if the pod is to be decided by itself: it has no group, or no plugin generates placements
+    for it.
     """
     runner = first.profile.runner
     if not first.queued.info.pod_group or not runner.pipeline.at("placement_generate"):

@@ -5,7 +5,7 @@ pods are decided one after the other, those of higher priority first, as if ther
 nodes; a pod that finds a node is assumed there, and its Reserve and Permit plugins are asked, so
 that the next one sees it. A domain will do if a Permit plugin allowed one of them: that is where a
 gang counts how many it has. Then the domain is rated, and all is undone before the next one is
-tried. Nobody is evicted for a group that is placed so.
+tried. No pod is evicted for a group that is placed so.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class PlacementResult:
 class GroupPlan:
     """The domains that were tried, and the best that will do; None: the group goes nowhere.
 
-    ``status`` is the group's, and ``who`` kept its pods from going anywhere; ``plugins`` parted the
-    nodes into the domains.
+    ``status`` is the group's, ``who`` are the plugins that rejected its pods; ``plugins`` generated
+    the domains.
     """
 
     attempts: tuple[Attempt, ...]
@@ -103,7 +103,7 @@ def planning_group(
 ) -> Finding[GroupPlan]:
     """Find out where the pods of a group go; nothing is changed in the end.
 
-    Between two steps the cache holds what was tried so far; nobody else may look at it.
+    Between two steps the cache holds assumed pods; nothing else may read it.
 
     ``attempts``: its pods, of one profile, in the order in which they are decided. ``rng`` breaks
     ties, among nodes and among domains; without it the first is taken. ``watched``: the UID of a
@@ -166,7 +166,8 @@ class _Best:
 
 
 def rejectors_of(decision: Reject) -> Who:
-    """Return who rejected one pod in a domain: for all of its nodes, or after one was chosen."""
+    """Return the plugins that rejected one pod in a domain, on all nodes or after one was
+    chosen."""
     return rejectors(decision if decision.diagnosis is not None else decision.status)
 
 
@@ -250,7 +251,7 @@ def _decided(
         if watched != pod.uid:
             return Bind(table.names[row], row, evaluation.summary(row))
         evaluation = evaluation.snapshot()
-        evaluation.filtering.statuses()  # who asks for them later finds another cluster
+        evaluation.filtering.statuses()  # computed now: the cluster may differ later
         return Bind(table.names[row], row, evaluation)
     diagnosis = Diagnosis(
         node_count=nodes,
@@ -268,7 +269,8 @@ def _held(
     handle: Handle,
     held: list[tuple[Attempt, str]],
 ) -> Member:
-    """Assume the pod on its node, and ask Reserve and Permit plugins; who agrees is in ``held``."""
+    """Assume the pod on its node, and run Reserve and Permit plugins; those that succeed are in
+    ``held``."""
     if isinstance(decision, Reject):
         return Member(attempt, decision)
     filter_dry_run = Attempt(attempt.queued, attempt.profile, decision.evaluation.state.clone())

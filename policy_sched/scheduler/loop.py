@@ -1,14 +1,14 @@
 """The scheduler's loop: pop, decide, execute; and what happens by itself between two pods.
 
-Theory of operation. `schedule_one` decides one pod, and carries the decision out as far as it
-goes without waiting. An attempt that has to wait is set aside with its node held (see `Bindings`)
-and ends in a later `run_due`, which does everything that is due: the queue's flushes, answers to
-waiting pods, deadlines. Nothing here sleeps or blocks; `next_wakeup` says when `run_due` has
-something to do, so the same loop runs under a clock that is moved by hand.
+Theory of operation. `schedule_one` decides one pod and executes the decision until it has to wait.
+A waiting attempt keeps its node assumed (see `Bindings`) and ends in a later `run_due`, which does
+everything that is due: queue flushes, responses to waiting pods, deadlines. Nothing here sleeps or
+blocks; `next_wakeup` returns when `run_due` has work, so the same loop runs under a simulated
+clock.
 
-What concerns many pods is work on the queue's agenda. With slices a call may return before it is
-done; while something is `half_done` no pod is taken up, nothing falls due, and the caller tells of
-no change, so that nobody decides in the middle of something.
+Operations on many pods are tasks of the queue's agenda. With slices a call may return before they
+are done; while `half_done` is true no pod is popped, nothing falls due, and the caller reports no
+change, so that no decision sees a partial update.
 """
 
 from __future__ import annotations
@@ -145,10 +145,11 @@ class Scheduler(PodEventHandlers):
             self.handle.waiting_pods.ask_again()
 
     def execute(self, attempt: Attempt, decision: Decision) -> Outcome:
-        """Carry the decision out as far as it goes without waiting."""
+        """Execute the decision until it has to wait."""
         if not isinstance(decision, Bind):
             return self._fail(attempt, decision)
-        # What was found may be shared with equal pods; what is reserved is this pod's own.
+        # Pods with equal signatures may share the evaluation; reservations belong to this pod
+        # alone.
         attempt.state = attempt.state.clone()
         status, waiting = reserve_and_permit(attempt, decision.node, self.handle)
         if not status.ok:
@@ -163,7 +164,7 @@ class Scheduler(PodEventHandlers):
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
     def _execute_member(self, verdict: Verdict) -> Outcome:
-        """Carry out what was decided about a pod together with its group."""
+        """Execute the decision for a pod of a group."""
         attempt, decision = verdict.attempt, verdict.decision
         if isinstance(decision, Bind):
             return self.execute(attempt, decision)
@@ -173,7 +174,7 @@ class Scheduler(PodEventHandlers):
         )
 
     def _skip_pod(self, attempt: Attempt) -> Outcome:
-        """A pod on its way out is not scheduled."""
+        """Skip a pod that is being deleted."""
         pod = attempt.queued.info
         self.queue.done(pod.uid)
         text = f"skip schedule deleting pod: {pod.key}"
@@ -182,14 +183,14 @@ class Scheduler(PodEventHandlers):
         return Outcome(pod, None, "", text, status, pipeline=attempt.profile.pipeline)
 
     def _fail(self, attempt: Attempt, decision: Preempt | Reject) -> Outcome:
-        """Make room for the pod if it was found; queue it again and say what happened."""
+        """Evict the victims if preemption chose any; requeue the pod and report the failure."""
         pod = attempt.queued.info
         message, node = decision.message, None
         if isinstance(decision, Preempt):
             error = self.prepare_candidate(pod, decision, self.handle)
             if error:
                 message = f"{message} {error}"
-                # Nobody may leave now, so that no event would bring the pod back.
+                # No pod may be evicted, so no event would requeue this pod.
                 self.queue.activate([pod.uid])
             else:
                 node = decision.node
@@ -202,7 +203,8 @@ class Scheduler(PodEventHandlers):
 
     @property
     def in_flight(self) -> int:
-        """How many attempts hold a node and wait: for permission, a plugin or the cluster."""
+        """The number of attempts that hold a node and wait for Permit, a plugin or the API
+        server."""
         return len(self._bindings) + len(self._broken)
 
     @property
@@ -215,7 +217,7 @@ class Scheduler(PodEventHandlers):
         return self.agenda.go_on()
 
     def run_due(self) -> list[Outcome]:
-        """Do what is due now; return what became of pods that had to wait."""
+        """Run everything that is due; return the outcomes of attempts that waited."""
         if not self.half_done:
             now = self.handle.now()
             if self._arrived:
@@ -233,7 +235,7 @@ class Scheduler(PodEventHandlers):
         return late
 
     def _going_on(self, now: int) -> Work:
-        """Go on with all attempts for which there may be an answer, until none is left."""
+        """Resume all attempts that may have a response, until none is left."""
         while self._broken:
             binding, status = self._broken.pop(0)
             self._late.append((yield from self._ending(binding, status)))
@@ -248,9 +250,10 @@ class Scheduler(PodEventHandlers):
                 yield
 
     def poll_bindings(self) -> list[Outcome]:
-        """Go on with attempts that wait, in the middle of a decision; return what ended well.
+        """Resume waiting attempts during a decision; return those that succeeded.
 
-        What failed ends in the next `run_due`: it changes the cache, which the decision reads.
+        Failed attempts end in the next `run_due`: undoing them changes the cache that the decision
+        reads.
         """
         outcomes = []
         for binding in self._bindings.due(self.handle.now()):
@@ -285,7 +288,7 @@ class Scheduler(PodEventHandlers):
         return bool(left) or self.agenda.half_done
 
     def shutdown(self, message: str) -> list[Outcome]:
-        """Give up attempts that wait for permission or for a PreBind plugin; return them.
+        """Cancel attempts that wait for Permit or for a PreBind plugin; return them.
 
         Binding requests that were sent are not cancelled: `run_due` handles their responses, and
         the attempts that are cancelled after the slice is over.
@@ -305,7 +308,7 @@ class Scheduler(PodEventHandlers):
                 yield
 
     def _advance(self, binding: Binding) -> Status | None:
-        """Go on with an attempt; return how it ended, or None if it has to wait."""
+        """Resume an attempt; return its status, or None if it has to wait."""
         attempt = binding.attempt
         try:
             binding.wait = next(binding.steps)
@@ -320,7 +323,7 @@ class Scheduler(PodEventHandlers):
     # How it ends.
 
     def _end(self, binding: Binding) -> Outcome:
-        """An attempt has ended well."""
+        """Finish an attempt that succeeded."""
         attempt, decision = binding.attempt, binding.decision
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         self.queue.done(pod.uid)

@@ -55,8 +55,8 @@ class PodEventHandlers:
         return self._give_up(uid)
 
     def release(self, uid: str) -> None:
-        """Take a pod from its node, whatever its attempt waits for: that is in vain."""
-        self.agenda.finish()  # who hears of what was before sees the cache as it was then
+        """Remove a pod from its node; its attempt, if it waits, is cancelled."""
+        self.agenda.finish()  # earlier events are handled against the earlier cache
         pod = self.cache.pod(uid)
         if pod is not None:
             self.cache.remove_pod(pod)
@@ -85,7 +85,7 @@ class PodEventHandlers:
             nominator.nominate(pod, node)
 
     def _withdraw(self, uid: str) -> None:
-        """End a nomination: to those who had to count on it, its pod has left the node."""
+        """Clear a nomination; for the pods that respected it, this is a pod leaving the node."""
         node = self.handle.nominator.node_of(uid)
         pod = self.handle.nominator.clear(uid)
         if pod is not None:

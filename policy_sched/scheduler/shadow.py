@@ -5,8 +5,8 @@ changes tells it: when a pod's binding comes, all that was bound before counts o
 and nothing that was decided later does. So the pod is decided then, as it was before its binding,
 and afterwards counts where it really is: nothing of ours is ever assumed. Three answers of the
 other scheduler are compared: a binding; a condition ``Unschedulable`` (with or without room made
-on a node); a promise, which is a nomination that makes no room. A pod that nobody answers for in
-``patience`` is decided, too, once.
+on a node); a promise, which is a nomination that makes no room. A pod without a response within
+``patience`` is also decided once.
 
 kube-scheduler publishes ``status.nominatedNodeName`` before PreBind (1.36): from then on it has
 assumed the pod on that node. So a promised pod counts there as a bound one does; a pod for which
@@ -395,7 +395,7 @@ def _promised(answer: Side) -> bool:
 def _result(answer: Side | None, theirs: Side, ours: Side) -> Result:
     if answer is None:
         return Result.UNDECIDED
-    # Who has to evict others first has less than who need not.
+    # A decision that needs evictions ranks below one that does not.
     their_rank, our_rank = _rank(theirs), _rank(ours)
     if their_rank != our_rank:
         return Result.UNSCHEDULABLE if our_rank < their_rank else Result.SCHEDULABLE

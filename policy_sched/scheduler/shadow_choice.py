@@ -146,7 +146,8 @@ def _again(profile: Profile, pod: PodInfo) -> Evaluation | None:
 
 
 def _total(first: NDArray[np.int16], totals: NDArray[np.int64] | None, row: int) -> int | None:
-    """Return a node's total; None if the pod cannot run there. ``first``: who rejects it."""
+    """Return a node's total; None if the pod cannot run there. ``first``: the plugin that rejects
+    it."""
     if totals is None or row >= totals.size or first[row]:
         return None
     return totals.item(row)

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.framework.nominations import Nominations, beside
+from policy_sched.framework.nominations import Nominations, rejections_with_nominated_pods
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
@@ -100,6 +100,8 @@ def test_together_is_as_one_after_the_other(seed: int) -> None:
     answers: list[tuple[dict[int, object], dict[int, tuple[int, Status]]]] = []
     for by_state in (filter_dry_run.by_state, False):
         filter_dry_run.by_state = by_state
-        room = beside(scheduler.cache, filter_dry_run, evaluation.state, pod, promised)
+        room = rejections_with_nominated_pods(
+            scheduler.cache, filter_dry_run, evaluation.state, pod, promised
+        )
         answers.append((said(scheduler, attempt), room))
     assert answers[0] == answers[1]

@@ -1,11 +1,11 @@
 """Connection: the way to an extender, by sockets that are kept alive, and calls that end in time.
 
-Synchronous on the standard library: a decision waits for its extenders and has nothing else to
-do meanwhile; who has makes the call in another thread. Theory of operation: a call writes one POST
-and reads one answer, all of it before a common deadline, whatever the server does. It has a socket
-to itself, so calls may be made side by side. The socket is kept if both sides agree; a kept one on
-which something can be read was closed by the server, and another is opened before anything is
-sent, so no call is ever sent twice.
+Synchronous on the standard library: a decision waits for its extenders; a caller with other work
+makes the call in another thread. Theory of operation: a call writes one POST and reads one answer,
+all of it before a common deadline, whatever the server does. It has a socket to itself, so calls
+may be made side by side. The socket is kept if both sides agree; a kept one on which something can
+be read was closed by the server, and another is opened before anything is sent, so no call is ever
+sent twice.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def node_json(node: Node) -> bytes:
 
 
 def named_nodes_args(pod: PodInfo, names: list[str]) -> bytes:
-    """Return the arguments of filter and prioritize for whom names suffice."""
+    """Return the arguments of filter and prioritize for extenders that are nodeCacheCapable."""
     return _ENCODER.encode(_ExtenderArgs(pod.pod, None, names))
 
 

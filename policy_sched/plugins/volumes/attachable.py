@@ -65,8 +65,8 @@ class Resolver:
         found: set[Attachable] = set()
         for use in pod.volumes.claims:
             claim = self._lookup.claim(pod.volumes.namespace, use.name)
-            # Where kube-scheduler gives up over a running pod with somebody else's ephemeral
-            # claim, that claim is just not counted here.
+            # kube-scheduler fails if a running pod's ephemeral claim belongs to another pod; that
+            # claim is just not counted here.
             if claim is not None and not foreign(claim, use, pod):
                 found.add(self._of_claim(claim))
         for source, disk in pod.volumes.disks:

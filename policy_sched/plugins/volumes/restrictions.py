@@ -78,7 +78,7 @@ class VolumeRestrictions:
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
-        """Count who uses the claims that only one pod may use."""
+        """Count the users of the claims that only one pod may use."""
         volumes = pod.volumes
         if volumes is None:
             return _SKIP
