@@ -1,5 +1,4 @@
-"""The extension points of the scheduling framework, as a table: which plugins run, and how results
-combine.
+"""The extension points of the scheduling framework: which plugins run, how results combine.
 
 One runner (runner.py) executes every row; nothing about a single point is written anywhere else.
 Names are kube-scheduler's: ``hook`` is the Python spelling of the hook, ``name`` the label that

@@ -52,7 +52,7 @@ def test_every_change_is_noted() -> None:
 
 
 def test_disruption_budgets_change_no_answer_about_nodes() -> None:
-    """Who reads budgets looks at the version; what is kept of nodes stays."""
+    """Budget readers compare the version; caches of nodes stay valid."""
     journal = Journal()
     objects = ApiObjects([], journal)
     version, seen = objects.version, journal.version

@@ -288,7 +288,7 @@ class CacheMachine(RuleBasedStateMachine):
         for key, (version, values) in self.seen.items():
             column = nodes.materialised.get(key)
             if column is None:
-                continue  # nobody had it any more
+                continue  # no reference was left
             before = np.zeros_like(column.values)
             before[: len(values)] = values
             changed = {int(row) for row in np.flatnonzero(before != column.values)}
@@ -307,7 +307,7 @@ TestCache = CacheMachine.TestCase
 
 
 class ForgetfulMachine(CacheMachine):
-    """The same where whatever nobody has is let go of at every event of a node."""
+    """The same with idle columns evicted at every node event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ class ForgetfulMachine(CacheMachine):
 
     @rule(key=st.sampled_from(POD_KEYS))
     def keep_a_pod_column(self, key: Key) -> None:
-        """So may somebody of pods."""
+        """Likewise for pod columns."""
         self.kept.append(self.cache.pods.column(key))
 
     @rule()
@@ -334,7 +334,7 @@ class ForgetfulMachine(CacheMachine):
 
     @invariant()
     def what_is_kept_is_what_the_table_has(self) -> None:
-        """A column that somebody has is kept up to date, and is the one that others get."""
+        """A referenced column is kept up to date, and later reads return it."""
         for column in self.kept:
             tables = self.cache.nodes.materialised, self.cache.pods.materialised
             assert any(table.get(column.key) is column for table in tables)

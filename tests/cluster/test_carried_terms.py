@@ -1,4 +1,4 @@
-"""The terms that running pods carry: who carries them, and which pods they mean."""
+"""The affinity terms of running pods: their carriers, and the pods they select."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cluster() -> Cache:
 
 
 def test_equal_terms_are_one_term_with_a_count() -> None:
-    """Two carriers, then one, then none: the term stays listed and concerns nobody."""
+    """Two carriers, then one, then none: the term stays listed and has no carriers."""
     cache = cluster()
     kind = cache.counts.carried.anti_affinity
     pod = PodInfo.of(make_pod(labels={"app": "web"}))

@@ -42,7 +42,7 @@ def test_columns_come_and_go() -> None:
 
 
 def test_a_column_that_is_made_again_is_another_one() -> None:
-    """Whoever remembers a version of the old one sees that it is not that any more."""
+    """A version of the old column never equals one of the new column."""
     made = cache()
     before = made.nodes.column(("label", "zone")).version
     for number in range(3):

@@ -47,7 +47,8 @@ def test_pods_that_come_and_go_are_counted_by_domain() -> None:
 
 
 def test_all_parts_must_select_a_pod() -> None:
-    """Namespaces and selectors of every part; nothing selects nobody, everything all pods."""
+    """Namespaces and selectors of every part; an empty selector of each kind selects no pod or all
+    pods."""
     cache = cluster("a")
     run(cache, "p0", "n0", namespace="team", labels={"app": "web", "tier": "fe"})
     run(cache, "p1", "n0", labels={"app": "web"})

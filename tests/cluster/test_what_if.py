@@ -44,7 +44,7 @@ def pod_of(number: int, cpu: str, ports: tuple[int, ...], labels: dict[str, str]
 
 
 def cache_of(pods: list[PodInfo], rows: list[int]) -> Cache:
-    """Return three nodes, with the columns and a selector that somebody asked for."""
+    """Return three nodes, with columns and a selector that are in use."""
     cache = Cache()
     for index in range(3):
         cache.add_node(make_node(f"n{index}", labels={"zone": f"z{index % 2}"}))

@@ -1,4 +1,4 @@
-"""Promises of asking again: who is asked about waiting pods, and how often."""
+"""Permit is evaluated again for waiting pods: for which pods, and how often."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Plugin:
 
 
 def test_nobody_is_asked_while_nothing_changes() -> None:
-    """However often somebody looks."""
+    """However often it is polled."""
     plugin = Plugin()
     plugin.hold("a")
     plugin.hold("b")
@@ -92,7 +92,7 @@ def test_a_plain_function_is_asked_every_time() -> None:
 
 
 def test_a_pod_that_waits_no_longer_is_forgotten() -> None:
-    """It is in no group, and nobody is asked about it."""
+    """It has no group, so no plugin is called for it."""
     plugin = Plugin()
     held = plugin.hold("a")
     assert list(plugin.pods.of_group(("default", "ring"))) == ["default/a"]

@@ -15,7 +15,7 @@ class Count:
 
 
 def test_reads_what_was_written_under_its_type() -> None:
-    """Reading a type that nobody wrote gives None."""
+    """Reading a type that was never written returns None."""
     state = CycleState()
     assert state.read(Count) is None
     state.write(Count(1))

@@ -40,5 +40,5 @@ def test_an_empty_cluster_has_its_own_words() -> None:
 
 
 def test_nodes_that_are_gone_without_a_reason() -> None:
-    """Where nobody says why, the sentence ends before the reasons."""
+    """Without reasons, the message ends before them."""
     assert Diagnosis(2, {}).message() == "0/2 nodes are available:"

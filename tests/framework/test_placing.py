@@ -85,7 +85,7 @@ class TestDomains:
         assert found.plugins == ("p0",)
 
     def test_several_plugins_part_what_is_left_together(self) -> None:
-        """A domain is what one of each has in common; who skips has no part in it."""
+        """A domain is the intersection of one domain per plugin; plugins that skip are ignored."""
         skips = Parts(SKIP, x=[0])
         found = parted(Parts(a=[0, 1], b=[3]), skips, Parts(x=[1, 3], y=[0]))
         assert shown(found) == {"a, x": [1], "a, y": [0], "b, x": [3]}

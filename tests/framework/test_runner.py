@@ -65,7 +65,7 @@ class TestFirstSuccess:
         assert asked == ["a", "b"]
 
     def test_all_skip(self) -> None:
-        """If nobody takes the pod, the answer is Skip."""
+        """If all plugins skip, the result is Skip."""
         assert runner_of("bind", {"a": SKIP}).first_success("bind") == ("", SKIP)
 
 
@@ -73,7 +73,7 @@ class TestPreFilter:
     """Skips and node names are collected."""
 
     def test_skips_and_names_are_put_together(self) -> None:
-        """Node names are intersected; who narrowed is told."""
+        """Node names are intersected; the result lists the plugins that restricted them."""
         runner = runner_of(
             "pre_filter",
             {
@@ -104,7 +104,7 @@ class TestPreFilter:
 
 
 class TestPostFilter:
-    """Reasons of everyone who was asked are kept."""
+    """The reasons of all plugins that ran are kept."""
 
     def test_success_ends_it(self) -> None:
         """A plugin that made room is the last one asked."""
@@ -130,7 +130,7 @@ class TestPostFilter:
         assert result.status.message() == "preemption: x, B: y"
 
     def test_an_unresolvable_no_ends_it_and_is_all_that_is_said(self) -> None:
-        """Upstream skips the rest then, and forgets who was asked before."""
+        """As upstream, the rest is skipped and earlier results are dropped."""
         answers = {
             "a": PostFilterResult(NO),
             "b": PostFilterResult(NEVER),

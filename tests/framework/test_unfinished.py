@@ -1,4 +1,4 @@
-"""Unfinished work: its answer is given, asked for, or late."""
+"""PendingStatus: finished by the plugin, polled, or past its deadline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NO = Status(Code.ERROR, ("no",))
 
 
 def test_the_first_answer_stands_and_wakes() -> None:
-    """Whoever waits is told once."""
+    """The callback is called once."""
     woken: list[int] = []
     work = PendingStatus()
     work.wake = lambda: woken.append(1)

@@ -1,4 +1,4 @@
-"""Policies that say who may evict others: in place of kube-scheduler's rules, and beside them."""
+"""Policies with preemption rules: in place of kube-scheduler's, and in addition to them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ ALONE = profile(enabled=["Sparing"], disabled=["DefaultPreemption"])
 
 
 def test_a_policy_in_place_of_the_default_one(tmp_path: Path) -> None:
-    """It alone says whom to evict; what it leaves open is as kube-scheduler does it."""
+    """Only its rules choose victims; what they leave open follows kube-scheduler."""
     found = scheduler(tmp_path, [SPARING], ALONE, "n0", "n1")
     runs(found, "kept", labels={"keep": "yes"})
     runs(found, "other", "n1", priority=5)
@@ -108,7 +108,7 @@ def test_a_policy_in_place_of_the_default_one(tmp_path: Path) -> None:
 
 
 def test_the_first_that_makes_room_has_done_it(tmp_path: Path) -> None:
-    """Two sections are two PostFilter plugins: the second may evict whom the first spares."""
+    """Two sections are two PostFilter plugins: the second may evict pods that the first spares."""
     config = profile(enabled=[], disabled=["DefaultPreemption"])
     both = [{"name": "Sparing"}, {"name": "DefaultPreemption"}]
     config["profiles"][0]["plugins"]["postFilter"] = {"enabled": both}
@@ -158,7 +158,7 @@ def test_a_rule_says_who_is_eligible(tmp_path: Path) -> None:
 
 
 def test_an_error_in_a_rule_is_an_error_of_the_attempt(tmp_path: Path) -> None:
-    """Nobody is evicted on the strength of a rule that failed."""
+    """No pod is evicted by a rule that failed."""
     wrong = document("Wrong", {"victim": 'victim.labels["team"] == "a"'})
     found = scheduler(tmp_path, [wrong], profile(enabled=["Wrong"], disabled=["DefaultPreemption"]))
     runs(found, "low")

@@ -74,7 +74,8 @@ CONFLICT: dict[str, Any] = {
 def test_a_pod_that_pre_filter_rejects_is_told_not_found(
     disabled: tuple[str, ...], text: str
 ) -> None:
-    """A missing claim was told with words of preemption; kube-scheduler 1.36 asks nobody then.
+    """A missing claim was told with words of preemption; kube-scheduler 1.36 runs no PostFilter
+    plugin then.
 
     What failed is the search for room only: the pod is unschedulable, and no error is counted.
     """

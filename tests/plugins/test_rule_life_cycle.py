@@ -59,7 +59,7 @@ class TestVetoes:
 
     @pytest.mark.parametrize("section", ["reserve", "preBind"])
     def test_a_veto_undoes_the_choice(self, tmp_path: Path, section: str) -> None:
-        """The node is free again, and the pod says who was against it."""
+        """The node is free again, and the pod names the plugin that rejected it."""
         rule = f"{section}:\n  expression: pod.priority > 0\n  message: not important enough\n"
         run = Run(tmp_path, rule)
         outcome = run.pod()
@@ -150,7 +150,7 @@ class TestPermit:
         assert [outcome.node for outcome in run.scheduler.run_due()] == ["n1"]
 
     def test_the_time_is_one_too(self, tmp_path: Path) -> None:
-        """A rule that reads the time is asked whenever somebody looks."""
+        """A rule that reads the time is evaluated on every poll."""
         run = Run(tmp_path, "permit: {allow: now.getSeconds() >= 30, timeout: 10m}\n")
         assert run.pod().waiting
         run.clock.advance(31)

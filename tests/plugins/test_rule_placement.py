@@ -77,7 +77,7 @@ class TestScore:
     """What the score is told."""
 
     def test_all_of_the_group_that_are_in_the_domain(self, scheduler: Scheduler) -> None:
-        """Those that run there and those that would; each once, and nobody from elsewhere."""
+        """Those that run there and those that would; each once, and no others."""
         scheduler.cache.add_pod(member("old", node_name="a0"))
         scheduler.cache.add_pod(member("far", node_name="b0"))
         new = member("new")

@@ -136,7 +136,7 @@ class TestAborting:
         assert schedule(scheduler).node == "b"
 
     def test_the_only_node_is_not_scored(self, start: Start) -> None:
-        """There is no choice, so nobody asks; with a second node somebody does."""
+        """A single node is not scored; with a second one both are."""
         scheduler = start(ABORTING)
         scheduler.cache.add_node(make_node("a"))
         assert schedule(scheduler).node == "a"

@@ -26,7 +26,7 @@ def test_a_disabled_plugin_refuses_nothing() -> None:
 
 
 def test_a_refusal_names_the_plugin_and_what_the_pod_asks_for() -> None:
-    """Whoever reads it knows which pod, which plugin, and that nothing was guessed."""
+    """It names the pod and the plugin, and says that nothing was guessed."""
     rules = [{"action": "RestartAllContainers"}]
     containers = [{"name": "c", "restartPolicyRules": rules}]
     pod = PodInfo.of(make_pod(containers=containers))

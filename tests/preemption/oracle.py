@@ -40,7 +40,7 @@ class OracleBudget:
 
 @dataclass(frozen=True)
 class OracleNode:
-    """A node, what runs on it, in order of arrival, and who is nominated to it."""
+    """A node, its pods in order of arrival, and the pods nominated to it."""
 
     name: str
     cpu: int
@@ -71,7 +71,7 @@ def reasons(node: OracleNode, running: Sequence[OraclePod], pod: OraclePod) -> l
 
 
 def rejection(node: OracleNode, running: Sequence[OraclePod], pod: OraclePod) -> list[str]:
-    """Return why the pod does not fit, first beside its rivals, then without them."""
+    """Return why the pod does not fit, first with nominated pods, then without them."""
     rivals = [other for other in node.nominated if other.priority >= pod.priority]
     return reasons(node, [*running, *rivals], pod) or reasons(node, running, pod)
 

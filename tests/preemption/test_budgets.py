@@ -1,4 +1,4 @@
-"""Disruption budgets: whom they cover, and from which victim on they break."""
+"""Disruption budgets: the pods they cover, and the first victim that violates them."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class TestShortlist:
             assert looked_at(scheduler, CandidateLimit(0, 2), seed).row == 5
 
     def test_without_rows_there_is_nothing_to_say(self) -> None:
-        """No node can be helped: nobody is asked, and no random number is drawn."""
+        """No node can be helped: no extender is called, and no random number is drawn."""
         scheduler = scheduler_of(crowd(1))
         attempt = attempt_of(scheduler, info_of(crowd(1).pod))
         assert attempt is not None

@@ -22,7 +22,7 @@ from policy_sched.testing import FakeClock, make_pod
 
 SCHEDULER = "default-scheduler"
 NOWHERE = ClusterEvent(EventResource.CSI_DRIVER, ActionType.ADD)
-"""An event that nobody registered for."""
+"""An event that no plugin registered for."""
 
 
 def info(name: str = "p", **fields: object) -> PodInfo:

@@ -158,7 +158,7 @@ class TwinMachine(RuleBasedStateMachine):
 
     @rule(rejected_by=PLUGINS, pending=PLUGINS)
     def all_are_tried_in_vain(self, rejected_by: frozenset[str], pending: frozenset[str]) -> None:
-        """Whoever is ready comes back."""
+        """Pods that are ready return."""
         for _ in range(len(self.whole.active())):
             pod = self.both(SchedulingQueue.pop)
             assert pod is not None
@@ -242,7 +242,7 @@ class TwinMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_end_is_the_same(self) -> None:
-        """Once all is done nobody can tell the two apart."""
+        """When all tasks are done the two queues are equal."""
         if not self.sliced.agenda.half_done:
             assert state(self.sliced) == state(self.whole)
 

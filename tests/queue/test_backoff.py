@@ -62,7 +62,7 @@ def test_it_ends_at_the_start_of_a_window() -> None:
 
 
 def test_pods_of_one_window_keep_the_queues_order() -> None:
-    """Within a second the priority counts, not who came first."""
+    """Within one second priority decides, not the order of arrival."""
     backoff = make_backoff()
     for pod in (rejected("late", 1.0), rejected("low", 0.1), rejected("high", 0.9, priority=5)):
         backoff.add(pod, "cause")

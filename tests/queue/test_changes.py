@@ -1,4 +1,4 @@
-"""Changes: what an update means for those who wait."""
+"""Changes: the events that an update raises for waiting pods."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_update_of_a_node_is_told_by_what_changed(
 
 
 def test_a_heartbeat_is_no_event() -> None:
-    """A node that differs in nothing that anybody reads wakes nobody."""
+    """An update of fields that no plugin reads raises no event."""
     node: Node = make_node()
     later = replace(node, metadata=replace(node.metadata, resource_version="2"))
     assert node_changes(node, later) == ()

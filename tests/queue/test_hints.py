@@ -1,4 +1,4 @@
-"""Hints: who is asked about an event, and what follows for the pod."""
+"""Queueing hints: the plugins called for an event, and the resulting decision."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_activating_one_pod_is_nothing_to_another() -> None:
 
 
 def test_a_pod_of_an_unknown_profile_is_not_forgotten() -> None:
-    """Nobody knows what would help it, so everything may."""
+    """Its rejecting plugins are unknown, so any event may help."""
     assert HintTable({}).judge(rejected("Room"), NODE_ADD, None, "n") is Strategy.AFTER_BACKOFF
 
 

@@ -30,7 +30,7 @@ def test_taking_back_twice_is_no_error() -> None:
 
 
 def test_the_log_names_nodes_where_something_changed() -> None:
-    """Whoever looks again at those nodes, each named once, has seen everything."""
+    """The changed nodes, each listed once, cover all changes."""
     nominator = Nominator()
     pod, other = info("a"), info("b")
     nominator.nominate(pod, "n1")

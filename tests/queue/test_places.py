@@ -41,7 +41,7 @@ def test_a_pod_goes_where_there_is_a_way() -> None:
     ],
 )
 def test_there_is_no_other_way(start: QueueState, end: QueueState) -> None:
-    """Whoever tries has lost track, and the pod stays where it is."""
+    """An invalid transition raises, and the pod stays where it is."""
     pod = queued()
     pod.place = start
     with pytest.raises(QueueStateError, match=f"cannot go from {start.name} to {end.name}"):

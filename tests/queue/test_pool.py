@@ -25,7 +25,7 @@ def pool_of(*pods: QueuedPod) -> UnschedulablePods:
 
 
 def test_pods_of_concerned_groups_come_in_turn() -> None:
-    """Whoever came first is first, whatever group it is in."""
+    """The oldest pod is first, whatever its group."""
     pool = pool_of(waiting("a", "x"), waiting("b", "y"), waiting("c", "x"), waiting("d", "z"))
 
     def concerned(rejection: Rejection) -> bool:
@@ -50,7 +50,7 @@ def test_each_group_is_asked_about_once() -> None:
 
 
 def test_a_pod_of_another_group_keeps_its_turn() -> None:
-    """Who is gated by another plugin now does not go to the end."""
+    """A pod gated by another plugin keeps its position."""
     first, last = waiting("first", "x"), waiting("last", "x")
     pool = pool_of(first, last)
     first.rejected_by = frozenset({"y"})
@@ -60,7 +60,7 @@ def test_a_pod_of_another_group_keeps_its_turn() -> None:
 
 
 def test_a_removed_pod_leaves_no_empty_group() -> None:
-    """Groups are only those that somebody is in."""
+    """Empty groups are dropped."""
     pod = waiting("p", "x")
     pool = pool_of(pod)
     pool.remove(pod)

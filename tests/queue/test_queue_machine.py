@@ -140,7 +140,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def only_gated_pods_are_gated(self) -> None:
-        """Nobody with a gate is ready, unless it got it while it was."""
+        """No gated pod is in activeQ, unless it was gated while there."""
         for pod in self.queue.gated():
             assert pod.gated_by == "Gates"
         for pod in self.queue.unschedulable():
@@ -153,7 +153,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.queue._in_flight.events == ()
 
     def teardown(self) -> None:
-        """In the end everybody who is not gated becomes ready without any event."""
+        """In the end every pod that is not gated becomes active without any event."""
         for pod in [*self.queue.in_flight(), *self.queue.binding()]:
             self.queue.add_unschedulable_if_not_present(pod, frozenset({"Deaf"}))
         self.time_passes(60)

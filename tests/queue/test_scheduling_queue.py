@@ -36,7 +36,7 @@ def rejected(queue: SchedulingQueue, plugins: frozenset[str], name: str = "p") -
 
 
 class TestPopping:
-    """Who goes next."""
+    """The order of pops."""
 
     def test_the_most_important_pod_goes_first(self) -> None:
         """Equal pods go in the order in which they came."""
@@ -69,7 +69,7 @@ class TestPopping:
         assert queue.incoming()["active", "PopFromBackoffQ"] == 0
 
     def test_done_is_only_for_pods_under_way(self) -> None:
-        """Somebody else's binding does not take a pod out of the queue behind its back."""
+        """A binding by another scheduler does not remove the pod from the queue."""
         queue = make_queue()
         queue.add(info("p"))
         queue.done("default/p")
@@ -98,7 +98,7 @@ class TestTakingAlong:
             assert pod.place is QueueState.UNSCHEDULABLE
 
     def test_who_cannot_be_tried_stays(self) -> None:
-        """A gated pod, one that is under way, and one that nobody knows."""
+        """A gated pod, one in flight, and an unknown one."""
         queue = make_queue()
         queue.add(info("p", gates=["wait"]))
         assert queue.pop_member("default/p") is None
@@ -164,7 +164,7 @@ class TestComingBack:
         assert queue.binding() == []
 
     def test_only_pods_under_way_come_back(self) -> None:
-        """Whoever brings back another one has lost track."""
+        """Returning a pod that is not in flight raises."""
         queue = make_queue()
         pod = queue.add(info("p"))
         with pytest.raises(QueueStateError, match="pod default/p comes back, but is ACTIVE"):
@@ -248,7 +248,7 @@ class TestGates:
 
 
 class TestEvents:
-    """What wakes whom."""
+    """Which events move which pods."""
 
     def test_an_event_makes_ready_whom_it_may_help(self) -> None:
         """After their backoff; the others stay."""
@@ -274,7 +274,7 @@ class TestEvents:
         assert (names(queue.unschedulable()), names(queue.backoff())) == (["a"], ["b"])
 
     def test_what_nobody_listens_to_moves_nobody(self) -> None:
-        """And nobody in flight hears of it."""
+        """And pods in flight do not record it."""
         queue = make_queue()
         pod = popped(queue)
         queue.move_all_to_active_or_backoff(NOWHERE, None, None)
@@ -316,7 +316,7 @@ class TestTime:
         assert queue.next_flush() is None
 
     def test_nobody_waits_for_an_event_for_longer_than_five_minutes(self) -> None:
-        """Whoever was forgotten is tried again."""
+        """Pods are moved to activeQ or backoffQ after the maximum time in unschedulablePods."""
         clock = FakeClock()
         queue = make_queue(clock)
         rejected(queue, DEAF)

@@ -1,4 +1,4 @@
-"""Promises of timers: who is tried again by the time, and when."""
+"""Timers: which pods are retried by time, and when."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestTimers:
         assert list(timers.take(30)) == [pod]
 
     def test_a_pod_that_left_is_passed_over(self) -> None:
-        """Who is ready, or gone, is not due any more."""
+        """Pods that are active or removed are no longer due."""
         timers, pod = Timers(), queued("p")
         timers.set(pod, 10)
         pod.place = QueueState.ACTIVE

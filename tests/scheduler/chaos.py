@@ -32,7 +32,7 @@ from tests.scheduler.witness import Witness
 
 NO = Status(Code.UNSCHEDULABLE, ("chaos says no",))
 CALM = ClusterEvent(EventResource.CSI_DRIVER, UPDATE)
-"""Nobody but the plugins of chaos waits for it."""
+"""Only the chaos plugins wait for it."""
 POINTS = ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve")
 LOOKING = ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
 CALLS = (

@@ -139,7 +139,7 @@ class Life:
         self.witness = self.client.witness = Witness()
         files = policies()["plain"]
         assert files.found is not None
-        # Nobody is to be saved by the sweep: whoever is woken by no event is lost.
+        # The periodic flush is off: a pod that no event moves is never retried.
         timing = Timing(unschedulable_timeout=10**6 * SECOND)
         self.scheduler, _ = assemble_with_assembly(
             files.found.plans, client=self.client, now=self.clock, timing=timing
@@ -167,7 +167,7 @@ class Life:
         return ClusterError(f"chaos at {call}") if fault else None
 
     def _ends(self, uid: str) -> bool:
-        """Tell whether an attempt waits for somebody who can be told that its pod is gone."""
+        """Return whether an attempt waits for something that can be cancelled."""
         pods = self.scheduler.handle.waiting_pods
         waiting = pods.get(uid)
         return uid in pods.pre_binding or (waiting is not None and not waiting.answered)
@@ -236,7 +236,7 @@ class Life:
         )
 
     def meanwhile(self, point: str, which: int, where: int, *, careful: bool) -> None:
-        """Have somebody bind a pod when that point is reached."""
+        """Let another scheduler bind a pod when that point is reached."""
         self.chaos.meanwhile[point] = lambda: self.somebody_binds(which, where, careful=careful)
 
     def patch(self, name: str, patch: dict[str, Any]) -> None:

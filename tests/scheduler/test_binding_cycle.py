@@ -222,7 +222,7 @@ class TestPermission:
         assert [outcome.node for outcome in outcomes] == ["n0"]
 
     def test_a_deleted_pod_waits_no_longer(self) -> None:
-        """Its node is free again, it does not come back, and nobody writes its condition."""
+        """Its node is free again, it is not requeued, and its condition is not written."""
         scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
         run(scheduler)
         pod_gone(scheduler, pod_of())
@@ -290,7 +290,7 @@ class TestPreBind:
         assert len(scheduler.queue) == 0
 
     def test_it_is_asked_once_a_second_and_when_an_object_changes(self) -> None:
-        """Nobody has to say that it is done."""
+        """It is polled; no callback is needed."""
         asked: list[int] = []
         clock = FakeClock(EPOCH)
 

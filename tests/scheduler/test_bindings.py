@@ -1,4 +1,4 @@
-"""Attempts that wait: who may go on, and when to look again."""
+"""Waiting attempts: which may resume, and when to poll."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_deadlines_are_looked_at_when_they_are_due() -> None:
 
 
 def test_who_has_to_be_asked_is_asked_once_a_second_or_after_a_change() -> None:
-    """Not whenever somebody looks."""
+    """Not on every poll."""
     changes = [0]
     bindings = Bindings(lambda: changes[0])
     binding = binding_of("a", PendingStatus(lambda: None))

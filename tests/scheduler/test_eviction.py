@@ -1,4 +1,4 @@
-"""Making room: who is told to go, what is said of it, and to whom the room is promised."""
+"""Preemption: the evicted victims, their events, and the nominations."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_victims_are_told_to_go_and_the_room_is_promised() -> None:
 
 
 def test_a_decision_changes_nothing() -> None:
-    """Deciding to preempt evicts nobody; enacting it does."""
+    """Deciding to preempt evicts no pod; executing the decision does."""
     scheduler = full_node(low())
     attempt = Attempt(QueuedPod(high()), scheduler.profiles["default-scheduler"])
     decision = decide(attempt, scheduler.handle.nodes, Random(0))
@@ -153,7 +153,7 @@ def test_victims_on_their_way_out_are_left_alone() -> None:
 
 
 class TestEligibility:
-    """Who may evict others."""
+    """Which pods may preempt."""
 
     def test_never_means_never(self) -> None:
         """The policy Never ends the question; an older promise stays."""
@@ -167,7 +167,7 @@ class TestEligibility:
         assert scheduler.handle.nominator.node_of(pod.uid) == "n0"
 
     def test_the_last_victims_are_waited_for(self) -> None:
-        """While pods leave the nominated node for it, the pod evicts nobody else."""
+        """While victims terminate on its nominated node, the pod evicts no others."""
         scheduler = full_node(low(leaving="PreemptionByScheduler"), low("other"))
         outcome = run(scheduler, high(nominated_node_name="n0"))
         tail = "preemption: not eligible due to a terminating pod on the nominated node."

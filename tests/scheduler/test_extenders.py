@@ -149,7 +149,7 @@ class TestFiltering:
 
     @pytest.mark.parametrize("fault", FAULTS, ids=NAMES)
     def test_a_failure_ends_the_attempt(self, fault: object) -> None:
-        """The pod is not scheduled, for a reason that is nobody's policy."""
+        """The pod is not scheduled because of an unexpected error."""
         with extender({"filter": fault}) as calls:
             outcome = run(scheduler_of(entry(calls, "filter", httpTimeout="50ms")))
         assert outcome.status.code is Code.ERROR
@@ -168,7 +168,7 @@ class TestFiltering:
 
 
 class TestComingBack:
-    """What an extender waits for nobody knows, so any event may help."""
+    """Extenders register no events, so any event may help."""
 
     @pytest.mark.parametrize(("answer", "comes_back"), [([], True), (["n0", "n1", "n2"], False)])
     def test_an_event_that_concerns_no_plugin(self, answer: list[str], comes_back: bool) -> None:
@@ -250,7 +250,7 @@ class TestScoring:
             assert run(scheduler).node == "n1"
 
     def test_one_node_needs_no_score(self) -> None:
-        """Where one node is left nobody is asked to score it."""
+        """A single remaining node is not scored."""
         with extender({"filter": keeping("n1"), "prioritize": []}) as calls:
             assert run(scheduler_of(entry(calls, "filter", "prioritize"))).node == "n1"
         assert calls.verbs == ["filter"]
@@ -405,7 +405,7 @@ class TestPreempting:
         ],
     )
     def test_a_failure(self, answer: object, words: str) -> None:
-        """Nobody is evicted for an extender that failed; one that is ignorable is passed over."""
+        """No pod is evicted if an extender failed; one that is ignorable is passed over."""
         with extender({"preempt": answer}) as calls:
             outcome = self.important(self.crowded(entry(calls, "preempt")))
             assert isinstance(outcome.decision, Reject)
@@ -427,7 +427,7 @@ class TestNominated:
         return run(scheduler, nominated_node_name="n2")
 
     def test_the_extender_is_asked_about_it_alone(self) -> None:
-        """It passes, so no other node is looked at and nobody scores."""
+        """It passes, so no other node is evaluated and no plugin scores."""
         with extender({"filter": keeping("n0", "n2"), "prioritize": []}) as calls:
             assert self.nominated(calls).node == "n2"
         assert [(verb, sent["NodeNames"]) for verb, sent in calls.asked] == [("filter", ["n2"])]

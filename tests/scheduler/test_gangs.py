@@ -99,13 +99,13 @@ class Run:
         return self.client.conditions[f"default/{name}"][1]
 
     def free_nodes(self) -> int:
-        """Return on how many nodes nothing runs and for which nobody waits."""
+        """Return the number of nodes without pods and without waiting pods."""
         table = self.scheduler.cache.nodes
         return sum(not table.pods_on(row) for row in table.row_of.values())
 
 
 def test_a_gang_is_bound_when_its_last_member_has_a_node() -> None:
-    """Nobody is bound before, all are then; each says how far the gang has got."""
+    """No pod is bound before the gang is complete, then all are; each reports the progress."""
     run = Run(3, [group("ring", 3)])
     run.add(member("a"), member("b"), member("c"))
     run.scheduler.schedule_one()
@@ -234,7 +234,7 @@ def test_a_smaller_gang_lets_the_waiting_go() -> None:
 
 
 def test_a_waiting_pod_that_is_deleted_sends_the_others_back() -> None:
-    """They hold nodes for somebody who will not come; another pod can take its part."""
+    """They hold nodes for a pod that was deleted; another pod can replace it."""
     run = Run(2, [group("ring", 3)])
     lost = member("a")
     run.add(lost, member("b"), member("c"))
@@ -264,7 +264,7 @@ class Refusing(MemoryClient):
 
 
 def test_a_binding_that_fails_sends_the_waiting_back() -> None:
-    """The last member is bound first; where that fails nobody is, and all are tried again."""
+    """The last member is bound first; if that fails no member is bound, and all are retried."""
     run = Run(3, [group("ring", 3)], Refusing())
     run.add(member("a"), member("b"), member("c"))
     for _ in range(3):

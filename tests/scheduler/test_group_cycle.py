@@ -212,7 +212,7 @@ class TestNoRackForAll:
     """All members go back, and nothing is held in the meantime."""
 
     def test_everybody_says_why(self) -> None:
-        """Who has no room in the first domain says so; the others tell of the group."""
+        """The pod that does not fit in the first domain reports it; the others report the group."""
         run = Run(group("ring", 3), a=[2], b=[1])
         run.add(member("x"), member("y"), member("z"))
         outcomes = run.go()
@@ -249,7 +249,7 @@ class TestNoRackForAll:
         run.assert_nothing_held()
 
     def test_more_pods_than_needed(self) -> None:
-        """As many as the group needs will do; who has no room then waits for more."""
+        """The group needs its minimum; pods beyond it that do not fit wait."""
         run = Run(group("ring", 2), a=[2])
         run.add(member("x"), member("y"), member("z"))
         run.go()
@@ -535,7 +535,7 @@ class TestThirdParties:
     needed=st.integers(1, 5),
 )
 def test_all_or_nothing_in_one_rack(racks: list[list[int]], pods: list[int], needed: int) -> None:
-    """As many as needed are bound, all in one rack, or nobody is; and nothing is left over."""
+    """At least the minimum is bound, all in one rack, or none; and nothing stays assumed."""
     run = Run(group("ring", needed))
     for i, cpus in enumerate(racks):
         for j, cpu in enumerate(cpus):

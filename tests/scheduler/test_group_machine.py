@@ -77,7 +77,7 @@ class RackMachine(RuleBasedStateMachine):
 
     @rule()
     def one_is_scheduled(self) -> None:
-        """Nobody is decided for a node that is known to be full."""
+        """No pod is assigned to a node that is known to be full."""
         before = self.free()
         self.run.scheduler.schedule_one()
         after = self.free()

@@ -2,7 +2,7 @@
 
 Scheduler, queue, cache and cluster are driven together under one clock, step by step and out of
 step; plugins, calls of the client and reloads fail at random moments, and another scheduler binds
-pods at any, be it in the middle of a turn. A witness tells what is nobody's fault.
+pods at any, be it in the middle of a turn. A witness lists the accepted conflicts.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class LifeMachine(RuleBasedStateMachine):
     def a_pod_comes_and_somebody_else_binds(
         self, name: str, cpu: int, high: bool, where: int, point: str
     ) -> None:
-        """It is the last that came: the pod itself if nobody was faster."""
+        """It is the last that came: the pod itself if no other was faster."""
         self.life.meanwhile(point, -1, where, careful=True)
         self.life.pod(name, cpu, high=high, gated=False)
         self.life.go_on()
@@ -258,7 +258,7 @@ class LifeMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_reservation_is_without_a_pod(self) -> None:
-        """Who waits for something holds a node, and nobody else does, once a turn is whole."""
+        """Waiting attempts hold a node, and no others do, after each complete turn."""
         life = self.life
         if life.scheduler.half_done:
             return
@@ -283,7 +283,7 @@ class LifeMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_node_holds_more_than_it_can(self) -> None:
-        """But where two bound who could not know of each other: kubelets see to that."""
+        """Except where two bindings could not know of each other: kubelets reject those."""
         life = self.life
         for node in life.nodes():
             if life.free(node) < 0:
@@ -296,7 +296,7 @@ class LifeMachine(RuleBasedStateMachine):
         assert max(Counter(self.life.chaos.bound).values(), default=1) == 1
 
     def teardown(self) -> None:
-        """When nothing goes wrong any more, everything ends, and whoever can run runs."""
+        """Without further failures everything ends, and every pod that can run runs."""
         if hasattr(self, "life"):
             self.life.settle()
             self.each_pod_is_in_exactly_one_place()
@@ -361,7 +361,7 @@ def test_a_day_without_trouble() -> None:
 
 
 def test_a_nomination_that_cannot_come_true_keeps_nobody_away() -> None:
-    """Somebody else takes the room that was made by an eviction: the nominee gives up its node."""
+    """Another pod takes the room made by an eviction: the nominee gives up its node."""
     life = Life()
     life.pod("victim", 2, high=False, gated=False)
     life.node("n0")

@@ -176,7 +176,7 @@ def test_a_pod_on_its_way_out_is_passed_over() -> None:
 
 
 def test_an_outcome_names_the_policies_that_decided() -> None:
-    """Generation and hash are those of the pipeline; who was not let in was decided by none."""
+    """Generation and hash are those of the pipeline; a gated pod has none."""
     scheduler = scheduler_of()
     outcome = run(scheduler)
     pipeline = scheduler.profiles["default-scheduler"].pipeline

@@ -1,4 +1,4 @@
-"""Nominations that end: whoever had to count on them is tried again."""
+"""Nominations that end: the pods that respected them are retried."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _place(scheduler: Scheduler) -> QueueState:
 
 
 def test_a_nomination_that_the_cluster_takes_back_ends(blocked: tuple[Scheduler, PodInfo]) -> None:
-    """It was known there, and is not there any more: nobody has to give way to it."""
+    """It was known there, and is not there any more: no pod has to respect it."""
     scheduler, _ = blocked
     assert _place(scheduler) is QueueState.UNSCHEDULABLE
     pod_seen(scheduler, _nominee("", "2"))

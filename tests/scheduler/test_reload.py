@@ -118,7 +118,7 @@ class TestFilters:
         assert [o.node for o in world.schedule()] == ["b"]
 
     def test_what_evictions_would_help_is_found_out_anew(self, world: World) -> None:
-        """Those that were kept are of the filters before, which nobody names as a rejector."""
+        """The cached ones belong to the previous filters, which are not named as rejectors."""
         for node in NODES:
             low = make_pod(f"low-{node}", cpu="4", priority=-1, node_name=node)
             world.scheduler.cache.add_pod(PodInfo.of(low))
@@ -161,7 +161,7 @@ class TestInFlight:
     """What has begun ends under the set that it began with."""
 
     def test_an_attempt_over_a_reload(self, world: World) -> None:
-        """A pod that was decided goes where it was to go, and says who decided."""
+        """A pod that was decided is bound to its node, and records the policies that decided."""
         pod = world.pod("p")
         attempt, decision = begin(world)
         assert isinstance(decision, Bind)
@@ -188,7 +188,7 @@ class TestOrder:
     """A changed queue sort re-orders the pods that are there."""
 
     def test_the_other_way_round(self, world: World) -> None:
-        """Who was last is first."""
+        """The order is reversed."""
         for name, priority in (("low", 1), ("high", 9), ("middle", 5)):
             world.pod(name, priority=priority)
         assert [queued.info.name for queued in world.queue.active()] == ["high", "middle", "low"]

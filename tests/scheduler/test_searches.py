@@ -80,7 +80,7 @@ def test_a_search_that_goes_node_by_node_is_always_done_in_pieces() -> None:
 
 
 def test_one_that_does_not_pause_is_a_call() -> None:
-    """As where extenders take part, who have it set aside themselves."""
+    """As with extenders, which suspend it themselves."""
     ground = Ground()
     ground.sliced()
     assert (ground.search("a", 3, pausing=False), ground.aside) == (1, False)

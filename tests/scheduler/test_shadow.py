@@ -107,7 +107,7 @@ def results(stage: Stage) -> list[tuple[str, str]]:
 
 
 def test_the_same_node_and_one_that_is_as_good_are_agreement() -> None:
-    """Who breaks a tie in another way does not decide differently."""
+    """Breaking a tie in another way is not a difference."""
     stage = Stage("a", "b", "c")
     for name in ("a", "b", "c"):
         stage.bind(make_pod(f"p-{name}", cpu="1"), name)
@@ -210,7 +210,7 @@ def test_the_same_is_told_once_and_a_change_again() -> None:
 
 
 def test_room_that_is_made_is_compared() -> None:
-    """Both make room: the same node agrees; the victims are named, and nobody is evicted."""
+    """Both make room: the same node agrees; the victims are named, and no pod is evicted."""
     stage = Stage("a")
     stage.bind(make_pod("small", cpu="3", priority=1), "a")
     pod = make_pod("big", cpu="3", priority=9)

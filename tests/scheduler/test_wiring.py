@@ -77,6 +77,6 @@ def test_one_configuration_decides_alike_with_and_without_shared_evaluations(
 
 
 def test_time_stands_still_unless_a_clock_is_given() -> None:
-    """A scheduler that nobody gave a clock lives at one moment, so its bytes are repeatable."""
+    """A scheduler without a clock has a fixed time, so its output is reproducible."""
     assert build().handle.now() == EPOCH
     assert build(now=lambda: 5).handle.now() == 5

@@ -1,4 +1,4 @@
-"""What a witness excuses: two who bind and cannot know of each other. Kube-scheduler does so."""
+"""What a witness accepts: two bindings that cannot know of each other, as in kube-scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.scheduler.witness import Witness
 
 
 def one_node(*names: str) -> Life:
-    """Return a life with a node of 4 cpus, and pods of 3 that nobody has decided."""
+    """Return a life with a node of 4 cpus, and pending pods of 3."""
     life = Life()
     life.node("n0")
     life.hear()
@@ -32,7 +32,7 @@ def uids(life: Life) -> list[str]:
 
 
 def test_two_who_have_not_heard_of_each_other_fill_a_node_twice() -> None:
-    """The scheduler decides by what it was told, and the kubelet rejects who comes last."""
+    """The scheduler decides by the events it has, and the kubelet rejects the last pod."""
     life = one_node("theirs", "ours")
     life.hear()
     life.somebody_binds(0, 0, careful=True)
@@ -48,7 +48,7 @@ def test_two_who_have_not_heard_of_each_other_fill_a_node_twice() -> None:
 
 
 def test_who_has_heard_leaves_a_full_node_alone() -> None:
-    """Once the scheduler was told of a pod that somebody else bound it counts."""
+    """A pod that another scheduler bound counts once its event arrived."""
     life = one_node("theirs", "ours")
     life.hear()
     life.somebody_binds(0, 0, careful=True)
@@ -59,7 +59,7 @@ def test_who_has_heard_leaves_a_full_node_alone() -> None:
 
 
 def test_what_is_decided_is_held_though_news_comes_before_its_binding() -> None:
-    """A pod that waits for permission is bound where somebody else has filled its node."""
+    """A pod that waits for Permit is bound although another scheduler has filled its node."""
     life = one_node("ours")
     life.chaos.faults["permit"] = "slow"
     life.go_on()
@@ -75,7 +75,7 @@ def test_what_is_decided_is_held_though_news_comes_before_its_binding() -> None:
 
 
 def test_what_one_of_two_knew_is_not_excused() -> None:
-    """Who decides for a node beside a pod that it was told of has to leave it its room."""
+    """A decision must leave room for the pods whose events arrived."""
     witness = Witness()
     first, second = (PodInfo.of(make_pod(name, cpu="3")) for name in ("first", "second"))
     witness.came(make_node("n0"))

@@ -102,13 +102,13 @@ def test_pods_without_claims_are_skipped() -> None:
 def test_a_claim_that_cannot_be_used_refuses_the_pod(
     claim: PersistentVolumeClaim | None, words: str
 ) -> None:
-    """Missing, lost, dying, and not bound although nobody waits for the pod."""
+    """Missing, lost, dying, and not bound although it does not wait for the first consumer."""
     objects = [make_class(), make_class("now", mode="Immediate")] + ([claim] if claim else [])
     assert refused(pod_with(uses("data")), *objects) == words
 
 
 def test_an_ephemeral_claim_must_be_the_pods_own() -> None:
-    """It is made after the pod; one of that name that somebody else made is not it."""
+    """It is made after the pod; a claim of that name with another owner is not it."""
     pod = pod_with({"ephemeral": {}})
     assert refused(pod) == (
         'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-v0"'

@@ -156,7 +156,7 @@ def test_waiting_ends_when_the_time_is_up() -> None:
 
 
 def test_a_cluster_where_nothing_happens_is_waited_for_until_the_time_is_up() -> None:
-    """Nobody binds the claim; the pod holds its node for ten minutes, as upstream."""
+    """The claim stays unbound; the pod holds its node for ten minutes, as upstream."""
     world, plugin, state = reserved(*STATIC, make_volume("v"))
     world.client.objects = None
     with pytest.raises(ClusterError, match="deadline"):

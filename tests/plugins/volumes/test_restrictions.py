@@ -99,7 +99,7 @@ def test_a_missing_claim_refuses_the_pod() -> None:
 
 
 def test_pods_that_restrict_nothing_are_skipped() -> None:
-    """No volumes, an ephemeral claim, a claim that many may use, one that nobody else uses."""
+    """No volumes, an ephemeral claim, a claim that many may use, one that no other pod uses."""
     world = World(make_claim("many"), RWOP)
     world.run("n0", "holder", uses("many"))
     plugin = VolumeRestrictions({}, world.handle)
