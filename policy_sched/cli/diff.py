@@ -12,9 +12,13 @@ from cyclopts.validators import Number
 
 from policy_sched.cli.cluster_files import read_cluster
 from policy_sched.cli.moments import moment
+from policy_sched.cli.paths import ClusterPaths
+from policy_sched.cli.policy_names import policy_set_path
+from policy_sched.cli.progress import progress
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
 from policy_sched.cli.side_by_side import side_by_side
 from policy_sched.errors import PolicySchedError
+from policy_sched.model.meta import ApiObject
 from policy_sched.profiles.policy_diff import differences
 from policy_sched.profiles.policy_set import PolicySet, read_policy_set
 from policy_sched.scheduler.shadow_records import Result
@@ -30,6 +34,7 @@ from policy_sched.simulate.placement_diff import (
     compare_seeds,
 )
 from policy_sched.simulate.shadow_summary import summarize
+from policy_sched.simulate.timeline import waits
 
 Output = Literal["text", "json", "markdown"]
 
@@ -40,7 +45,8 @@ def diff(  # noqa: PLR0913  # the options of the verb
     /,
     *,
     shadow: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    cluster: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    cluster: ClusterPaths = (),
+    nodes: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     seed: int = 0,
     seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
     workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
@@ -51,8 +57,9 @@ def diff(  # noqa: PLR0913  # the options of the verb
     """Tell what two policy sets say differently, and which pods would go elsewhere.
 
     A policy set is a file or a directory of policies, with or without the
-    KubeSchedulerConfiguration that enables them, anywhere below the directory; policies/default is
-    the default profile. Policies that no profile enables are compared by what they say.
+    KubeSchedulerConfiguration that enables them, anywhere below the directory, or the name of a
+    shipped policy (gang); default is the default profile. Policies that no profile enables are
+    compared by what they say.
     With --shadow, instead of both: what policy-sched run --shadow would have done differently.
 
     Parameters
@@ -64,7 +71,10 @@ def diff(  # noqa: PLR0913  # the options of the verb
     shadow
         Files that policy-sched run --shadow-log wrote, oldest first.
     cluster
-        Manifests or traces of a cluster with pending pods, which are decided with both.
+        Manifests or traces of a cluster with pending pods, which are decided with both: files,
+        directories, or - for standard input.
+    nodes
+        More nodes, as in "160*cpu=96,memory=512Gi,nvidia.com/gpu=8".
     seed
         Decides between nodes with equal scores; the first one with --seeds.
     seeds
@@ -81,14 +91,18 @@ def diff(  # noqa: PLR0913  # the options of the verb
         --seeds, if fewer pods are placed and the interval tells that from noise.
     """
     if shadow:
-        _refuse_beside_shadow(old, cluster, seeds, now, output)
+        _refuse_beside_shadow(old, [*cluster, *nodes], seeds, now, output)
         return _shadow(shadow, output, fails=fail_on is not None)
     if old is None or new is None:
         raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
+    if nodes and not cluster:
+        raise PolicySchedError("--nodes goes with --cluster")
     seen = _seen(cluster, seeds, now)
+    old, new = policy_set_path(old), policy_set_path(new)
     require_files([old, new, *cluster])
     before, after = _policy_set(old), _policy_set(new)
-    placements = _placements(before, after, cluster, range(seed, seed + seeds), workers, seen)
+    objects = _objects(cluster, nodes)
+    placements = _placements(before, after, objects, range(seed, seed + seeds), workers, seen)
     _write(PolicyDiff(before, after, differences(before, after)), placements, output)
     return FAILED if fail_on and _worse(placements) else OK
 
@@ -109,22 +123,31 @@ def _seen(cluster: Sequence[str], seeds: int, now: str | None) -> int:
     return EPOCH if now is None else moment(now)
 
 
+def _objects(cluster: Sequence[str], nodes: Sequence[str]) -> list[ApiObject] | None:
+    """Return what the cluster holds, None if there is none."""
+    if not cluster:
+        return None
+    objects, problems = read_cluster(cluster, nodes)
+    write_diagnostics(problems, sys.stderr)
+    return objects
+
+
 def _placements(  # two sets, and how they are compared
     old: PolicySet,
     new: PolicySet,
-    cluster: Sequence[str],
+    objects: Sequence[ApiObject] | None,
     seeds: range,
     workers: int | None,
     now: int,
 ) -> PlacementDiff | SeedsDiff | None:
     """Return what both sets do to a cluster, if there is one."""
-    if not cluster:
+    if objects is None:
         return None
-    objects, problems = read_cluster(cluster)
-    write_diagnostics(problems, sys.stderr)
     if len(seeds) == 1:
-        return compare_placements(old.plans, new.plans, objects, seeds[0], now)
-    each = partial(side_by_side, enough=1, workers=workers)
+        with progress("deciding with both", 2 * sum(map(waits, objects))) as advance:
+            return compare_placements(old.plans, new.plans, objects, seeds[0], now, advance)
+    shown = partial(progress, "deciding with each seed")
+    each = partial(side_by_side, enough=1, workers=workers, shown=shown)
     return compare_seeds(old.plans, new.plans, objects, seeds, each, now)
 
 

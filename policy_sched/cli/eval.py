@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from policy_sched.cli.cluster_files import expanded
 from policy_sched.cli.moments import moment
+from policy_sched.cli.paths import ClusterPaths
 from policy_sched.cli.render import (
     OK,
     exit_code,
@@ -45,7 +46,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     *,
     pod: str | None = None,
     node: Paths = (),
-    cluster: Paths = (),
+    cluster: ClusterPaths = (),
     section: str = ANY.name,
     policy: str | None = None,
     now: str | None = None,

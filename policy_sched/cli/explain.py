@@ -11,6 +11,7 @@ from cyclopts.types import PositiveInt
 
 from policy_sched.cli.cluster_files import read_cluster
 from policy_sched.cli.moments import clock
+from policy_sched.cli.paths import ClusterPaths
 from policy_sched.cli.policy_names import policy_paths
 from policy_sched.cli.progress import progress
 from policy_sched.cli.render import OK, require_files, write_diagnostics, write_lines
@@ -29,7 +30,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     pod: Annotated[str, Parameter(name="POD")],
     /,
     *,
-    cluster: Annotated[tuple[str, ...], Parameter(negative="")],
+    cluster: ClusterPaths,
     config: str | None = None,
     policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     top: PositiveInt = 5,

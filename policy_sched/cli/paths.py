@@ -27,3 +27,16 @@ PathsOrStdin: TypeAlias = Annotated[
     Parameter(name="PATH", negative="", allow_leading_hyphen=True, validator=no_option),
 ]
 """Paths, one or more; ``-`` is standard input."""
+
+
+def needs_a_value(_type: object, paths: Sequence[str]) -> None:
+    """Let "-" through, for standard input, and no option that stands where a path belongs."""
+    if any(path.startswith("-") and path != STDIN for path in paths):
+        raise PolicySchedError("--cluster needs a value")
+
+
+ClusterPaths: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(negative="", show_default=False, allow_leading_hyphen=True, validator=needs_a_value),
+]
+"""What holds a cluster, an option given once for each path; ``-`` is standard input."""

@@ -46,6 +46,16 @@ def policy_paths(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(paths)
 
 
+def policy_set_path(value: str) -> str:
+    """Return the path of a policy set: a file, a directory, or the name of a shipped one.
+
+    The name ``default`` stands for the default profile. What is neither is returned as it is.
+    """
+    folder = policies_directory() / value
+    known = {*shipped_policies(), NOT_SELECTABLE}
+    return value if os.path.lexists(value) or value not in known else str(folder)
+
+
 def _is_path(value: str) -> bool:
     """Return whether a value can only be meant as a path."""
     return os.sep in value or "." in value or "\0" in value

@@ -13,11 +13,13 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeVar
 
 ENOUGH: Final = 20
 """Items that are worth a copy: it takes some 10 ms, and a policy 5."""
 
+Advance = Callable[[int], None]
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -28,23 +30,44 @@ def side_by_side(
     *,
     enough: int = ENOUGH,
     workers: int | None = None,
+    shown: Callable[[int], AbstractContextManager[Advance]] | None = None,
 ) -> list[R]:
     """Return what ``work`` gives for each item, in their order; results must be picklable.
 
     ``enough``: items that are worth a copy. ``workers``: processes at most, one for each core
-    unless given.
+    unless given. ``shown`` shows how many of all items are done; it may start a thread, and is
+    entered when the copies are there.
     """
+    shown = _not_shown if shown is None else shown
     count = min(_cores() if workers is None else workers, len(items) // enough)
     if count < 2 or not hasattr(os, "fork") or threading.active_count() > 1:
-        return [work(item) for item in items]
+        with shown(len(items)) as advance:
+            return _done(work, items, advance)
     shares = [items[i::count] for i in range(count)]
     pipes = [_copy(work, share) for share in shares[1:]]
-    done = [[work(item) for item in shares[0]]]
-    for share, (process, pipe) in zip(shares[1:], pipes, strict=True):
-        found: list[R] | None = _received(pipe)
-        os.waitpid(process, 0)
-        done.append([work(item) for item in share] if found is None else found)
+    with shown(len(items)) as advance:
+        done = [_done(work, shares[0], advance)]
+        for share, (process, pipe) in zip(shares[1:], pipes, strict=True):
+            found: list[R] | None = _received(pipe)
+            os.waitpid(process, 0)
+            if found is None:
+                found = _done(work, share, advance)
+            else:
+                advance(len(share))
+            done.append(found)
     return [done[i % count][i // count] for i in range(len(items))]
+
+
+def _done(work: Callable[[T], R], items: Sequence[T], advance: Advance) -> list[R]:
+    results = []
+    for item in items:
+        results.append(work(item))
+        advance(1)
+    return results
+
+
+def _not_shown(_total: int) -> AbstractContextManager[Advance]:
+    return nullcontext(lambda _more: None)
 
 
 def _copy(work: Callable[[T], R], share: Sequence[T]) -> tuple[int, int]:

@@ -167,6 +167,14 @@ EachSeed: TypeAlias = Callable[[Callable[[int], PlacementDiff], Sequence[int]], 
 """Applies a comparison to many seeds, in their order."""
 
 
+Advance: TypeAlias = Callable[[int], None]
+"""Is told how many more decisions were made."""
+
+
+def unwatched(_more: int) -> None:
+    """Show nothing."""
+
+
 def _kind(move: Move) -> str:
     if move.old is None:
         return "schedulable"
@@ -179,15 +187,18 @@ def compare_placements(
     objects: Sequence[ApiObject],
     seed: int = 0,
     now: int = EPOCH,
+    advance: Advance = unwatched,
 ) -> PlacementDiff:
     """Decide all pending pods of a cluster with each set. ``seed`` decides between equal nodes.
 
-    ``now``: the time that rules see, in nanoseconds since 1970.
+    ``now``: the time that rules see, in nanoseconds since 1970. ``advance`` is told how many more
+    decisions were made.
     """
     scheduler = assemble(old, seed=seed, objects=objects, now=lambda: now)
     attribution = Attribution(scheduler, new)
-    first, before = _side(scheduler, old, objects, attribution)
-    second, after = _side(assemble(new, seed=seed, objects=objects, now=lambda: now), new, objects)
+    first, before = _side(scheduler, old, objects, attribution, advance)
+    scheduler = assemble(new, seed=seed, objects=objects, now=lambda: now)
+    second, after = _side(scheduler, new, objects, None, advance)
     moves = tuple(
         Move(
             one.pod,
@@ -224,13 +235,14 @@ def _side(
     scheduler: Scheduler,
     plans: Sequence[CompiledPlan],
     objects: Sequence[ApiObject],
-    attribution: Attribution | None = None,
+    attribution: Attribution | None,
+    advance: Advance,
 ) -> tuple[Run, Side]:
     infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
     if attribution is not None:
         attribution.saw(infos)
     application = Application(scheduler, plans)
-    run = run_queue(scheduler, infos, lambda _more: None)
+    run = run_queue(scheduler, infos, advance)
     table = scheduler.cache.nodes
     scores = [one.score for one in run.placements if one.score is not None]
     side = Side(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -59,6 +62,71 @@ def test_several_seeds(capsys: pytest.CaptureFixture[str]) -> None:
         "high": 1.0,
     }
     assert document["placements"]["policies"]["new"][0]["matched"] == 8
+
+
+def test_it_takes_what_simulate_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of shipped policies, more nodes and standard input were refused here."""
+    pods = "\n---\n".join(path.read_text() for path in sorted(Path(CLUSTER).glob("*.yaml")))
+    monkeypatch.setattr("sys.stdin", io.StringIO(pods))
+    command = ["diff", "default", "gpu-bin-packing", "--cluster", "-", "--nodes", "4*cpu=1"]
+    assert run(command) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("profile default-scheduler: filter GpuBinPacking\n  + enabled\n")
+    assert "8 pods on 10 nodes: " in shown
+    assert run(["diff", "default", "gang", "--nodes", "4*cpu=1"]) == 2
+    assert "--nodes goes with --cluster" in capsys.readouterr().err
+    assert run(["diff", "default", "gangs"]) != 0
+    assert "gangs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "verb", [["explain", "shop/web-1"], ["eval", "node.name"], ["diff", "default", "gang"]]
+)
+def test_a_cluster_from_standard_input(
+    verb: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The documented `--cluster -` was "--cluster needs a value"; an option is still no value."""
+    pods = "\n---\n".join(path.read_text() for path in sorted(Path(CLUSTER).glob("*.yaml")))
+    monkeypatch.setattr("sys.stdin", io.StringIO(pods))
+    assert run([*verb, "--cluster", "-"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run([*verb, "--cluster", "--now", "2026-01-01T00:00:00Z"]) == 2
+    assert "--cluster needs a value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seeds", ["1", "3"])
+def test_a_terminal_shows_what_is_done(seeds: str) -> None:
+    """Comparing showed nothing for as long as it took; its processes are copied before the bar."""
+    code = (
+        "import sys; from policy_sched.cli import progress; progress.DELAY = 0.0;"
+        "progress.progress.__wrapped__.__defaults__ = (None, None, 0.0);"
+        "from policy_sched.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    words = ["diff", "default", "gpu-bin-packing", "--cluster", CLUSTER, "--seeds", seeds]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *words, "--workers", "2"],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while chunk := read_or_end(ours):
+            shown += chunk
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"deciding with " in shown
+
+
+def read_or_end(terminal: int) -> bytes:
+    """Return what comes next, nothing at the end."""
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # Linux: the other end is closed
+        return b""
 
 
 def test_processes_make_no_difference() -> None:
