@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.formats import as_gitlab, as_junit, as_sarif, as_tap, failures
+from policy_sched.cli.limits import MaxCostLimit
 from policy_sched.cli.paths import PathsOrStdin
 from policy_sched.cli.render import (
     FAILED,
@@ -25,6 +26,7 @@ from policy_sched.cli.render import (
     write_lines,
 )
 from policy_sched.cli.side_by_side import side_by_side
+from policy_sched.language.codes import MAX_ANNOTATED_COST
 from policy_sched.profiles.check import Checkup, check_all
 from policy_sched.profiles.files_of_ours import files_of_ours
 
@@ -41,6 +43,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
     snapshot: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     nodes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     ignore_unknown: Annotated[bool, Parameter(negative="")] = False,
+    max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
 ) -> int:
     """Check policies and scheduler configurations; print every problem with its place.
 
@@ -68,12 +71,15 @@ def check(  # noqa: PLR0913  # one parameter for each option
     ignore_unknown
         Pass over files that are no policies, tests or configurations, by what is in them: for
         hooks that are given every YAML file.
+    max_cost_limit
+        The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
+        policy may let its rules cost; more is refused. Give run the same.
     """
     require_files([*paths, *snapshot])
     if ignore_unknown:
         paths = tuple(files_of_ours(paths))
     with _few_collections():
-        checkup = _checked(paths, snapshot, refuse_others=not ignore_unknown)
+        checkup = _checked(paths, snapshot, not ignore_unknown, max_cost_limit)
     _write(checkup, output, strict=strict)
     if nodes is not None and output == "text":
         from policy_sched.profiles import cost_report  # noqa: PLC0415  only here
@@ -103,9 +109,20 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-def _checked(paths: tuple[str, ...], snapshot: tuple[str, ...], *, refuse_others: bool) -> Checkup:
+def _checked(
+    paths: tuple[str, ...],
+    snapshot: tuple[str, ...],
+    refuse_others: bool,  # as the verb has it
+    max_cost_limit: int,
+) -> Checkup:
     """Check files; what is wrong with those of the snapshot is told beside what is wrong here."""
-    checked = partial(check_all, paths, stdin=sys.stdin, refuse_others=refuse_others)
+    checked = partial(
+        check_all,
+        paths,
+        stdin=sys.stdin,
+        refuse_others=refuse_others,
+        max_cost_limit=max_cost_limit,
+    )
     if not snapshot:
         return checked(each=side_by_side)
     # API objects and the cluster take 50 ms to import.

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from policy_sched.cli.connecting import ShadowFlags, chosen, connected, shadow_options
 from policy_sched.cli.endpoints import EndpointFlags, endpoints
+from policy_sched.cli.limits import MaxCostLimit
 from policy_sched.cli.live_view import LiveView
 from policy_sched.cli.log_lines import gathered, writer
 from policy_sched.cli.policy_names import policy_paths
@@ -21,6 +22,7 @@ from policy_sched.cli.render import FAILED, OK, require_files
 from policy_sched.cli.serving import ApiServerFlags, Serving
 from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
 from policy_sched.http.accepting import raise_descriptors
+from policy_sched.language.codes import MAX_ANNOTATED_COST
 from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.collecting import collecting_briefly
@@ -54,6 +56,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     data: str | None = None,
     kubeconfig: str | None = None,
     seed: int = 0,
+    max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
     api: ApiServerFlags | None = None,
     endpoint: EndpointFlags | None = None,
     leader: LeaderFlags | None = None,
@@ -89,6 +92,9 @@ def run(  # noqa: PLR0913  # the options of the verb
         option that names a cluster the configuration's clientConnection.kubeconfig counts.
     seed
         Decides between nodes with equal scores.
+    max_cost_limit
+        The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
+        policy may let its rules cost; a policy that asks for more is refused, also at a reload.
     """
     policies = policy_paths(policies)
     require_files([*([config] if config else []), *cluster])
@@ -100,8 +106,9 @@ def run(  # noqa: PLR0913  # the options of the verb
     overrides = Overrides(*flags, bool(config), kubeconfig)
     overrides.check_read(shadow=watching is not None)
     beside = endpoint.wanted(remote=kubeconfig is not None)
+    files = PolicyFiles(config, policies, max_cost_limit)
     wanted = Wanted(
-        Sources(PolicyFiles(config, policies), cluster, data, seed, api.controllers),
+        Sources(files, cluster, data, seed, api.controllers),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
         endpoint,
         overrides,

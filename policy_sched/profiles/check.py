@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO
 from policy_sched.errors import Diagnostic, Severity, bounded
 from policy_sched.language.checked import CheckedPolicy
 from policy_sched.language.checker import check_policy
+from policy_sched.language.codes import MAX_ANNOTATED_COST
 from policy_sched.language.program import problems_of
 from policy_sched.language.sources import PolicySource
 from policy_sched.profiles import models, models_policy
@@ -29,6 +30,7 @@ from policy_sched.profiles.lint import lint_policy, without_suppressed
 from policy_sched.profiles.load_config import LoadedConfig, load_config_document
 from policy_sched.profiles.load_policies import (
     LoadedPolicy,
+    beyond_ceiling,
     duplicate_names,
     load_policies,
     load_policy_document,
@@ -153,6 +155,7 @@ def check_all(
     each: CheckEach = one_by_one,
     *,
     refuse_others: bool = True,
+    max_cost_limit: int = MAX_ANNOTATED_COST,
 ) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
@@ -162,7 +165,7 @@ def check_all(
     that is named, and passed over in a directory; but a path without anything to check is a
     problem. Without ``refuse_others`` they are passed over in files that are named, too.
     ``further``: what else is asked of policies without errors. ``each``: how policies are gone
-    through.
+    through. ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
     """
     found = _Found()
     seen: set[FilePath] = set()
@@ -185,6 +188,7 @@ def check_all(
                 any_here = True
         if not any_here:
             found.diagnostics.append(_nothing_in(path))
+    found.diagnostics += beyond_ceiling(found.policies, max_cost_limit)
     return _finished(found, further, each=each)
 
 

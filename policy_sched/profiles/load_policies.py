@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path as FilePath
@@ -190,6 +190,19 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
         step = getattr(spec, to_snake(section))
         if isinstance(step, VetoRule | Permit):
             yield from _one_message(step, ("spec", section))
+
+
+def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagnostic]:
+    """Return a diagnostic for each policy whose annotation asks for more than ``ceiling``."""
+    found: list[Diagnostic] = []
+    for policy in policies:
+        stated = cost_limit(policy.model.metadata.annotations)
+        if stated is not None and stated > ceiling:
+            at: Path = ("metadata", "annotations", ANNOTATION)
+            text = f"metadata.annotations[{ANNOTATION}]: Invalid value: {stated}"
+            text += f": more than {ceiling}, which --max-cost-limit allows"
+            found.append(policy.place.diagnostic(Problem(at, BAD_VALUE, text)))
+    return found
 
 
 def too_large(spec: PolicySpec) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language.codes import MAX_ANNOTATED_COST
 from policy_sched.profiles.build import CompiledPlan, compile_profiles
 from policy_sched.profiles.check import check_files
 from policy_sched.profiles.document import files_below
@@ -18,7 +19,7 @@ from policy_sched.profiles.load_config import (
     default_config,
     load_config,
 )
-from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
+from policy_sched.profiles.load_policies import LoadedPolicy, beyond_ceiling, load_policies
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.problems import MISSING_KEY
 
@@ -44,11 +45,13 @@ class PolicyFiles:
     """A configuration and the policies that it may name.
 
     ``config``: a file, a configuration that is data already, or None: then every policy of
-    ``policies`` (files and directories) is enabled after the default plugins.
+    ``policies`` (files and directories) is enabled after the default plugins. ``max_cost_limit``:
+    the most that a policy's annotation may let its rules cost.
     """
 
     config: Config = None
     policies: tuple[str, ...] = ()
+    max_cost_limit: int = MAX_ANNOTATED_COST
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -63,6 +66,7 @@ class PolicyFiles:
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is told."""
         policies, found = load_policies(list(self.policies))
+        found += beyond_ceiling(policies, self.max_cost_limit)
         problems = [*found, *self._empty_paths(policies, found)]
         # A policy with a mistake of form is not compiled, which would show mistakes of meaning.
         broken = sorted({one.file for one in found if one.severity is Severity.ERROR})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from policy_sched.errors import Severity
 from policy_sched.language.codes import MAX_PROFILE_COST
-from policy_sched.profiles.check import check_files
+from policy_sched.profiles.check import check_all, check_files
+from policy_sched.profiles.policy_files import PolicyFiles
 
 HEAD = """\
 apiVersion: policysched.dev/v1alpha1
@@ -72,6 +75,20 @@ def test_a_policy_may_ask_for_more(tmp_path: Path, limit: int, accepted: bool) -
     """What policies are annotated with beyond the usual is added to the profile's limit."""
     note = f"policysched.dev/cost-limit: '{limit}'"
     assert (found(tmp_path, 10, note) == []) is accepted
+
+
+def test_a_policy_may_not_ask_for_more_than_the_operator_allows(tmp_path: Path) -> None:
+    """A policy's own annotation went up to a fixed ceiling, whatever the operator thought of it."""
+    found(tmp_path, 1, "policysched.dev/cost-limit: '2000'")
+    refused = check_all([str(tmp_path)], max_cost_limit=1_000).diagnostics
+    assert [one.code for one in refused if one.severity is Severity.ERROR] == ["PS707", "PS707"]
+    assert "2000: more than 1000, which --max-cost-limit allows" in refused[0].message
+    assert not check_all([str(tmp_path)], max_cost_limit=2_000).diagnostics
+    files = PolicyFiles(str(tmp_path / "config.yaml"), (str(tmp_path),))
+    assert not files.compile().failed
+    compilation = replace(files, max_cost_limit=1_000).compile()
+    assert compilation.failed
+    assert {one.code for one in compilation.problems} >= {"PS707"}
 
 
 @pytest.mark.parametrize("limit", ["20001", "999999999", "9" * 5_000, "\u0665"])
