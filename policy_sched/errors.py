@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 #: Source lines up to this length are shown whole, in characters.
 WHOLE_LINE: Final = 160
+#: Characters of a source line in JSON.
+LONGEST_LINE: Final = 10_000
 #: Diagnostics that are shown of one file.
 MAX_DIAGNOSTICS: Final = 100
 
@@ -99,6 +101,11 @@ def _window(line: str, column: int) -> tuple[str, int]:
     end = start + WHOLE_LINE
     head, tail = ("..." if start else ""), ("..." if end < len(line) else "")
     return f"{head}{line[start:end]}{tail}", column - start + len(head)
+
+
+def as_data(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a diagnostic as JSON has it; of a line that is very long only the beginning."""
+    return asdict(diagnostic) | {"source_line": diagnostic.source_line[:LONGEST_LINE]}
 
 
 def bounded(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:

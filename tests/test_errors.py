@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.errors import (
+    LONGEST_LINE,
     MAX_DIAGNOSTICS,
     WHOLE_LINE,
     Diagnostic,
     PolicyError,
     Severity,
+    as_data,
     bounded,
 )
 from policy_sched.source.file import SourceFile, diagnostic
@@ -76,6 +78,12 @@ def test_a_file_with_thousands_of_problems_shows_the_first_hundred() -> None:
     assert shown[-1] == other
     assert bounded(shown) == shown
     assert PolicyError([*warnings, error]).diagnostics[-2] == error
+
+
+def test_of_a_very_long_line_json_has_the_beginning() -> None:
+    """A log of 100 problems of a file on one line repeated the file a hundred times."""
+    one = Diagnostic("a.json", 1, 9, "PS702", "unknown", source_line="x" * 1_000_000)
+    assert len(as_data(one)["source_line"]) == LONGEST_LINE
 
 
 def test_of_a_long_line_only_a_part_is_shown() -> None:

@@ -7,10 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any, Final, Literal, TextIO
+from typing import Final, Literal, TextIO
 
-from policy_sched.errors import Diagnostic, Severity, bounded, one_line
+from policy_sched.errors import Diagnostic, Severity, as_data, bounded, one_line
 
 OK: Final = 0
 FAILED: Final = 1
@@ -22,8 +21,6 @@ LINTED: Final = 3
 
 STDIN: Final = "-"
 
-LONGEST_LINE: Final = 10_000
-"""Characters of a source line in JSON."""
 
 Format = Literal["text", "json", "github"]
 
@@ -42,19 +39,13 @@ def write_diagnostics(
     """Write the diagnostics in file order, as many of a file as `bounded` leaves."""
     ordered = bounded(diagnostics)
     if form == "json":
-        json.dump({"diagnostics": [_data_of(d) for d in ordered]}, stream, indent=2)
+        json.dump({"diagnostics": [as_data(d) for d in ordered]}, stream, indent=2)
         stream.write("\n")
     elif form == "github":
         stream.writelines(f"{github(d)}\n" for d in ordered)
     else:
         paint = colours_wanted(stream)
         stream.writelines(f"{_text(d, paint)}\n" for d in ordered)
-
-
-def _data_of(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return a diagnostic as JSON has it; of a long line only its beginning."""
-    line = diagnostic.source_line
-    return asdict(diagnostic) | {"source_line": line[:LONGEST_LINE]}
 
 
 def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:

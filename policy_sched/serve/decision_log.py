@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from policy_sched.errors import Diagnostic, Severity
+from policy_sched.errors import Diagnostic, Severity, as_data, bounded
 from policy_sched.framework.filtering import FEASIBLE
 from policy_sched.scheduler.attempt import Bind, Preempt
 from policy_sched.scheduler.loop import Outcome
@@ -70,9 +70,9 @@ class DecisionLog:
 
     def problems(self, found: Iterable[Diagnostic]) -> None:
         """Write a record for each problem of files, with its place."""
-        for one in found:
+        for one in bounded(found):
             level = ERROR if one.severity is Severity.ERROR else WARNING
-            facts = {key: value for key, value in asdict(one).items() if value}
+            facts = {key: value for key, value in as_data(one).items() if value}
             facts.pop("severity")
             self.say(level, facts.pop("message"), **facts)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from policy_sched import __version__
+from policy_sched.errors import as_data
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.store import PolicyStore, StoreStatus
@@ -75,7 +75,7 @@ def policies(store: PolicyStore) -> Plain:
             }
             for ready in store.current.plans
         ],
-        "warnings": [asdict(one) for one in store.current.warnings],
+        "warnings": [as_data(one) for one in store.current.warnings],
     }
 
 
@@ -152,7 +152,7 @@ def _error(status: StoreStatus) -> Plain | None:
     if status.healthy:
         return None
     problems = [
-        {key: value for key, value in asdict(one).items() if value} for one in status.problems
+        {key: value for key, value in as_data(one).items() if value} for one in status.problems
     ]
     return {"at": _time(status.refused_at), "problems": problems}
 

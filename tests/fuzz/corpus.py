@@ -223,6 +223,21 @@ PATCHES: Final[tuple[tuple[str, Plain], ...]] = (
     ("application/apply-patch+yaml", {"metadata": {"labels": {"c": "d"}}}),
 )
 
+
+def _policy_text(spec: Plain) -> str:
+    kind = {"apiVersion": "policysched.dev/v1alpha1", "kind": "Policy", "metadata": {"name": "B"}}
+    return json.dumps({**kind, "spec": {"score": {"expression": "50"}, **spec}})
+
+
+def _doubling(step: str, rule: str) -> str:
+    """Return a policy whose variables hold, each, what the one before holds, more than once."""
+    texts = ["[pod.name]", *(step.replace("V", f"variables.v{i}") for i in range(60))]
+    variables = [{"name": f"v{i}", "expression": text} for i, text in enumerate(texts)]
+    return _policy_text({"variables": variables, "filter": [{"message": "m", "expression": rule}]})
+
+
+_MANY: Final = 20_000
+
 RAW: Final[dict[str, tuple[str, ...]]] = {
     "policy": (
         'a: !!int "+"',
@@ -242,6 +257,28 @@ RAW: Final[dict[str, tuple[str, ...]]] = {
         "a: *nothing",
         "&a a: *a",
         "? &a {*a : 1}\n: x",
+        "a: {" + "b: 1, " * _MANY + "}",
+        "a:\n" + "  b: 1\n" * _MANY,
+        _policy_text({"params": {f"p{i}": i for i in range(_MANY)}}),
+        _policy_text({"params": {f"p{i}": [{"a": i, "b": "c"}] for i in range(999)}}),
+        _policy_text(
+            {
+                "functions": [
+                    {
+                        "name": "f",
+                        "params": {f"p{i}": "int" for i in range(_MANY)},
+                        "expression": "1",
+                    }
+                ]
+            }
+        ),
+        _policy_text({f"x{i}": i for i in range(_MANY)}),
+        _policy_text({"filter": [{"expresion": "true"}] * 5_000}),
+        _doubling("[V, V]", "variables.v59 == variables.v58.map(x, x)"),
+        _doubling("V + V", "variables.v59 == variables.v59"),
+        _doubling('{"a": V, "b": V}', "size(variables.v59) > 1"),
+        _doubling("cel.bind(a, V, [a, a])", "variables.v59 == variables.v59"),
+        _doubling("[optional.of(V), optional.of(V)]", "variables.v59 == variables.v59"),
     ),
 }
 """Texts that ended a process, froze it or printed a traceback once, or are of that kind."""
