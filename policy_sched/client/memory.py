@@ -31,7 +31,7 @@ class MemoryClient:
     ``conditions`` are reason and message of PodScheduled=False, ``disruptions`` the message of
     DisruptionTarget, ``group_conditions`` reason and message of PodGroupScheduled, by the group.
     Pods that were deleted keep running: no kubelet is here to stop them. Volumes and claims go to
-    ``objects``, where they are bound at once; without it nobody does it.
+    ``objects``, where they are bound at once; without it they stay unbound.
     """
 
     bindings: dict[str, str] = field(default_factory=dict)

@@ -23,15 +23,15 @@ class Client(Protocol):
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod (by UID) to the node.
 
-        ``done`` is called once with what went wrong, or None: at once, or later by whoever
-        drives the cluster. What is raised is an answer as well; ``done`` is not called then.
+        ``done`` is called once with the error, or None: at once, or later by the event loop
+        of the cluster. If `bind` raises, ``done`` is not called.
         """
 
     def delegate(self, pod: PodInfo, work: Callable[[], None], done: Done) -> None:
-        """Have the pod bound by ``work``, which asks somebody else and waits for the answer.
+        """Have the pod bound by ``work``, which calls an extender and waits for the answer.
 
-        ``done`` is called once, at once or later: None when the work is over, or why nobody was
-        asked. The work may be done in another thread.
+        ``done`` is called once, at once or later: None when the work is over, or the reason it did
+        not run. The work may run in another thread.
         """
 
     def nominate(self, pod: PodInfo, node: str) -> None:

@@ -1,4 +1,4 @@
-"""Calls that are made in threads of their own, because they wait for somebody."""
+"""Calls that block, each made in a thread of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 def begun(call: Callable[[], T]) -> Future[T]:
     """Begin a call in a thread of its own; the process does not wait for it when it ends.
 
-    An executor's threads would be waited for, however long somebody takes to answer.
+    At exit, Python joins an executor's threads, however long a call blocks.
     """
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
@@ -21,7 +21,7 @@ def begun(call: Callable[[], T]) -> Future[T]:
     def make() -> None:
         try:
             answer = call()
-        except BaseException as error:  # noqa: BLE001 - it is for who waits
+        except BaseException as error:  # noqa: BLE001 - raised to the caller that waits
             future.set_exception(error)
         else:
             future.set_result(answer)

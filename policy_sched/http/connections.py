@@ -1,10 +1,10 @@
 """Connections: how many there may be, which of them give way, and how long one may keep us waiting.
 
-Theory of operation. A connection is *known* once its client has proved who it is, by a certificate
+Theory of operation. A connection is *known* once its client is authenticated, by a certificate
 or in a request, and *busy* while a request is answered. When there are too many connections, one
 makes room for the new one: an idle one of an unknown client, else a busy one of an unknown client,
 else the one of a known client that has been idle for the longest time. Busy connections of known
-clients stay. So clients that connect and do nothing, in whatever number, keep nobody out.
+clients stay. So any number of clients that connect and do nothing keep no other client out.
 
 `sweep` looks at all connections every few seconds. It cuts those that have sent no request since
 they were made, those of unknown clients that are idle, and those whose client has taken nothing of
@@ -83,7 +83,7 @@ class Connection(RequestHandler):
 
 
 def recognized(request: web.BaseRequest) -> None:
-    """Take note that the client of a request has proved who it is."""
+    """Mark the connection of a request as authenticated."""
     connection = request.protocol
     if isinstance(connection, Connection):
         connection.known = True
@@ -151,7 +151,7 @@ class Connections(web.Server):
         self.open[handler] = transport
 
     def pre_shutdown(self) -> None:
-        """Close those at rest; who was accepted before, and is not here yet, is not let in."""
+        """Close idle connections, and refuse those that were accepted but have not started."""
         self._closed = True
         super().pre_shutdown()
 

@@ -1,1 +1,1 @@
-"""A running instance: files and a store in, decisions out, until somebody says stop."""
+"""A running instance: reads files and a store, decides pods, serves HTTP, until it is stopped."""

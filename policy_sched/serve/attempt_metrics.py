@@ -38,7 +38,7 @@ ERROR: Final = "error"
 SAMPLED: Final = 10
 """One cycle in so many has its plugins measured one by one (upstream: 10 %)."""
 FOLDED_AFTER: Final = 4096
-"""Events, hints and requests after which they are made into buckets even if nobody asks.
+"""Events, hints and requests after which they are folded into buckets even without a scrape.
 
 A standby decides nothing, and is told of everything all the same.
 """
@@ -251,7 +251,7 @@ class AttemptMetrics:
         recorder.broken.clear()
 
     def _count_parts(self) -> None:
-        """Count who took part in evaluations since the last time.
+        """Count the plugins that ran in evaluations since the last call.
 
         A reload that is refused makes runners as well, so that those in force are not the latest.
         """
@@ -293,7 +293,7 @@ def _move(
     labels: tuple[str, ...],
     values: list[float],
 ) -> None:
-    """Hand values on, and forget them here: whoever appends to the list goes on doing so."""
+    """Hand values on and clear the list in place: its producers keep a reference to it."""
     if values:
         take(labels, values)
         values.clear()

@@ -1,12 +1,11 @@
 """The cycle collector in a process that holds a whole cluster: never a long pause.
 
-Theory of operation. Pods and nodes live long and are no cycles, so to walk through all of them, as
-a full collection does, takes long and finds nothing: 0.1 s with 30,000 pods. Python collects the
-young objects when there are so many more than there were; where as many old ones go as new ones
-come, that is long after they have become many. So they are collected by the time, while there is
-something to do; and what survives is frozen and not looked at again. It goes when nobody refers to
-it any more. Cycles that live longer than that would stay, so there are none: neither policies that
-are replaced, nor connections that are over, nor pods that are bound leave any (tests say so).
+Theory of operation. Pods and nodes live long and form no cycles, so a full collection takes long
+and finds nothing: 0.1 s with 30,000 pods. Python starts a collection of young objects when their
+number has grown; where as many old objects are freed as new ones are made, that is late. So the run
+loop collects young objects by time, and freezes the survivors, which reference counting frees.
+Cycles among frozen objects would leak, so there are none: replaced policies, closed connections and
+bound pods leave no cycle behind (tests check it).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Final
 EVERY: Final = 0.1
 """Seconds between two collections: at 1,000 pods a second they take some milliseconds each."""
 MANY: Final = 20_000
-"""New objects after which Python collects by itself, in the middle of something, if nobody was
+"""New objects after which Python collects by itself, in the middle of something, if no one was
 asked to look before: 100,000 would take more than 10 ms."""
 
 

@@ -1,9 +1,9 @@
-"""Who asks, and whether that one may: the API server is asked, as kube-scheduler asks it.
+"""Delegated authentication and authorization of the endpoints, as in kube-scheduler.
 
-Theory of operation. A bearer token goes to the API server as a TokenReview, a client certificate is
-checked here against an authority of our own choice, and who shows neither is system:anonymous. What
-that caller wants goes there as a SubjectAccessReview. Answers count for ten seconds, refusals too;
-the same question is asked once however many wait for the answer.
+Theory of operation. Bearer tokens are authenticated with TokenReview, client certificates by the
+configured CA; other requests are system:anonymous. The request is authorized with
+SubjectAccessReview. Answers are cached for ten seconds, refusals too, and concurrent requests for
+the same review share one call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HIDDEN: Final = "(hidden)"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request."""
+    """The authenticated user of a request."""
 
     name: str
     uid: str = ""
@@ -67,7 +67,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Whether somebody may, and what the API server said about it."""
+    """Whether a request is allowed, and the API server's reason."""
 
     allowed: bool
     reason: str = ""
@@ -77,17 +77,17 @@ class Doorkeeper(Protocol):
     """Knows callers and what they may."""
 
     async def caller(self, authorization: str) -> Caller | None:
-        """Return who sends an Authorization header ("": none); None: somebody unknown."""
+        """Authenticate an Authorization header ("": none); None if the token is unknown."""
 
     async def may(self, caller: Caller, asked: Asked) -> Permission:
-        """Tell whether the caller may. Raises ClusterError if nobody can tell."""
+        """Authorize a request. Raises ClusterError if the API server does not answer."""
 
 
 class OpenDoor:
-    """Lets everybody do everything: for a socket that only this machine reaches."""
+    """Allows every request: for a socket that only this machine reaches."""
 
     async def caller(self, authorization: str) -> Caller | None:  # noqa: ARG002 - see Doorkeeper
-        """Return somebody: it does not matter who."""
+        """Return the anonymous user."""
         return ANONYMOUS
 
     async def may(self, caller: Caller, asked: Asked) -> Permission:  # noqa: ARG002 - see above
@@ -105,13 +105,13 @@ class Reviews:
         self._callers: _Kept[Caller | None] = _Kept(now, ttls[0])
         self._permissions: _Kept[Permission] = _Kept(now, ttls[1])
         self.failed: Callable[[str], None] = lambda _why: None
-        """Told why the API server could not say who somebody is."""
+        """Called with the reason when a TokenReview fails."""
         self.reviews_anonymous = True
         """Whether callers without credentials are reviewed. They are refused where the API server
         itself asks for none: it would allow them everything."""
 
     async def caller(self, authorization: str) -> Caller | None:
-        """Return who sends the header; None for a token that the API server does not know."""
+        """Return the user of the token; None if the API server does not know the token."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if not authorization:
@@ -181,13 +181,13 @@ class _Kept(Generic[T]):
 
 
 def _taken_note_of(task: asyncio.Task[T]) -> None:
-    """An answer may come when nobody waits for it any more; that it failed is no news then."""
+    """Retrieve the exception of a review without callers, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 
 
 def certified(certificate: Mapping[str, Any] | None) -> Caller | None:
-    """Return whom a client certificate names, as `ssl.SSLSocket.getpeercert` gives it."""
+    """Return the user of a client certificate (the value of `ssl.SSLSocket.getpeercert`)."""
     if not certificate:
         return None
     fields = [pair for name in certificate.get("subject", ()) for pair in name]

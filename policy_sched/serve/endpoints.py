@@ -1,9 +1,9 @@
 """The scheduler's own endpoints: health, metrics, configuration, policies, reload, explanations.
 
-Theory of operation. Three health paths answer everybody; for the rest the doorkeeper says who asks
-and whether that one may, path by path as kube-scheduler has it. An explanation is also for whoever
-may read the pod, and names nodes only to those who may read nodes. Requests are answered between
-two steps of the instance; whatever goes over all pods is written in pieces.
+Theory of operation. Three health paths are open; requests for the others are authenticated and
+authorized, path by path as in kube-scheduler. An explanation also requires the right to read the
+pod, and names nodes only to users that may read nodes. Requests are answered between two steps of
+the instance; pages about all pods are written in pieces.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Endpoints:
             return await sent(request, found)
         return found
 
-    # Who may.
+    # Authorization.
 
     async def _found(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
@@ -287,7 +287,7 @@ class Endpoints:
             explained = partial(self._offered.explaining.of, namespace, name, detailed=detailed)
             told = await self._offered.instance.undisturbed(explained)
         except Unknown as unknown:
-            unknown.__traceback__ = None  # it knows whoever waited for it, who knows it
+            unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
             return _status(404, "NotFound", str(unknown))
         # Thousands of nodes are a long text: others have their turns while it is put together.
         if JSON in request.headers.get("Accept", ""):
@@ -318,7 +318,7 @@ def _text(text: str, status: int = 200, content_type: str = TEXT) -> web.Respons
 
 
 def _plain(request: web.BaseRequest, text: str) -> web.Response:
-    """Return a page for people, to those who take text."""
+    """Return a text page, if the client accepts text."""
     if not takes_text(request.headers.get("Accept", "")):
         return _status(406, "NotAcceptable", NOT_ACCEPTABLE.strip())
     return _text(text)

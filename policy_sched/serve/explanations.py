@@ -1,8 +1,8 @@
-"""Why a pod goes where it goes, for who asks a running scheduler.
+"""Explanations of a running scheduler's decisions.
 
 A pod that waits is decided once more, now and without any effect. Of a pod that has a node what was
-said when it was decided is told, if that is remembered. Who may not read nodes learns how many of
-them each filter removes, but nothing of any single one.
+logged at decision time is shown, if it is still kept. Users that may not read nodes see how many
+each filter removes, but no single node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from policy_sched.serve.decision_log import Decided
 from policy_sched.serve.scheduling import Scheduling
 
 
-class Unknown(PolicySchedError):  # noqa: N818 - nobody's mistake
+class Unknown(PolicySchedError):  # noqa: N818 - an answer, not a failure
     """No pod of that name waits here, or runs where we know of it."""
 
 

@@ -1,7 +1,7 @@
 """Families of metrics that cost pod time next to nothing, in Prometheus' text format.
 
 Theory of operation. What happens while pods are scheduled is a number added in a dictionary, or a
-value appended to a list; lists become buckets when somebody scrapes, or when they have grown. The
+value appended to a list; lists become buckets at a scrape, or when they have grown. The
 text is written here and not by prometheus_client, whose way to it blocks for 130 ms where there
 are 400 histograms: the names and labels of a series are put together once.
 """
@@ -67,7 +67,7 @@ class Family:
 
 
 class Numbers(Family):
-    """Counters or gauges: ``values`` is read and written by whoever knows them."""
+    """Counters or gauges: callers read and write ``values``."""
 
     def __init__(self, name: str, kind: str, help_: str, labels: Iterable[str] = ()) -> None:
         super().__init__(name, kind, help_, labels)

@@ -1,4 +1,4 @@
-"""Feed: what changes in the store, told to the scheduler in the order in which it happened."""
+"""The informer of the embedded store: hands its changes to the scheduler, in order."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Feed:
         return told
 
     def adopting(self, profiles: Collection[str]) -> Work:
-        """Profiles came: pods that wait for them, and were nobody's so far, are queued."""
+        """Queue the pending pods of new profiles."""
         for stored in self._store.select(POD) if profiles else ():
             yield
             pod = stored.typed

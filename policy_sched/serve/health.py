@@ -40,11 +40,11 @@ Observe: TypeAlias = Callable[[str, str, bool], None]
 
 
 def unobserved(_name: str, _path: str, _well: bool) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def nothing_wrong() -> str:
-    """Answer at all: whoever does is alive."""
+    """Pass: a process that answers is alive."""
     return ""
 
 
@@ -80,7 +80,7 @@ def answer(
 
 
 def answer_of_one(check: Check) -> Verdict:
-    """Return the answer of ``/healthz/NAME``, for who may know what is wrong."""
+    """Return the answer of ``/healthz/NAME``, with the failure: the path needs authorization."""
     wrong = check.test()
     if wrong:
         return Verdict(500, f"internal server error: {wrong}\n", f"{check.name}: {wrong}")

@@ -75,7 +75,7 @@ class Instance(Scheduling):
         return (Check(STORAGE, self.cluster.store.trouble),)
 
     def _meanwhile(self) -> None:
-        """Nothing: who binds here is done at once, but for extenders, who are asked in a step."""
+        """No-op: bindings complete synchronously here, those of extenders within a step."""
 
     def _step(self) -> int:
         return self._decide() if self._takes_in(self.feed.drain) else 0

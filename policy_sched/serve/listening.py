@@ -108,10 +108,10 @@ async def sent(request: web.BaseRequest, response: web.Response) -> web.StreamRe
 
 
 def server_context(certificate: bytes, key: bytes, clients: str | None = None) -> ssl.SSLContext:
-    """Return the TLS of a server: certificate and key in PEM, and whose clients are believed.
+    """Return the TLS of a server: certificate and key in PEM, and the CA of client certificates.
 
-    ``clients``: a file of authorities; who shows no certificate is let in all the same. Raises
-    ClusterError if that cannot be used.
+    ``clients``: a CA file; client certificates stay optional. Raises ClusterError if it cannot be
+    used.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -126,7 +126,7 @@ def server_context(certificate: bytes, key: bytes, clients: str | None = None) -
 
 
 def renew(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Show another certificate to whoever connects from now on. Raises ClusterError."""
+    """Use another certificate for new connections. Raises ClusterError."""
     try:
         with _file_of(certificate + b"\n" + key) as path:
             context.load_cert_chain(path)

@@ -152,7 +152,7 @@ class ManifestFiles:
                 cluster.delete(key)
                 yield _name(key)
         for key in self._applied.keys() - contents.objects.keys():
-            del self._applied[key]  # somebody else deleted it before
+            del self._applied[key]  # already deleted by another client
 
 
 def _marked(given: Given) -> dict[str, Any]:

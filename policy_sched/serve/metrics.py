@@ -1,7 +1,7 @@
 """The numbers of a running instance for Prometheus; those that upstream has bear its names.
 
 Theory of operation. What happens is counted where it happens (`AttemptMetrics`); what is the case
-is looked up when somebody asks for the text. Nothing here is looked at twice for one number.
+is looked up when a scrape asks for the text. Nothing here is looked at twice for one number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from policy_sched.serve.upstream_metrics import UpstreamMetrics
 UPSTREAM: Final = ("1", "36")
 """Major and minor of the kube-scheduler whose decisions and metrics these are."""
 FOLDED_AFTER: Final = 4096
-"""Attempts after which what was measured is made into buckets even if nobody asks."""
+"""Attempts after which measurements are folded into buckets even without a scrape."""
 _HASH_DIGITS: Final = 13
 """Hexadecimal digits of a hash that a number of 64 bits floating point holds exactly."""
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
@@ -171,7 +171,7 @@ class Metrics:
         families.queue_incoming_pods_total.replace(
             {(name, event): count for (name, event), count in queue.incoming().items()}
         )
-        families.unschedulable_pods.replace({(*who,): n for who, n in queue.rejections().items()})
+        families.unschedulable_pods.replace({(*key,): n for key, n in queue.rejections().items()})
         happening: Counter[Labels] = Counter((label,) for label in queue.events_in_flight())
         happening[("PodPopped",)] = len(queue.in_flight())
         families.inflight_events.replace(dict(happening))

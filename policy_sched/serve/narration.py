@@ -1,8 +1,8 @@
-"""What kube-scheduler logs on the way to a decision, in its words: for those who ask for it.
+"""kube-scheduler's log messages at -v 3 and above, to the letter.
 
-Theory of operation. Nobody pays for lines that are not wanted: below -v 3 the scheduler calls what
-it would call anyway, and only who is evicted is told. When the verbosity rises, a Narration steps
-in between; when it falls, it steps aside.
+Theory of operation. Lines that are off cost nothing: below -v 3 the scheduler calls what
+it would call anyway, and only evictions are logged. When the verbosity rises, a Narration wraps
+those calls; when it falls, the wrapper is removed.
 """
 
 from __future__ import annotations

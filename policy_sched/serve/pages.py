@@ -1,6 +1,6 @@
-"""What the endpoints show of an instance: its configuration, its policies, its version.
+"""Status pages of an instance: its configuration, policies and version.
 
-No secret is shown: keys of extenders are left out.
+They contain no secrets: keys of extenders are left out.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ over would be missing. Each write asks once more whether we lead (`KubeClient`),
 lost stops bindings that were decided before; then the instance ends, for what it believes is of no
 use any more. What a binding waits for, and what came of it, is part of the steps.
 
-With extenders steps are done on a `Workbench`, which says who may touch what. While one is asked
+With extenders steps run on a `Workbench`, which documents what is shared. While one is asked
 everything but the steps goes on, and so do bindings: those that end well end, those that fail wait
 for the decision, which counts on their nodes. What watches tell meanwhile is taken in afterwards.
 
@@ -72,7 +72,7 @@ LOOKING: Final = Settings(qps=20, burst=20)
 TAKING_IN: Final = 0.05
 """Seconds between two looks whether steps have taken in what had come."""
 ELECTION: Final = "LeaderElection"
-"""Reason of the events that say who leads (client-go's)."""
+"""Reason of the events about a new leader (client-go's)."""
 TOLERATED: Final = 20.0
 """Seconds by which a leader's lease may have run out before its process counts as sick."""
 NAMED: Final = 5
@@ -81,7 +81,7 @@ LAST_WORDS: Final = 1.0
 """Seconds in which the last events are to be written, after the lease was given back."""
 
 
-class LeaseLost(ClusterError):  # noqa: N818 - it is what happened, and nobody's mistake
+class LeaseLost(ClusterError):  # noqa: N818 - an event, not a mistake
     """Another instance leads, or we could not renew the lease in time."""
 
 
@@ -337,7 +337,7 @@ class RemoteInstance(Scheduling):
         self._wake()
 
     def _new_holder(self, holder: str) -> None:
-        if holder:  # nobody, after it was given back
+        if holder:  # "" after a release
             self.log.say(INFO, "The lease has a new holder", holder=holder)
 
     def _lease_trouble(self, what: str) -> None:

@@ -1,7 +1,7 @@
 """/metrics/resources: what each pod asks for and may use, as kube-scheduler counts it.
 
 The families can have a line for each of four resources of 30,000 pods, so they are written in
-pieces, and whoever writes them lets others have a turn between two.
+pieces; the event loop runs other tasks between two.
 """
 
 from __future__ import annotations

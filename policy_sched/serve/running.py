@@ -144,9 +144,9 @@ class Running:
             self._begin(self._again("SIGHUP"))
 
     def _told_to_end(self) -> None:
-        """End in order; who says so again does not want to wait for that."""
+        """Shut down gracefully; a second signal exits immediately."""
         if self._end.is_set():
-            self.instance.log.say(WARNING, "Told to end again: ending at once")
+            self.instance.log.say(WARNING, "Received second signal, exiting immediately")
             asyncio.get_running_loop().call_soon(self._leave, AT_ONCE)  # after the log's lines
         self._end.set()
 

@@ -1,15 +1,15 @@
 """Scheduling: a scheduler with its policies, driven one step at a time; what any instance does.
 
 Theory of operation. Nothing here waits or reads a clock of its own: `step` does what can be done
-now, `next_wakeup` says when the next step is worth while, and whoever drives the instance sleeps
-until then, or until something came. Policies are read beside the steps and take effect between
+now, `next_wakeup` returns when the next step is due, and the run loop sleeps until then, or
+until an event arrives. Policies are read beside the steps and take effect between
 two of them. `stop` ends it in order: no pod is begun any more, what waits for permission is
 undone, and the bindings that were sent are awaited. Where the cluster is, subclasses know.
 
 With a `slice`, a step ends in the middle of what takes longer (see the queue's agenda), and the
-next one goes on with it before anything else. Whoever wants to see or change the scheduler between
-two steps waits until it is `settled`. Steps are done on a `Workbench`, which says who may touch
-what while an extender is asked.
+next one goes on with it before anything else. Code that reads or changes the scheduler between
+two steps waits until it is `settled`. Steps run on a `Workbench`, which documents what is shared
+while an extender is called.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Scheduling(ABC):
         self._bench = Workbench(lambda: bool(asks), self._woken, self._slice)
         self.metrics.refresh.append(self._look_at_extenders)
         self.slice = inf
-        """Seconds after which a step takes up nothing new; whoever drives it may set them."""
+        """Seconds after which a step starts no more work; set by the run loop."""
         self.metrics.loaded(store.current, store.status)
         self._say_what_is_in_force("Loaded policies")
         self.log.problems(store.current.warnings)
@@ -160,7 +160,7 @@ class Scheduling(ABC):
         """Make the cluster what the files of objects say; with mistakes in them it stays."""
 
     def close(self) -> None:
-        """Let go of the cluster, and of who is being asked."""
+        """Close the cluster and the connections to extenders."""
         self._bench.close()
         for extender in self.scheduler.handle.extenders:
             extender.close()
@@ -272,7 +272,7 @@ class Scheduling(ABC):
         if reload.result is Result.REFUSED:
             self.metrics.reloadable(status)
             count = sum(d.severity is Severity.ERROR for d in reload.problems)
-            text = "Failed to reload policies; those in force stay"
+            text = "Failed to reload policies; keeping the current ones"
             self.log.say(ERROR, text, trigger=trigger, problems=count, **self._in_force())
             done(reload)
             return
@@ -291,7 +291,7 @@ class Scheduling(ABC):
             text = "Reloaded policies"
             self._say_what_is_in_force(text, trigger=trigger, policies=list(changes.policies))
         else:
-            self._say_what_is_in_force("Policies say what they said", trigger=trigger)
+            self._say_what_is_in_force("Policies unchanged", trigger=trigger)
         done(reload)
 
     def read_manifests(self) -> Contents:
@@ -326,7 +326,7 @@ class Scheduling(ABC):
     async def debug(self) -> None:
         """Write the state, the cache and the queue, and compare them with the cluster.
 
-        Who asks for it while that goes on has it done afterwards.
+        Concurrent calls are queued.
         """
         async with self._debugging:
             await self.settled()
@@ -369,7 +369,7 @@ class Scheduling(ABC):
 
 
 def _nobody() -> None:
-    """Wake nobody."""
+    """Do nothing."""
 
 
 def _timing(settings: KubeSchedulerConfiguration) -> Timing:

@@ -1,9 +1,9 @@
 """The file of a shadow: one line of JSON for each record, appended and complete at any time.
 
-Theory of operation. A line is one write to a file that is opened for appending, so whoever reads
-sees whole lines, and nothing is lost when the process ends. When the file was moved away
+Theory of operation. A line is one write to a file that is opened for appending, so readers
+see whole lines, and nothing is lost when the process ends. When the file was moved away
 (logrotate) a new one is begun, which says first how full the nodes are: each file can be read by
-itself. A file that nobody moves away is moved to FILE.1 when it is large, in place of an older
+itself. A large file that was not rotated is moved to FILE.1, in place of an older
 one, so that no disk is ever full of it. A disk that is full does not stop the shadow: lines are
 left out and counted.
 """

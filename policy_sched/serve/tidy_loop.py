@@ -1,10 +1,9 @@
-"""An event loop whose connections leave nothing behind for the cycle collector to find.
+"""An event loop whose closed connections leave no reference cycles.
 
-Theory of operation. asyncio's transport of a socket refers to its own methods, so that a closed one
-is a cycle. What lives longer than a moment is frozen here (see `collecting`) and would never be
-freed: a probe or a watch would cost a kilobyte each, for ever. So a transport forgets its methods
-when its connection is lost. This reaches into asyncio; a test tells when a version of Python has
-other names for it.
+Theory of operation. asyncio's socket transport refers to its own methods, so a closed one is a
+cycle. Objects that survive a collection are frozen (see `collecting`) and would leak: a kilobyte
+for each probe or watch. So a transport drops these references when its connection is lost. This
+uses private attributes of asyncio; a test fails if a version of Python renames them.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class TidyLoop(asyncio.SelectorEventLoop):
         server: Any = None,
         **timeouts: Any,
     ) -> asyncio.Transport:
-        whom = server_side, server_hostname
-        tls = sslproto.SSLProtocol(self, protocol, sslcontext, waiter, *whom, **timeouts)
+        side = server_side, server_hostname
+        tls = sslproto.SSLProtocol(self, protocol, sslcontext, waiter, *side, **timeouts)
         self._make_socket_transport(rawsock, tls, extra=extra, server=server)
         transport: asyncio.Transport = tls._app_transport  # noqa: SLF001 - see above
         return transport

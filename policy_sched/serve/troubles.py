@@ -1,7 +1,7 @@
-"""What goes wrong again and again, said once: an outage is one line, and not one for each watch.
+"""Rate limit for repeated log messages, by cause: an outage is one line, not one for each watch.
 
-A cause is said when it is new, and again when it has not been said for a while; the line tells how
-often it came meanwhile.
+A cause is logged when it is new, and again after an interval; the line has the number of messages
+that were left out.
 """
 
 from __future__ import annotations

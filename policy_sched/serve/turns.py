@@ -1,10 +1,9 @@
-"""How long the event loop was held by each of its turns, for metrics: nothing else runs meanwhile.
+"""Event-loop latency: a histogram of the duration of each iteration of the event loop.
 
-Theory of operation. The loop asks its selector for events, and then runs whatever is ready: one
-turn. The selector of `measured_loop` therefore sees each turn's beginning and end, and costs an
-idle process nothing. What is counted is time that passed, so a machine that is busy with something
-else adds to it; the most processor time that the process used in a turn, which is what it is to
-blame for, is kept beside it.
+Theory of operation. An iteration calls the selector, then runs the callbacks that are ready. The
+selector of `measured_loop` therefore sees the beginning and end of each iteration, and costs an
+idle process nothing. Durations are wall time, so other processes on the machine add to them; the
+most CPU time of an iteration is kept as well.
 """
 
 from __future__ import annotations

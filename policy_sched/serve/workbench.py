@@ -6,10 +6,10 @@ the event loop goes on while an extender is asked: leases are renewed, requests 
 watches are read. Nothing else is begun on the scheduler until the piece has ended; what is known of
 the cluster therefore does not change under a decision.
 
-Who may touch what. The loop's thread and the strand's are never awake together, so a piece may
+Shared state. The loop's thread and the strand's are never awake together, so a piece may
 touch whatever the loop's thread may, with one exception: an event loop is only spoken to in its own
 thread. What a piece wants of it goes through `in_loop`. The threads in which extenders are asked do
-run beside the loop; they touch the extender's connection and objects that nobody changes.
+run beside the loop; they touch the extender's connection and immutable objects.
 
 Without extenders a step is a call, and nothing is in between; what may take long in it ends turns
 by itself (see the queue's agenda). Other pieces, as explanations, are always done on the strand.
@@ -80,7 +80,7 @@ class Workbench:
         return step.result()
 
     async def do(self, work: Callable[[], T]) -> T:
-        """Do a piece that may take long, to its end even if nobody waits for it any more."""
+        """Run a piece that may take long; it runs to its end even if its caller was cancelled."""
         return await self._begin(work)
 
     async def change(self) -> None:
@@ -122,7 +122,7 @@ class Workbench:
         found: list[T] = []
 
         def finish(error: BaseException | None) -> None:
-            if future.cancelled():  # nobody waits for it any more
+            if future.cancelled():  # the caller was cancelled
                 return
             if error is None:
                 future.set_result(found[0])
@@ -156,7 +156,7 @@ class Workbench:
         self._strand.over = self._slice()
         try:
             over = resume()
-        except BaseException as raised:  # noqa: BLE001 - it is for who waits for the piece
+        except BaseException as raised:  # noqa: BLE001 - raised to the caller of the piece
             over, error = True, raised
         finally:
             acts, self._for_loop = self._for_loop, []

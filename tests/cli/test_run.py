@@ -102,7 +102,7 @@ def test_files_are_followed_and_sigterm_ends_it(folder: Path, running: Process) 
     write(folder / "policies" / "keep.yaml", keeping("Keep", 'node.nam == "a"'))
     problem = running.until("Node has no field 'nam'; did you mean 'name'?")
     assert (problem["code"], problem["line"]) == ("PS102", 6)
-    running.until("Failed to reload policies; those in force stay", generation=2)
+    running.until("Failed to reload policies; keeping the current ones", generation=2)
     write(folder / "cluster" / "r.yaml", pod("r"))
     assert running.bound("r") == ("b", 2)
     assert running.end(signal.SIGTERM) == (0, "")
@@ -112,7 +112,7 @@ def test_sighup_reads_again_and_sigint_ends_it(running: Process) -> None:
     """SIGHUP reloads although nothing has changed, SIGUSR2 writes the state."""
     running.until("Running")
     running.process.send_signal(signal.SIGHUP)
-    running.until("Policies say what they said", trigger="SIGHUP")
+    running.until("Policies unchanged", trigger="SIGHUP")
     running.process.send_signal(signal.SIGUSR2)
     assert "policy_sched_config_hash" in running.until("State")["metrics"]
     assert running.end(signal.SIGINT) == (0, "")

@@ -121,7 +121,7 @@ def test_who_is_told_twice_ends_at_once(tmp_path: Path) -> None:
             scheduler.process.send_signal(signal.SIGTERM)
             await scheduler.until("Stopping")
             scheduler.process.send_signal(signal.SIGTERM)
-            await scheduler.until("Told to end again: ending at once")
+            await scheduler.until("Received second signal, exiting immediately")
             assert await scheduler.process.wait() == 1
             slow.answer.set()
 

@@ -151,7 +151,7 @@ def test_a_broken_policy_is_told_and_changes_nothing(world: World) -> None:
     (record,) = world.said("Node has no field 'nam'; did you mean 'name'?")
     assert (record["level"], record["code"], record["line"]) == ("error", "PS102", 6)
     assert record["file"].endswith("keep.yaml")
-    (failed,) = world.said("Failed to reload policies; those in force stay")
+    (failed,) = world.said("Failed to reload policies; keeping the current ones")
     assert (failed["problems"], failed["generation"]) == (1, 1)
     assert instance.reloader.status.problems
     text = instance.metrics.text()

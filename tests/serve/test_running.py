@@ -48,7 +48,7 @@ def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
         said.append(str(record["msg"]))
         if record["msg"] == "Running":
             os.kill(os.getpid(), signal.SIGHUP)
-        elif record["msg"] == "Policies say what they said":
+        elif record["msg"] == "Policies unchanged":
             os.kill(os.getpid(), signal.SIGTERM)
 
     instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, write)
@@ -57,4 +57,4 @@ def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
         asyncio.run(running.run())
     finally:
         instance.close()
-    assert ("Policies say what they said" in said) is not gone
+    assert ("Policies unchanged" in said) is not gone

@@ -42,7 +42,7 @@ def said(found: Sequence[Diagnostic]) -> str:
 
 
 def test_ps711_plugins_that_cannot_be_made() -> None:
-    """The policies compile, and a plugin refuses them: those in force stay."""
+    """The policies compile, and a plugin refuses them: the current ones stay."""
     file = Path("policy.yaml")
     file.write_text(POLICY, encoding="utf-8")
     store = PolicyStore(PolicyFiles(None, ("policy.yaml",)), lambda: 0)

@@ -54,7 +54,7 @@ def cascade(
 
 
 def _kept(one: Stored, gone: set[str], find: Find) -> bool:
-    """Tell whether somebody else still owns an object."""
+    """Return whether an object has another owner left."""
     for owner in one.typed.metadata.owner_references:
         if owner.uid not in gone:
             found = find((owner.api_version, owner.kind), one.namespace, owner.name)
@@ -64,7 +64,7 @@ def _kept(one: Stored, gone: set[str], find: Find) -> bool:
 
 
 def orphaned(dependents: Iterable[Stored], owner: str, version: int) -> Iterator[Change]:
-    """Yield the changes by which objects forget their owner, who goes without them."""
+    """Yield the changes that remove a deleted owner's references from its dependents."""
     for one in dependents:
         data = one.data
         meta = data["metadata"]

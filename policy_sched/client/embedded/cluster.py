@@ -3,8 +3,8 @@
 Theory of operation: kubelets, controllers and the event log are `Part`s. `step` tells each of them
 what changed in the store since the last step, lets each do what follows from it or is due, and
 goes on until nothing changes. Nothing happens between two steps and nothing waits: `next_wakeup`
-says when the next step is worth while if nobody changes anything before. A part keeps nothing
-that it could not read from the objects again, so a restart is one step over all of them.
+returns when the next step is due if no object changes before. A part keeps only state that it
+can read from the objects again, so a restart is one step over all of them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class EmbeddedCluster:
         """Return the cluster that is kept in a file, made if it is not there; None: in memory.
 
         ``now`` returns nanoseconds since 1970. ``history``: how many changes watches can be
-        behind. ``controllers``: without them somebody else's work through the API. Raises
+        behind. ``controllers``: False leaves them to clients of the API. Raises
         ClusterError if the file is in use or is no cluster's.
         """
         storage = SqliteStorage(path) if path is not None else None

@@ -37,7 +37,7 @@ CREATE TABLE counter (version INTEGER NOT NULL);
 INSERT INTO counter VALUES (0);
 """
 _SECRETS: Final = "CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
-"""Made in files of before, too: who does not know it leaves it alone."""
+"""Also added to existing files; earlier releases ignore this table."""
 SECRET_BYTES: Final = 32
 _WRITE: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)"
 _READ: Final = (

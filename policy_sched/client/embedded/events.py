@@ -33,7 +33,7 @@ Reference = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """What is said: about which object, and by whom.
+    """An event's content: its object, text and reporting component.
 
     ``related``: another object that had to do with it.
     """
@@ -76,7 +76,7 @@ class EventLog:
         self._timers.set(key, _last_said(change.new, data) + LIFETIME)
 
     def next_wakeup(self) -> int | None:
-        """Return None: old events go in whatever step comes next, and wake nobody."""
+        """Return None: old events are removed in the next step and cause none."""
         return None
 
     def act(self) -> bool:

@@ -57,7 +57,7 @@ class History:
             del self._changes[: -self._limit]
 
     def compact(self) -> None:
-        """Forget everything, as etcd does of old versions: who is behind now must list again."""
+        """Drop all changes, as an etcd compaction does; watches that are behind must list again."""
         self._changes.clear()
 
     def since(self, version: int, limit: int) -> Sequence[Change]:
@@ -127,7 +127,7 @@ class Watch:
         return bool(self._initial) or self.version != self._history.version
 
     def pass_over(self, version: int) -> None:
-        """Take it from somebody who knows: up to a version nothing came that this is for."""
+        """Advance to a version; the caller knows that no change up to it matches."""
         self.version = max(self.version, version)
 
     def drain(self, limit: int = 2**31) -> list[Change]:

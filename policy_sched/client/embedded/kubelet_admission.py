@@ -86,7 +86,7 @@ def _insufficient(pod: PodInfo, node: Node, usage: Usage) -> Iterator[Rejection]
     for name in (*_BUILT_IN, *extended):
         asked = pod.requests.get(name, 0)
         unknown = is_scalar_resource(name) and name not in allocatable
-        if asked and not unknown:  # what the node does not know of is somebody else's to give
+        if asked and not unknown:  # unknown scalar resources are not the kubelet's
             yield from _short(name, asked, usage.amounts.get(name, 0), allocatable)
 
 

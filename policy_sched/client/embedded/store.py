@@ -4,9 +4,8 @@ Theory of operation: all objects are `Stored` values, by kind, namespace and nam
 checked and worked out to the end before anything changes; then its changes get the next versions,
 are kept by the storage, and only then replace what was there (`_commit`). So a request happens
 altogether or not at all, and versions rise by one with every change. Nothing happens by itself
-and nothing is called back in the middle of a request: who wants to know of changes holds a
-`Watch`, and ``on_commit`` only says that there is something to look at; where that may be said is
-``tell``'s to know.
+and nothing is called back in the middle of a request: changes are read from a `Watch`, and
+``on_commit`` only signals that there are some; ``tell`` decides where that callback runs.
 """
 
 from __future__ import annotations
@@ -476,7 +475,7 @@ class ObjectStore:
             self._owned.setdefault(owner.uid, {})[Key(kind, *one.place)] = None
 
     def _disown(self, one: Stored) -> None:
-        """Forget who owns an object's old state."""
+        """Remove an object's old state from the index of owners."""
         kind = one.resource.key
         for owner in one.typed.metadata.owner_references:
             self._owned[owner.uid].pop(Key(kind, *one.place))

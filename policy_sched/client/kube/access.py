@@ -1,4 +1,4 @@
-"""Access: where an API server is and how to prove who we are; no text of it shows a secret."""
+"""Access: the address of an API server and the client's credentials; no text of it shows a secret."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Theory of operation. A request waits for a token of the client's own limit, then for credentials.
 What fails is tried again by the rules of `retries`; a 401 is tried again once, if the credentials
 know of something newer. A stream is one answer that goes on: its lines are given out as they come,
-and whoever reads it decides what to do when it ends. Redirects are not followed: they would carry
+and the reader decides what to do when it ends. Redirects are not followed: they would carry
 the credentials elsewhere.
 """
 

@@ -42,7 +42,7 @@ Failed = Callable[[str, str, ClusterError], None]
 RECORD_EVENT: Final = "record_event"
 """The call that ``failed`` is told of when an event could not be written."""
 DELEGATED: Final = 100
-"""Bindings that somebody else is asked for at the same time; each has a thread."""
+"""Bindings that extenders perform at the same time; each has a thread."""
 CONFLICTS: Final = 5
 """How often a patch is sent whose object changes under it (client-go's default retry: 5)."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -54,11 +54,11 @@ class NotLeading(ClusterError):  # noqa: N818 - it is a state, not a mistake
 
 
 def ignore_failure(_call: str, _key: str, _error: ClusterError) -> None:
-    """Tell nobody."""
+    """Ignore the failure."""
 
 
 def nothing() -> None:
-    """Wake nobody."""
+    """Do nothing."""
 
 
 class KubeClient:

@@ -54,7 +54,7 @@ def basic(username: str, password: str) -> str:
 
 
 class TokenFile:
-    """A token in a file, as a service account's: whoever issues it puts a new one there in time.
+    """A token in a file, such as a service account's; the issuer replaces it in time.
 
     If the file cannot be read the last token counts on. ``now`` is monotonic, in nanoseconds.
     """

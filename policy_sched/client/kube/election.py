@@ -1,19 +1,19 @@
 """Leader election by a lease: client-go's algorithm as a state machine without any I/O.
 
 Theory of operation. An *attempt* is a generator: it yields what is to be asked of the server
-(`Get`, `Create`, `Update`), is sent the answer, and returns whether we hold the lease now. Whoever
-drives it asks at `due` for the next one. A lease is somebody else's as long as its record changes
-within its duration, measured by our own monotonic clock since we saw the last change: nobody's
-wall clock is compared with anybody's, and jumps of it do no harm. A leader that has not renewed
-for `renew_deadline` gives up; the lease runs longer than that, so nobody else can lead before. One
-that finds somebody else's name in the lease gives up at once, by whatever right it stands there.
+(`Get`, `Create`, `Update`), is sent the answer, and returns whether we hold the lease now. The
+caller starts the next attempt at `due`. Another holder keeps a lease as long as its record changes
+within its duration, measured by our own monotonic clock since we saw the last change: wall clocks
+are never compared, so clock jumps do no harm. A leader that has not renewed for `renew_deadline`
+gives up; the lease runs longer than that, so no other candidate can lead before. A leader that
+finds another holder in the lease gives up at once.
 
-Where client-go leaves a candidate to wait, this one looks: when the lease that it saw runs out, and
-when it hears that somebody else wrote it (`heard`). After a failure the next try comes soon, and
-later each time, up to the retry period.
+client-go's candidates wait a full retry period. This one also tries when the observed lease runs
+out, and when a watch reports another holder's write (`heard`). Failed attempts back off, up to the
+retry period.
 
-`leading` is also false as soon as the lease has run out since our last renewal was *sent*: what is
-asked before each write then needs no timer that fires in time.
+`leading` is also false as soon as the lease has run out since our last renewal was *sent*, so the
+check before each write does not depend on a timer.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ElectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """Who holds a lease (nobody: ""), for how many seconds; times are wall time in nanoseconds."""
+    """The holder of a lease ("": none), for how many seconds; times are wall time in nanoseconds."""
 
     holder: str
     duration: int
@@ -91,7 +91,7 @@ class NotThere:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The server refused (somebody was faster) or did not answer."""
+    """The server refused (another client was faster) or did not answer."""
 
 
 Request: TypeAlias = Get | Create | Update
@@ -122,12 +122,12 @@ class Election:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when we looked last; "" for nobody."""
+        """The holder that was observed last; "" for none."""
         return "" if self._observed is None else self._observed.holder
 
     @property
     def renewed_at(self) -> int | None:
-        """When our last renewal was sent that took (monotonic); None for who does not lead."""
+        """When the last successful renewal was sent (monotonic); None for a follower."""
         return self._renewed_at if self._leading else None
 
     @property
@@ -138,7 +138,7 @@ class Election:
 
     @property
     def gives_up(self) -> int | None:
-        """When a leader that cannot renew stops to lead (monotonic); None for who does not lead."""
+        """When a leader that cannot renew stops (monotonic); None for a follower."""
         return self._gives_up() if self._leading else None
 
     def attempt(self) -> Attempt:
@@ -234,7 +234,7 @@ class Election:
         return answer
 
     def _runs_out(self, otherwise: int) -> int:
-        """Return when somebody else's lease runs out, if it has not yet."""
+        """Return when another holder's lease runs out, if it has not yet."""
         if self._observed is None or not self._observed.holder or not self._valid():
             return otherwise
         return self._observed_at + self._observed.duration * SECOND

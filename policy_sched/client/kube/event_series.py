@@ -135,7 +135,7 @@ class EventSeries:
     def finish(self, now: int) -> Iterator[Write | None]:
         """Forget what has not been said for a while; yield the series among it, None otherwise.
 
-        Whoever has other things to do may stop, and go on later.
+        The caller may pause the iteration and resume it later.
         """
         while self._series:
             oldest = next(iter(self._series.values()))

@@ -35,7 +35,7 @@ Lost = Callable[[str, ClusterError], None]
 
 
 def ignore_loss(_about: str, _error: ClusterError) -> None:
-    """Tell nobody."""
+    """Ignore the failure."""
 
 
 class EventWriter:

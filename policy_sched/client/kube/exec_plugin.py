@@ -121,25 +121,27 @@ def exec_info(command: ExecCommand) -> str:
 
 def parse_credential(output: bytes, command: ExecCommand) -> tuple[Grant, int | None]:
     """Return what a plugin gave and when it ends (nanoseconds since 1970). Raises AccessError."""
-    who = f"exec plugin {command.command!r}"
+    name = f"exec plugin {command.command!r}"
     try:
         said = msgspec.json.decode(output, type=_ExecCredential)
     except msgspec.DecodeError:
-        raise AccessError(f"{who} printed no ExecCredential") from None
+        raise AccessError(f"{name} printed no ExecCredential") from None
     if said.kind != "ExecCredential" or said.api_version != command.api_version:
-        message = f"{who} printed {said.kind[:40]!r} of {said.api_version[:60]!r}"
+        message = f"{name} printed {said.kind[:40]!r} of {said.api_version[:60]!r}"
         raise AccessError(f"{message}, not ExecCredential of {command.api_version!r}")
     status = said.status
     if status is None or not (status.token or status.client_certificate_data):
-        raise AccessError(f"{who} gave neither a token nor a certificate")
+        raise AccessError(f"{name} gave neither a token nor a certificate")
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise AccessError(f"{who} gave a certificate without a key, or a key without a certificate")
+        raise AccessError(
+            f"{name} gave a certificate without a key, or a key without a certificate"
+        )
     certificate = None
     if status.client_certificate_data:
         pem = status.client_certificate_data.encode(), status.client_key_data.encode()
         certificate = Certificate(*pem)
     if problem := token_problem(status.token):
-        raise AccessError(f"{who}: {problem}")
+        raise AccessError(f"{name}: {problem}")
     end = status.expiration_timestamp
     authorization = bearer(status.token) if status.token else ""
     return Grant(authorization, certificate), None if end is None else nanoseconds(end)

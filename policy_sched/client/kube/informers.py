@@ -2,7 +2,7 @@
 
 Theory of operation. Each kind has a reflector; what they tell is kept until `drain` hands it on,
 so nothing changes while a pod is being decided. Until every collection has been read once nothing
-is handed on, and then pods come last: whoever hears of a pod has heard of its node, its volumes
+is handed on, and then pods come last: a handler of a pod has seen its node, its volumes
 and its owners. After that changes come in the order in which they arrived.
 """
 
@@ -52,7 +52,7 @@ Tell = Callable[[Change[Any]], None]
 
 
 def nothing() -> None:
-    """Wake nobody."""
+    """Do nothing."""
 
 
 def never() -> bool:

@@ -1,4 +1,4 @@
-"""A kubeconfig, or several that are read as one: which server, as whom.
+"""A kubeconfig, or several that are merged: server, user and namespace of a context.
 
 Theory of operation. Files are read in order; of entries with the same name, and of
 ``current-context``, the first counts. Only the entries of the chosen context are judged. A file

@@ -89,7 +89,7 @@ class Reader:
         self.problems.append(shown(problem))
 
     def keys(self, where: Place, known: Collection[str]) -> None:
-        """Warn of keys that are nearly known ones; other unknown keys are somebody else's."""
+        """Warn of keys that resemble known ones; other unknown keys belong to other tools."""
         given = self._at(where)
         for name in given if isinstance(given, dict) else ():
             if name in known:

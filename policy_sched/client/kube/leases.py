@@ -43,7 +43,7 @@ Plain = dict[str, Any]
 
 
 class HeldSpec(ApiStruct, gc=False):
-    """Who holds a lease, as a watch tells it."""
+    """The holder of a lease, as a watch reports it."""
 
     holder_identity: str | None = None
 

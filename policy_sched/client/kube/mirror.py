@@ -123,9 +123,9 @@ class Mirror(Generic[T]):
         return [change for some in self.replacing(things) for change in some]
 
     def replacing(self, things: Iterable[T]) -> Iterator[list[Change[T]]]:
-        """Do what `replace` does piece by piece; nobody else may tell the mirror anything before.
+        """Do what `replace` does piece by piece; no other change may come before the last piece.
 
-        Each piece takes a few milliseconds at most, so that others have their turn in between.
+        Each piece takes a few milliseconds at most, so that the event loop can run in between.
         """
         present: dict[Place, T] = {}
         for some in _pieces(things):

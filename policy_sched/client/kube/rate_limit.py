@@ -1,7 +1,7 @@
 """The client's own limit of its requests: a bucket of tokens, as client-go's flow control has it.
 
-The bucket holds ``burst`` tokens and gains ``qps`` a second. Whoever takes a token that is not
-there yet is told how long to wait for it, and those who ask later wait behind.
+The bucket holds ``burst`` tokens and gains ``qps`` a second. A request that takes a token
+ahead of time gets the duration to wait for it; later requests wait behind it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Notices that a server answers again, and wakes those who wait before they try once more.
+"""Ends the backoff of waiting requests as soon as the server answers again.
 
-Theory of operation. Whoever fails waits longer each time, so that a server in trouble is left
-alone; after an outage the last ones would come back long after the server did. All requests to one
+Theory of operation. Requests that fail back off longer each time, to spare a server in trouble;
+after an outage the last ones would come back long after the server did. All requests to one
 server share this: when one is answered after a while without any answer, the pauses of the others
 end. While some requests fail and others do not, pauses last as long as they should.
 """

@@ -13,15 +13,14 @@ each bookmark brings a newer one. When a stream ends
 * after a long silence, without a single line or bookmark: everything is asked for again, since the
   server may know nothing of our version.
 
-A server that was restored, or that keeps nothing, begins its versions anew, and says nothing to who
-asks for those that lie ahead. So one that was away is asked how far it is before a watch goes on.
+A server that was restored, or that keeps nothing, begins its versions anew, and does not answer
+watches from versions ahead of its own. So after an outage its current version is read first.
 
 An object that cannot be read is told as trouble and kept in ``unread`` with the reason until it can
 be read or is deleted; what is believed of it meanwhile says `decoding`.
 
-What is asked for again is compared with the mirror, so that those who are told of changes see
-neither a gap nor anything twice (`mirror`). Between tries that brought nothing there are pauses,
-but for the first list after a version that was too old: nobody is in the way then.
+A new list is compared with the mirror, so that handlers see neither a gap nor a change twice
+(`mirror`). Failed attempts back off, except for the first list after a version that was too old.
 """
 
 from __future__ import annotations
@@ -89,11 +88,11 @@ def _failure(status: Status) -> ClusterError:
 
 
 def ignore_trouble(_selection: Selection, _what: str) -> None:
-    """Tell nobody."""
+    """Ignore the failure."""
 
 
 def _nothing() -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class Reflector(Generic[T]):
@@ -293,9 +292,9 @@ class Reflector(Generic[T]):
     async def _take(
         self, lines: list[bytes], initial: dict[Place, T | Unread[T]] | None
     ) -> dict[Place, T | Unread[T]] | None:
-        """Take the lines that have come; return what has been gathered of a streaming list.
+        """Process the received lines; return the objects of a streaming list so far.
 
-        Those who are told hear of the lines before one that is wrong, too.
+        The lines before a malformed one are handed on, too.
         """
         changes: list[Change[T]] = []
         try:

@@ -17,7 +17,7 @@ from policy_sched.client.kube.informers import READ
 class Right:
     """One verb on one resource (``pods/binding`` for a subresource) of an API group ("": core).
 
-    ``named``: only on the object of the lease's name. ``why`` is for who reads the table.
+    ``named``: only on the object of the lease's name. ``why`` is printed in the manifests.
     """
 
     group: str
@@ -54,7 +54,7 @@ WRITING: Final[tuple[Right, ...]] = (
 
 ELECTING: Final[tuple[Right, ...]] = (
     Right("coordination.k8s.io", "leases", "create", why="the first candidate makes the lease"),
-    Right("coordination.k8s.io", "leases", "get", named=True, why="who leads is looked up"),
+    Right("coordination.k8s.io", "leases", "get", named=True, why="the current leader is read"),
     Right("coordination.k8s.io", "leases", "list", named=True, why="a new leader is heard of"),
     Right("coordination.k8s.io", "leases", "watch", named=True, why="a new leader is heard of"),
     Right(

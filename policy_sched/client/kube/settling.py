@@ -5,7 +5,7 @@ happen leaves it open: the connection broke, the server failed half way, somethi
 the answer. The pod holds its node in the scheduler's cache as long as that is so; were it given up
 while it is bound, the node would be filled twice. So the pod is read until there is an answer:
 
-* bound to the node that we chose: bound, whoever asked for it last;
+* bound to the node that we chose: bound, whichever request did it;
 * bound elsewhere, gone, or another pod of the name: refused;
 * bound nowhere: the binding is sent again, a few times. It names pod and node, and a pod is bound
   once, so that the first one, should it still be on its way, and the second cannot both count.

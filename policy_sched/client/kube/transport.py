@@ -204,9 +204,9 @@ def text_of(error: BaseException) -> str:
 
 
 def check_content(sending: Sending, response: aiohttp.ClientResponse) -> None:
-    """Raise Malformed if an answer says that it is something else than JSON.
+    """Raise Malformed if the content type of an answer is not JSON.
 
-    Whoever answers a request with a page for people has not done what was asked.
+    A gateway or a login page answers in HTML; the request was not executed then.
     """
     said = response.headers.get("Content-Type", JSON)
     if said.partition(";")[0].strip().lower() != JSON:

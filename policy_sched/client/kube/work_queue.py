@@ -1,7 +1,7 @@
 """What is measured of a queue of work, as of client-go's: how long work waits and takes.
 
 Nothing is decided here: the owner of a queue tells of each piece of work when it is added, begun
-and done, and whoever makes metrics reads the numbers.
+and done, and the metrics read the numbers.
 """
 
 from __future__ import annotations

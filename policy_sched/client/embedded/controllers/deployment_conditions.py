@@ -22,7 +22,7 @@ _OF_ONE_SET: Final = (_UPDATED, _DONE, _TIMED_OUT)
 _BLANK: Final = {
     "status": "", "reason": "", "message": "", "lastUpdateTime": "", "lastTransitionTime": "",
 }  # fmt: skip
-"""What a condition has that somebody else has not written whole."""
+"""Defaults for the fields that a condition lacks, if another client wrote it."""
 _PAUSED: Final = "DeploymentPaused"
 _RESUMED: Final = "DeploymentResumed"
 

@@ -137,7 +137,7 @@ class LostPods:
         condition = {"type": "DisruptionTarget", "status": "True"}
         set_condition(status, condition | {"reason": why[0], "message": why[1]}, now)
         grace = None
-        if why is _BY_GC:  # nobody is there who could end it in good order
+        if why is _BY_GC:  # its node is gone: no kubelet can terminate it
             grace = 0
             if standing(pod_of(stored)) < Standing.SUCCEEDED:
                 status["phase"] = "Failed"

@@ -42,5 +42,5 @@ def controllers(store: ObjectStore) -> tuple[Part, ...]:
 
 
 def without_controllers(store: ObjectStore) -> tuple[Part, ...]:
-    """Return what acts where the controllers are somebody else's: what an API server does."""
+    """Return the parts that run without controllers: those that belong to the API server."""
     return (Addresses(store),)

@@ -1,4 +1,4 @@
-"""Volumes and claims: who is kept for whom is bound, what is missing is made.
+"""Persistent volume controller: binds claims to volumes and provisions missing volumes.
 
 A claim of a class that waits for its first consumer is left alone until a scheduler has named a
 node or kept a volume for it; any other gets the smallest volume that will do, or a new one. Claims

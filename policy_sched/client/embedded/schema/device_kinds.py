@@ -1,4 +1,4 @@
-"""Devices, claims to them and who may use what; a table of messages (resource.k8s.io)."""
+"""Devices, claims and reservations; a table of messages (resource.k8s.io)."""
 
 from __future__ import annotations
 
