@@ -128,7 +128,7 @@ async def serve(directory: Path, *, tls: bool) -> None:
         collector = Collector(time.monotonic)
 
         def collect() -> None:
-            collector.look()
+            collector.collect_if_due()
 
         store.on_commit.append(collect)
         _say({"ready": True})

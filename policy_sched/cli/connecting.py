@@ -14,13 +14,13 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from policy_sched.cli.upstream_flags import Overrides
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.election import Election, ElectionSettings
 from policy_sched.client.kube.in_cluster import in_cluster
 from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from policy_sched.errors import ClusterError
 from policy_sched.model.pod_info import DEFAULT_SCHEDULER
 from policy_sched.profiles.lease_name import lease_of
@@ -29,7 +29,7 @@ from policy_sched.profiles.models import LeaderElection
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.serve.decision_log import Write
-from policy_sched.serve.remote import Candidacy, RemoteInstance
+from policy_sched.serve.remote import Candidacy, ClusterInstance
 from policy_sched.serve.shadow import ShadowInstance, ShadowOptions
 
 IN_CLUSTER: Final = "in-cluster"
@@ -103,7 +103,7 @@ def connected(
     write: Write,
     shadow: ShadowOptions | None = None,
     overrides: Overrides | None = None,
-) -> RemoteInstance:
+) -> ClusterInstance:
     """Return an instance for the cluster that a kubeconfig names; it connects when it runs.
 
     With ``shadow`` it only watches another scheduler, and its client refuses to write.
@@ -118,7 +118,7 @@ def connected(
         access = load(paths_in(kubeconfig), clocks)
     store = PolicyStore(files, clocks.wall)
     settings = (overrides or Overrides()).of(store.current.settings)
-    chance = Chance(clocks, random)
+    environment = Environment(clocks, random)
     connection = settings.client_connection
     limits = Settings(
         qps=max(0.0, connection.qps),
@@ -126,27 +126,27 @@ def connected(
         read_only=shadow is not None,
     )
     if shadow is not None:
-        return ShadowInstance(store, Api(access, chance, limits), shadow, write, seed=seed)
+        return ShadowInstance(store, Api(access, environment, limits), shadow, write, seed=seed)
     host = socket.gethostname()
     candidacy = None
-    api = Api(access, chance, limits)
+    api = Api(access, environment, limits)
     if settings.leader_election.leader_elect:
-        election = _election(settings.leader_election, f"{host}_{uuid.uuid4()}", chance)
+        election = _election(settings.leader_election, f"{host}_{uuid.uuid4()}", environment)
         candidacy = _candidacy(settings.leader_election, election, api)
     name = store.current.plans[0].plan.scheduler_name
     instance = f"{name}-{host}"
-    return RemoteInstance(store, api, candidacy, write, seed=seed, instance=instance)
+    return ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
 
 
-def _election(settings: LeaderElection, identity: str, chance: Chance) -> Election:
+def _election(settings: LeaderElection, identity: str, environment: Environment) -> Election:
     durations = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
     seconds = ElectionSettings(*(duration / SECOND for duration in durations))
-    return Election(identity, chance.clocks, chance.random, seconds)
+    return Election(identity, environment.clocks, environment.random, seconds)
 
 
 def _candidacy(settings: LeaderElection, election: Election, api: Api) -> Candidacy:
     """Return an election with a connection of its own, which shares what is known of the server."""
-    once = Settings(patience=Patience(tries=1))
-    beside = Api(api.access, api.chance, once, api.recovery)
+    once = Settings(retry_policy=RetryPolicy(tries=1))
+    beside = Api(api.access, api.environment, once, api.recovery)
     namespace, name = lease_of(settings)
     return Candidacy(election, beside, namespace, name)

@@ -16,18 +16,18 @@ from policy_sched.apiserver.security.users import User
 from policy_sched.client.embedded.store import ObjectStore
 from policy_sched.serve.doorkeeper import (
     ANONYMOUS,
-    Asked,
+    AlwaysAllow,
+    Authorizer,
     Caller,
-    Doorkeeper,
-    OpenDoor,
     Permission,
+    RequestAttributes,
 )
 
 
-def embedded_door(given: Access, store: ObjectStore) -> Doorkeeper:
+def embedded_door(given: Access, store: ObjectStore) -> Authorizer:
     """Return who keeps the door of a cluster in this process. Raises ClusterError."""
     if not given.knows and not given.limited:
-        return OpenDoor()
+        return AlwaysAllow()
     tokens = Authenticator(given.known(), AccountTokens(store), anybody=False)
     return EmbeddedDoor(tokens, Rbac(store) if given.limited else None)
 
@@ -39,7 +39,7 @@ class EmbeddedDoor:
         self._users = users
         self._rbac = rbac
 
-    async def caller(self, authorization: str) -> Caller | None:
+    async def authenticate(self, authorization: str) -> Caller | None:
         """Return whose token it is; who shows none is let in only where roles say what it may."""
         if not authorization and self._rbac is not None:
             return ANONYMOUS
@@ -50,7 +50,7 @@ class EmbeddedDoor:
         user, _ = found
         return Caller(user.name, user.uid, user.groups, user.extra)
 
-    async def may(self, caller: Caller, asked: Asked) -> Permission:
+    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
         """Tell whether the roles of the cluster allow it."""
         if self._rbac is None:
             return Permission(allowed=caller is not ANONYMOUS)

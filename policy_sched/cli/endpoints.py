@@ -21,28 +21,28 @@ from policy_sched.cli.durations import nanoseconds
 from policy_sched.cli.embedded_door import embedded_door
 from policy_sched.cli.upstream_flags import Overrides
 from policy_sched.client.kube.access import Anonymous as Nobody
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.decision_log import INFO, WARNING, DecisionLog
 from policy_sched.serve.doorkeeper import (
-    Doorkeeper,
-    OpenDoor,
+    AlwaysAllow,
+    Authorizer,
+    DelegatingAuthorizer,
     Plain,
-    Reviews,
 )
 from policy_sched.serve.endpoints import OPEN, Endpoints, Offered
 from policy_sched.serve.explanations import Explaining, Shown
-from policy_sched.serve.instance import Instance
+from policy_sched.serve.instance import EmbeddedInstance
 from policy_sched.serve.listening import Listener, renew, server_context
-from policy_sched.serve.remote import RemoteInstance
-from policy_sched.serve.running import Running
-from policy_sched.serve.scheduling import Scheduling
+from policy_sched.serve.remote import ClusterInstance
+from policy_sched.serve.running import RunLoop
+from policy_sched.serve.scheduling import Instance
 from policy_sched.simulate.explanation_report import as_json, text_lines
 
 Pair = tuple[bytes, bytes]
@@ -58,8 +58,8 @@ _PATHS: Final = {
     "TokenReview": "/apis/authentication.k8s.io/v1/tokenreviews",
     "SubjectAccessReview": "/apis/authorization.k8s.io/v1/subjectaccessreviews",
 }
-_ASKING: Final = Settings(qps=50, burst=100, timeout=5.0, patience=Patience(tries=2))
-"""Reviews have a limit of their own: they wait for no binding, and no binding waits for them."""
+_ASKING: Final = Settings(qps=50, burst=100, timeout=5.0, retry_policy=RetryPolicy(tries=2))
+"""Reviews have a rate limit of their own, so that they and bindings do not delay each other."""
 
 
 @Parameter(name="*")
@@ -154,24 +154,24 @@ _VERSIONS: Final = {
 async def endpoints(
     flags: EndpointFlags,
     given: Access,
-    running: Running,
+    running: RunLoop,
     overrides: Overrides,
 ) -> AsyncIterator[None]:
     """Serve what runs its endpoints for as long as the context lasts, if they are wanted."""
     instance = running.instance
-    remote = isinstance(instance, RemoteInstance)
+    remote = isinstance(instance, ClusterInstance)
     if not flags.wanted(remote=remote):
         yield
         return
     async with AsyncExitStack() as stack:
         given = replace(given, clients=given.clients or flags.client_ca_file)
         door = await _door(flags, given, instance, stack)
-        everywhere = isinstance(door, Reviews) and door.reviews_anonymous
+        everywhere = isinstance(door, DelegatingAuthorizer) and door.reviews_anonymous
         host = flags.bind_address or (EVERYWHERE if everywhere else HERE)
         near = Address(host, 0).loopback
-        if isinstance(door, Reviews):
+        if isinstance(door, DelegatingAuthorizer):
             door.reviews_anonymous |= near
-        if isinstance(door, OpenDoor) and not near:
+        if isinstance(door, AlwaysAllow) and not near:
             text = "can be reached from other machines: that needs --token-auth-file"
             text += " or --client-ca-file"
             raise ClusterError(f"--bind-address {host} {text}")
@@ -227,10 +227,10 @@ def _typed(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _in_force(instance: Scheduling, overrides: Overrides) -> KubeSchedulerConfiguration:
+def _in_force(instance: Instance, overrides: Overrides) -> KubeSchedulerConfiguration:
     """Return the settings that count, with the lease that we take part in."""
     settings = overrides.of(instance.reloader.store.current.settings)
-    candidacy = instance.candidacy if isinstance(instance, RemoteInstance) else None
+    candidacy = instance.candidacy if isinstance(instance, ClusterInstance) else None
     election = settings.leader_election
     named = {"resource_name": candidacy.name} if candidacy else {"leader_elect": False}
     return settings.model_copy(update={"leader_election": election.model_copy(update=named)})
@@ -276,12 +276,12 @@ async def _follow(
 async def _door(
     flags: EndpointFlags,
     given: Access,
-    instance: Scheduling,
+    instance: Instance,
     stack: AsyncExitStack,
-) -> Doorkeeper:
-    if isinstance(instance, Instance):
+) -> Authorizer:
+    if isinstance(instance, EmbeddedInstance):
         return embedded_door(given, instance.cluster.store)
-    assert isinstance(instance, RemoteInstance), "there are these two"
+    assert isinstance(instance, ClusterInstance), "there are these two"
     asked: dict[str, Api] = {}
     for kind, path in (
         ("TokenReview", flags.authentication_kubeconfig),
@@ -298,7 +298,7 @@ async def _door(
         answer = await asked[kind].request("POST", _PATHS[kind], body, repeatable=True)
         return _status_of(answer)
 
-    door = Reviews(review, time.monotonic, ttls=flags.ttls)
+    door = DelegatingAuthorizer(review, time.monotonic, ttls=flags.ttls)
     door.reviews_anonymous = not isinstance(asked["SubjectAccessReview"].access.credentials, Nobody)
     if not door.reviews_anonymous:
         text = "The API server asks nobody for credentials; endpoints listen on loopback by default"
@@ -309,12 +309,12 @@ async def _door(
 
 def _asked(path: str | None, own: Api) -> Api:
     """Return a connection to where reviews go: to a kubeconfig's server, or to our own."""
-    access, chance = own.access, own.chance
+    access, environment = own.access, own.environment
     if path is not None:
         clocks = Clocks(time.time_ns, time.monotonic_ns)
         access = load(paths_in(path), clocks)
-        chance = Chance(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
-    return Api(access, chance, _ASKING)
+        environment = Environment(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
+    return Api(access, environment, _ASKING)
 
 
 def _status_of(answer: bytes) -> Plain:

@@ -22,7 +22,7 @@ from rich.text import Text
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.errors import Diagnostic
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.scheduling import Scheduling
+from policy_sched.serve.scheduling import Instance
 from policy_sched.simulate.report import quantity_text
 
 NODES: Final = 40
@@ -81,7 +81,7 @@ class LiveView:
         if "pod" not in record and "file" not in record:
             self._said = str(record["msg"])
 
-    def show(self, instance: Scheduling, *, now: bool = False) -> None:
+    def show(self, instance: Instance, *, now: bool = False) -> None:
         """Draw, unless that was done a moment ago."""
         time = instance.now()
         if now or time - self._shown_at >= _FASTEST:
@@ -91,7 +91,7 @@ class LiveView:
                 self._live.update(picture(instance, self._said, height), refresh=True)
 
 
-def picture(instance: Scheduling, said: str = "", height: int = 50) -> RenderableType:
+def picture(instance: Instance, said: str = "", height: int = 50) -> RenderableType:
     """Return the dashboard for a terminal of ``height`` lines; ``said`` is the last message."""
     above: list[RenderableType] = [*_policies(instance), *_problems(instance), _queues(instance)]
     pending = _pending(instance)
@@ -108,7 +108,7 @@ def picture(instance: Scheduling, said: str = "", height: int = 50) -> Renderabl
     return Group(*parts)
 
 
-def _policies(instance: Scheduling) -> Iterator[Text]:
+def _policies(instance: Instance) -> Iterator[Text]:
     status = instance.reloader.status
     profiles = ", ".join(sorted(instance.scheduler.profiles))
     yield Text.assemble(
@@ -121,7 +121,7 @@ def _policies(instance: Scheduling) -> Iterator[Text]:
         yield Text(f"settings that count from the next start only: {names}", style="yellow")
 
 
-def _problems(instance: Scheduling) -> Iterator[Text]:
+def _problems(instance: Instance) -> Iterator[Text]:
     status = instance.reloader.status
     if not status.healthy:
         text = f"the reload at {_clock(status.refused_at)} failed; the policies in force stay"
@@ -177,13 +177,13 @@ def _share(table: NodeTable, resource: str, row: int) -> str:
     return f"{quantity_text(resource, requested)}/{quantity_text(resource, allocatable)}"
 
 
-def _queues(instance: Scheduling) -> Text:
+def _queues(instance: Instance) -> Text:
     lengths = {**instance.queue_lengths(), "in flight": instance.scheduler.in_flight}
     named = "  ".join(f"{queue} {length}" for queue, length in lengths.items())
     return Text.assemble(("queue ", "bold"), named)
 
 
-def _pending(instance: Scheduling) -> list[tuple[str, int, str]]:
+def _pending(instance: Instance) -> list[tuple[str, int, str]]:
     """Return why pods wait: the reason, how many pods share it, and one of them."""
     queue = instance.scheduler.queue
     counts: Counter[str] = Counter()
@@ -196,7 +196,7 @@ def _pending(instance: Scheduling) -> list[tuple[str, int, str]]:
     return [(why, count, example[why]) for why, count in counts.most_common(REASONS)]
 
 
-def _reason(instance: Scheduling, pod: str) -> str:
+def _reason(instance: Instance, pod: str) -> str:
     """Return the filters' part of the last failure's message."""
     return instance.log.failures.get(pod, "").partition(". ")[0]
 
@@ -212,7 +212,7 @@ def _pending_table(pending: Sequence[tuple[str, int, str]]) -> Table:
     return shown
 
 
-def _decisions(instance: Scheduling, most: int) -> Table:
+def _decisions(instance: Instance, most: int) -> Table:
     """Return the newest decisions, the newest first."""
     shown = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for name in ("TIME", "POD", "NODE"):

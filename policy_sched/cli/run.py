@@ -27,9 +27,9 @@ from policy_sched.profiles.compiler_process import CompilerProcess
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.collecting import collecting_briefly
 from policy_sched.serve.decision_log import Write
-from policy_sched.serve.instance import Instance, Sources
-from policy_sched.serve.remote import LeaseLost, RemoteInstance
-from policy_sched.serve.running import LONGEST_SLEEP, Running
+from policy_sched.serve.instance import EmbeddedInstance, Sources
+from policy_sched.serve.remote import ClusterInstance, LeaseLost
+from policy_sched.serve.running import LONGEST_SLEEP, RunLoop
 from policy_sched.serve.shadow import ShadowOptions
 from policy_sched.serve.turns import measured_loop
 
@@ -133,11 +133,11 @@ def _begin(wanted: Wanted) -> None:
     if not sys.stdout.isatty():
         client = wanted.overrides.client
         instance = _instance(wanted, writer(client.logging_format))
-        _run(instance, Running(instance, lambda: None, LONGEST_SLEEP), wanted)
+        _run(instance, RunLoop(instance, lambda: None, LONGEST_SLEEP), wanted)
         return
     with LiveView(sys.stdout) as view:
         instance = _instance(wanted, view.take)
-        running = Running(
+        running = RunLoop(
             instance,
             lambda: view.show(instance),
             view.every,
@@ -147,12 +147,12 @@ def _begin(wanted: Wanted) -> None:
         view.show(instance, now=True)
 
 
-def _instance(wanted: Wanted, write: Write) -> Instance | RemoteInstance:
+def _instance(wanted: Wanted, write: Write) -> EmbeddedInstance | ClusterInstance:
     sources, overrides = wanted.sources, wanted.overrides
     longest = overrides.client.longest_wait
-    instance: Instance | RemoteInstance
+    instance: EmbeddedInstance | ClusterInstance
     if wanted.kubeconfig is None:
-        instance = Instance(sources, time.time_ns, write)
+        instance = EmbeddedInstance(sources, time.time_ns, write)
     else:
         named = wanted.kubeconfig
         instance = connected(sources.policies, named, sources.seed, write, wanted.shadow, overrides)
@@ -163,9 +163,11 @@ def _instance(wanted: Wanted, write: Write) -> Instance | RemoteInstance:
 
 
 @asynccontextmanager
-async def _served(instance: Instance | RemoteInstance, wanted: Wanted) -> AsyncIterator[None]:
+async def _served(
+    instance: EmbeddedInstance | ClusterInstance, wanted: Wanted
+) -> AsyncIterator[None]:
     """Serve the embedded cluster's API, if that is wanted."""
-    if isinstance(instance, RemoteInstance):
+    if isinstance(instance, ClusterInstance):
         yield
         return
     async with wanted.serving.of(instance):
@@ -173,8 +175,8 @@ async def _served(instance: Instance | RemoteInstance, wanted: Wanted) -> AsyncI
 
 
 async def _serve(
-    instance: Instance | RemoteInstance,
-    running: Running,
+    instance: EmbeddedInstance | ClusterInstance,
+    running: RunLoop,
     wanted: Wanted,
     compiler: CompilerProcess,
 ) -> None:
@@ -189,7 +191,7 @@ async def _serve(
         compiler.interrupt()  # the event loop ends when the thread does that waits for an answer
 
 
-def _run(instance: Instance | RemoteInstance, running: Running, wanted: Wanted) -> None:
+def _run(instance: EmbeddedInstance | ClusterInstance, running: RunLoop, wanted: Wanted) -> None:
     store = instance.reloader.store
     raise_descriptors()
     try:

@@ -20,7 +20,7 @@ from policy_sched.apiserver.server import ApiServer
 from policy_sched.cli.self_signed import certified
 from policy_sched.errors import ClusterError
 from policy_sched.serve.decision_log import INFO
-from policy_sched.serve.instance import Instance
+from policy_sched.serve.instance import EmbeddedInstance
 
 
 @Parameter(name="*")
@@ -98,7 +98,7 @@ class Serving:
             raise ClusterError("options of the API server without --serve [HOST:]PORT")
 
     @asynccontextmanager
-    async def of(self, instance: Instance) -> AsyncIterator[None]:
+    async def of(self, instance: EmbeddedInstance) -> AsyncIterator[None]:
         """Serve an instance's cluster for as long as the context lasts."""
         if self.address is None:
             yield

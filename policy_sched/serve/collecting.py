@@ -29,7 +29,7 @@ class Collector:
         self._now = now
         self._due = now() + EVERY
 
-    def look(self) -> bool:
+    def collect_if_due(self) -> bool:
         """Collect what is young, if that was not done a moment ago; tell whether it was now."""
         if self._now() < self._due:
             return False

@@ -47,7 +47,7 @@ ANONYMOUS: Final = Caller("system:anonymous", groups=("system:unauthenticated",)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestAttributes:
     """What a caller wants: a verb on a path, or on a resource if one is named."""
 
     verb: str
@@ -73,29 +73,29 @@ class Permission:
     reason: str = ""
 
 
-class Doorkeeper(Protocol):
+class Authorizer(Protocol):
     """Knows callers and what they may."""
 
-    async def caller(self, authorization: str) -> Caller | None:
+    async def authenticate(self, authorization: str) -> Caller | None:
         """Authenticate an Authorization header ("": none); None if the token is unknown."""
 
-    async def may(self, caller: Caller, asked: Asked) -> Permission:
+    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
         """Authorize a request. Raises ClusterError if the API server does not answer."""
 
 
-class OpenDoor:
+class AlwaysAllow:
     """Allows every request: for a socket that only this machine reaches."""
 
-    async def caller(self, authorization: str) -> Caller | None:  # noqa: ARG002 - see Doorkeeper
+    async def authenticate(self, authorization: str) -> Caller | None:  # noqa: ARG002 - see Authorizer
         """Return the anonymous user."""
         return ANONYMOUS
 
-    async def may(self, caller: Caller, asked: Asked) -> Permission:  # noqa: ARG002 - see above
+    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:  # noqa: ARG002 - see above
         """Allow it."""
         return Permission(allowed=True)
 
 
-class Reviews:
+class DelegatingAuthorizer:
     """Asks by reviews. ``now``: monotonic seconds; ``ttls``: for callers, and for what they may."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Reviews:
         """Whether callers without credentials are reviewed. They are refused where the API server
         itself asks for none: it would allow them everything."""
 
-    async def caller(self, authorization: str) -> Caller | None:
+    async def authenticate(self, authorization: str) -> Caller | None:
         """Return the user of the token; None if the API server does not know the token."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
@@ -125,7 +125,7 @@ class Reviews:
             self.failed(str(error).replace(token, HIDDEN))
             return None
 
-    async def may(self, caller: Caller, asked: Asked) -> Permission:
+    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
         """Tell whether the caller may."""
         if caller == ANONYMOUS and not self.reviews_anonymous:
             return Permission(allowed=False, reason="the API server asks for no credentials")
@@ -144,7 +144,7 @@ class Reviews:
             tuple((str(key), tuple(map(str, values))) for key, values in sorted(extra.items())),
         )
 
-    async def _allowed(self, caller: Caller, asked: Asked) -> Permission:
+    async def _allowed(self, caller: Caller, asked: RequestAttributes) -> Permission:
         spec: Plain = {"user": caller.name, "groups": list(caller.groups), **asked.spec()}
         if caller.uid:
             spec["uid"] = caller.uid
@@ -167,7 +167,7 @@ class _Kept(Generic[T]):
         known = self._answers.get(question)
         if known is None or self._now() >= known[0]:
             task = asyncio.create_task(ask())
-            task.add_done_callback(_taken_note_of)
+            task.add_done_callback(_retrieve_exception)
             self._answers[question] = known = (self._now() + self._ttl, task)
             self._answers.move_to_end(question)
             if len(self._answers) > REMEMBERED:
@@ -180,7 +180,7 @@ class _Kept(Generic[T]):
             raise
 
 
-def _taken_note_of(task: asyncio.Task[T]) -> None:
+def _retrieve_exception(task: asyncio.Task[T]) -> None:
     """Retrieve the exception of a review without callers, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

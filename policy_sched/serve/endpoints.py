@@ -28,18 +28,18 @@ from policy_sched.serve import pages
 from policy_sched.serve.decision_log import INFO
 from policy_sched.serve.doorkeeper import (
     ANONYMOUS,
-    Asked,
+    AlwaysAllow,
+    Authorizer,
     Caller,
-    Doorkeeper,
-    OpenDoor,
     Permission,
+    RequestAttributes,
     certified,
 )
 from policy_sched.serve.explanations import Explaining, Unknown
 from policy_sched.serve.health import Check, Verdict, answer, answer_of_one
 from policy_sched.serve.listening import TAKEN, from_here, sent
 from policy_sched.serve.resource_metrics import pieces
-from policy_sched.serve.scheduling import Scheduling
+from policy_sched.serve.scheduling import Instance
 from policy_sched.serve.upstream_metrics import HealthMetrics
 from policy_sched.serve.zpages import (
     LONGEST_NUMBER,
@@ -80,7 +80,7 @@ class Offered:
     ``flags`` are what the process was started with, by name.
     """
 
-    instance: Scheduling
+    instance: Instance
     reload: Callable[[], Awaitable[Reload]]
     explaining: Explaining
     checks: Mapping[str, Sequence[Check]]
@@ -100,9 +100,9 @@ class Refused(Exception):  # noqa: N818 - an answer on its way
 class Endpoints:
     """Answers requests; hand `answer` to a `Listener`."""
 
-    def __init__(self, offered: Offered, door: Doorkeeper) -> None:
+    def __init__(self, offered: Offered, door: Authorizer) -> None:
         self._offered = offered
-        self._door = door
+        self._authorizer = door
         self._slis = HealthMetrics()
         self._pages: dict[str, Page] = {
             "/": self._index,
@@ -138,18 +138,20 @@ class Endpoints:
         path = request.path
         if not path.startswith("/"):  # OPTIONS *, CONNECT HOST:PORT
             raise Refused(_status(404, "NotFound", NO_PAGE))
-        if isinstance(self._door, OpenDoor) and not from_here(request):
+        if isinstance(self._authorizer, AlwaysAllow) and not from_here(request):
             raise Refused(_status(403, "Forbidden", "forbidden: only for this machine"))
         free = self._free(path)
         if free and path.removeprefix("/") in self._offered.checks:
             return self._health(request)
         caller = await self._caller(request)
         explained = _EXPLAIN.fullmatch(path)
-        asked = Asked(request.method.lower(), path)
-        allowed = Permission(allowed=True) if free else await self._door.may(caller, asked)
+        asked = RequestAttributes(request.method.lower(), path)
+        allowed = (
+            Permission(allowed=True) if free else await self._authorizer.authorize(caller, asked)
+        )
         if not allowed.allowed and explained is not None:
-            wanted = Asked("get", "", "pods", explained[1], explained[2])
-            allowed = await self._door.may(caller, wanted)
+            wanted = RequestAttributes("get", "", "pods", explained[1], explained[2])
+            allowed = await self._authorizer.authorize(caller, wanted)
         if not allowed.allowed:
             raise Refused(_forbidden(caller, asked, allowed.reason))
         if explained is not None:
@@ -175,7 +177,7 @@ class Endpoints:
         certificate = None if transport is None else transport.get_extra_info("peercert")
         caller = certified(certificate)
         if caller is None:
-            caller = await self._door.caller(request.headers.get("Authorization", ""))
+            caller = await self._authorizer.authenticate(request.headers.get("Authorization", ""))
         if caller is None:
             raise Refused(_status(401, "Unauthorized", "Unauthorized"))
         if caller != ANONYMOUS:
@@ -282,7 +284,9 @@ class Endpoints:
     ) -> web.Response:
         if request.method not in _READING:
             return _not_allowed("GET, HEAD")
-        detailed = (await self._door.may(caller, Asked("get", "", "nodes"))).allowed
+        detailed = (
+            await self._authorizer.authorize(caller, RequestAttributes("get", "", "nodes"))
+        ).allowed
         try:
             explained = partial(self._offered.explaining.of, namespace, name, detailed=detailed)
             told = await self._offered.instance.undisturbed(explained)
@@ -336,7 +340,7 @@ def _not_allowed(methods: str) -> web.Response:
     return response
 
 
-def _forbidden(caller: Caller, asked: Asked, reason: str) -> web.Response:
+def _forbidden(caller: Caller, asked: RequestAttributes, reason: str) -> web.Response:
     """Return upstream's refusal, with the API server's reason."""
     message = f'forbidden: User "{caller.name}" cannot {asked.verb} path "{asked.path}"'
     return _status(403, "Forbidden", f"{message}: {reason}" if reason else message, details=True)

@@ -18,7 +18,7 @@ from policy_sched.model.pod_info import DEFAULT_SCHEDULER
 from policy_sched.scheduler.explaining import explain
 from policy_sched.scheduler.explanation import Explanation
 from policy_sched.serve.decision_log import Decided
-from policy_sched.serve.scheduling import Scheduling
+from policy_sched.serve.scheduling import Instance
 
 
 class Unknown(PolicySchedError):  # noqa: N818 - an answer, not a failure
@@ -115,7 +115,7 @@ class _Placed:
 class Explaining:
     """Explains the pods of one instance."""
 
-    def __init__(self, instance: Scheduling, shown: Shown) -> None:
+    def __init__(self, instance: Instance, shown: Shown) -> None:
         self._instance = instance
         self._shown = shown
 

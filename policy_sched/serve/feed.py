@@ -32,7 +32,7 @@ ENDED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds nothing any more; kube-scheduler does not watch such pods."""
 
 
-class Feed:
+class Informer:
     """The scheduler's informers: one watch of everything. ``metrics`` take the time."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Feed:
         """Whether the store holds changes that the scheduler has not been told of."""
         return bool(self._waiting) or self._watch.behind
 
-    def drain(self, over: Callable[[], bool] = never) -> int:
+    def process(self, over: Callable[[], bool] = never) -> int:
         """Tell the scheduler what changed since the last call; return how many changes.
 
         What is left when it is ``over`` is told the next time.
@@ -60,13 +60,13 @@ class Feed:
             waiting.extend(self._watch.drain())
         except Expired:
             while waiting:
-                self._tell(waiting.popleft())
+                self._dispatch(waiting.popleft())
             waiting.extend(self._again())
         timer = self._metrics.timer
         told = 0
         while waiting and not (told and over()):
             start = timer()
-            events = self._tell(waiting.popleft())
+            events = self._dispatch(waiting.popleft())
             self._metrics.happened(events, timer() - start)
             told += 1
         return told
@@ -90,7 +90,7 @@ class Feed:
             self._gone(self._known.pop(key))
         return changes
 
-    def _tell(self, change: Change) -> Happened:
+    def _dispatch(self, change: Change) -> Happened:
         key, new = _key(change.new), change.new.typed
         old = self._known.get(key)
         if change.type == DELETED:

@@ -1,4 +1,4 @@
-"""Instance: an embedded cluster, the scheduler on it, policies and files, one step at a time.
+"""EmbeddedInstance: an embedded cluster and a scheduler on it, driven one step at a time.
 
 Files of objects are read beside the steps and take effect between two of them. While an extender is
 asked the cluster lives on, and so does its API; the scheduler is told of it afterwards.
@@ -20,10 +20,10 @@ from policy_sched.queue.agenda import Work
 from policy_sched.serve.cluster_metrics import ClusterMetrics
 from policy_sched.serve.debugging import Seen
 from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog, Write
-from policy_sched.serve.feed import ENDED, Feed
+from policy_sched.serve.feed import ENDED, Informer
 from policy_sched.serve.health import STORAGE, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
-from policy_sched.serve.scheduling import Scheduling
+from policy_sched.serve.scheduling import Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Sources:
     controllers: bool = True
 
 
-class Instance(Scheduling):
+class EmbeddedInstance(Instance):
     """A scheduler on an embedded cluster; ``now`` returns nanoseconds since 1970.
 
     Raises PolicyError with every problem of the files, ClusterError if the data cannot be opened.
@@ -54,11 +54,11 @@ class Instance(Scheduling):
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
         self._failing = ""
-        self.cluster.store.tell = self._bench.in_loop
+        self.cluster.store.tell = self._bench.call_in_loop
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
         if lost := self.cluster.store.lost:
             self.log.say(ERROR, "Changes of the cluster are lost", error=lost)
-        self.feed = Feed(self.cluster.store, self.scheduler, self.metrics.attempts)
+        self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 
     def _beforehand(self) -> None:
@@ -78,7 +78,7 @@ class Instance(Scheduling):
         """No-op: bindings complete synchronously here, those of extenders within a step."""
 
     def _step(self) -> int:
-        return self._decide() if self._takes_in(self.feed.drain) else 0
+        return self._decide() if self._takes_in(self.feed.process) else 0
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""

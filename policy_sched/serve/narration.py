@@ -1,8 +1,8 @@
 """kube-scheduler's log messages at -v 3 and above, to the letter.
 
 Theory of operation. Lines that are off cost nothing: below -v 3 the scheduler calls what
-it would call anyway, and only evictions are logged. When the verbosity rises, a Narration wraps
-those calls; when it falls, the wrapper is removed.
+it would call anyway, and only evictions are logged. When the verbosity rises, VerboseLogging
+wraps those calls; when it falls, the wrapper is removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCORES: Final = 10
 """Verbosity from which on each plugin's score of each node is told."""
 
 
-class Narration:
+class VerboseLogging:
     """Tells of a scheduler's attempts, as much as the log's verbosity wants."""
 
     def __init__(self, scheduler: Scheduler, log: DecisionLog) -> None:

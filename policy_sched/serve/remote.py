@@ -8,7 +8,7 @@ over would be missing. Each write asks once more whether we lead (`KubeClient`),
 lost stops bindings that were decided before; then the instance ends, for what it believes is of no
 use any more. What a binding waits for, and what came of it, is part of the steps.
 
-With extenders steps run on a `Workbench`, which documents what is shared. While one is asked
+With extenders steps run on a `StepExecutor`, which documents what is shared. While one is asked
 everything but the steps goes on, and so do bindings: those that end well end, those that fail wait
 for the decision, which counts on their nodes. What watches tell meanwhile is taken in afterwards.
 
@@ -59,8 +59,8 @@ from policy_sched.serve.families import Labels
 from policy_sched.serve.health import HANDLED, LEADER_ELECTION, READABLE, SYNCED, Check
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.narration import STEPS
-from policy_sched.serve.scheduling import Scheduling
-from policy_sched.serve.troubles import Troubles
+from policy_sched.serve.scheduling import Instance
+from policy_sched.serve.troubles import LogThrottle
 
 WARNING: Final = "warning"
 CHANGES_PER_STEP: Final = 500
@@ -96,14 +96,14 @@ class Candidacy:
 
     def overdue(self) -> str:
         """Return what is wrong with a leader that has not renewed for long, "" for nothing."""
-        renewed, now = self.election.renewed_at, self.api.chance.clocks.monotonic()
+        renewed, now = self.election.renewed_at, self.api.environment.clocks.monotonic()
         longest = self.election.settings.lease_duration + TOLERATED
         if renewed is None or now - renewed <= longest * SECOND:
             return ""
         return f"failed election to renew leadership on lease {self.name}"
 
 
-class RemoteInstance(Scheduling):
+class ClusterInstance(Instance):
     """A scheduler behind ``api``; without a candidacy it always leads.
 
     ``instance`` signs events.
@@ -121,7 +121,7 @@ class RemoteInstance(Scheduling):
         watching: ReflectorSettings | None = None,
     ) -> None:
         self.api = api
-        log = DecisionLog(write, api.chance.clocks.wall)
+        log = DecisionLog(write, api.environment.clocks.wall)
         reporter = store.current.plans[0].plan.scheduler_name
         self.client = KubeClient(
             api,
@@ -135,13 +135,13 @@ class RemoteInstance(Scheduling):
         )
         self.candidacy = candidacy
         self.elector = None if candidacy is None else self._elector(candidacy)
-        now = SteadyClock(api.chance.clocks)
+        now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
         self.informers = Informers(api, settings=watching, trouble=self._trouble, wake=self._woken)
         self._ready = False
         self._lost = False
         self._resigned = False
-        self._troubles = Troubles(api.chance.clocks.monotonic)
+        self._troubles = LogThrottle(api.environment.clocks.monotonic)
         api.observe, api.traffic = self.metrics.attempts.requested, self.metrics.attempts
         if candidacy is not None:
             candidacy.api.observe, candidacy.api.traffic = api.observe, api.traffic
@@ -175,7 +175,7 @@ class RemoteInstance(Scheduling):
         self.client.lanes.check()
 
     def _in_loop(self, act: Callable[[], None]) -> None:
-        self._bench.in_loop(act)
+        self._bench.call_in_loop(act)
 
     def _meanwhile(self) -> None:
         for outcome in self.scheduler.poll_bindings():
@@ -220,7 +220,7 @@ class RemoteInstance(Scheduling):
         settings = replace(LOOKING, read_only=self.api.settings.read_only)
         # What is there already stands for what is read: to forget all at once would take long.
         nodes, pods = self.informers.reflectors[0].mirror, self.informers.reflectors[-1].mirror
-        async with Api(self.api.access, self.api.chance, settings) as api:
+        async with Api(self.api.access, self.api.environment, settings) as api:
             first = await list_all(api, READ[0], Decoding(NODE, Node), known=nodes.known)
             last = await list_all(api, READ[-1], Decoding(POD, Pod), known=pods.known)
         mark = self.informers.mark()
@@ -354,7 +354,7 @@ class RemoteInstance(Scheduling):
 
     def _warn(self, text: str, what: str, **facts: object) -> None:
         """Say what goes wrong again and again from time to time."""
-        unsaid = self._troubles.told(what)
+        unsaid = self._troubles.admit(what)
         if unsaid is not None:
             more = {"unsaid": unsaid} if unsaid else {}
             self.log.say(WARNING, text, **facts, error=what, **more)

@@ -24,7 +24,7 @@ from policy_sched.profiles.watch import Watched, changes, frozen_mounts
 from policy_sched.serve.collecting import Collector, settle
 from policy_sched.serve.decision_log import INFO, WARNING
 from policy_sched.serve.manifest_files import manifests_below
-from policy_sched.serve.scheduling import Scheduling
+from policy_sched.serve.scheduling import Instance
 
 GRACE: Final = 10.0
 """Seconds in which bindings that were sent must be answered when the instance ends."""
@@ -39,7 +39,7 @@ LONGEST_SLEEP: Final = 3600.0
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
-class Running:
+class RunLoop:
     """An instance in an event loop.
 
     ``show`` is called after steps and while nothing happens; ``hung_up`` returns whether the
@@ -48,7 +48,7 @@ class Running:
 
     def __init__(
         self,
-        instance: Scheduling,
+        instance: Instance,
         show: Callable[[], None],
         show_every: float,
         leave: Callable[[int], object] = os._exit,
@@ -102,7 +102,7 @@ class Running:
     async def _step(self, longest: float = LONGEST_SLEEP) -> None:
         """Do what can be done, and sleep until there is more to do, or for the longest time."""
         self._raise_what_failed()
-        if self._collector.look():
+        if self._collector.collect_if_due():
             await asyncio.sleep(0)  # the step has a turn of its own
         instance = self.instance
         instance.step()

@@ -1,4 +1,4 @@
-"""Scheduling: a scheduler with its policies, driven one step at a time; what any instance does.
+"""Instance: a scheduler with its policies, driven one step at a time.
 
 Theory of operation. Nothing here waits or reads a clock of its own: `step` does what can be done
 now, `next_wakeup` returns when the next step is due, and the run loop sleeps until then, or
@@ -8,7 +8,7 @@ undone, and the bindings that were sent are awaited. Where the cluster is, subcl
 
 With a `slice`, a step ends in the middle of what takes longer (see the queue's agenda), and the
 next one goes on with it before anything else. Code that reads or changes the scheduler between
-two steps waits until it is `settled`. Steps run on a `Workbench`, which documents what is shared
+two steps waits until it is `settled`. Steps run on a `StepExecutor`, which documents what is shared
 while an extender is called.
 """
 
@@ -38,9 +38,9 @@ from policy_sched.serve.decision_log import ERROR, INFO, DecisionLog
 from policy_sched.serve.health import PING, POLICIES, SHUTDOWN, Check, nothing_wrong
 from policy_sched.serve.manifest_files import Applied, Contents, ManifestFiles
 from policy_sched.serve.metrics import Metrics
-from policy_sched.serve.narration import Narration
-from policy_sched.serve.turns import Turns
-from policy_sched.serve.workbench import Workbench
+from policy_sched.serve.narration import VerboseLogging
+from policy_sched.serve.turns import EventLoopLatency
+from policy_sched.serve.workbench import StepExecutor
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ SETTLING: Final = 0.002
 """Seconds between two looks whether anything is half done."""
 
 
-class Scheduling(ABC):
+class Instance(ABC):
     """A scheduler behind a client; ``now`` returns nanoseconds since 1970."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Scheduling(ABC):
         self.now = now
         self.log = log
         self.metrics = Metrics()
-        self.turns = Turns()
+        self.turns = EventLoopLatency()
         self.metrics.registry.register(self.turns)
         self.manifests = manifests
         self.manifest_problems: tuple[Diagnostic, ...] = ()
@@ -79,7 +79,7 @@ class Scheduling(ABC):
             runner=self.metrics.attempts.runner,
         )
         self.metrics.watch(self.scheduler)
-        self.narration = Narration(self.scheduler, log)
+        self.narration = VerboseLogging(self.scheduler, log)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
         self._abandoned = False
@@ -87,7 +87,7 @@ class Scheduling(ABC):
         self._debugging = asyncio.Lock()
         self._wake: Callable[[], None] = _nobody
         asks = self.scheduler.handle.extenders
-        self._bench = Workbench(lambda: bool(asks), self._woken, self._slice)
+        self._bench = StepExecutor(lambda: bool(asks), self._woken, self._slice)
         self.metrics.refresh.append(self._look_at_extenders)
         self.slice = inf
         """Seconds after which a step starts no more work; set by the run loop."""
@@ -336,7 +336,7 @@ class Scheduling(ABC):
 
     def dump(self) -> None:
         """Write a record of the state, the longest turn since the last record, and all metrics."""
-        longest, busiest = self.turns.lately()
+        longest, busiest = self.turns.recent()
         facts = {
             "queues": self.queue_lengths(),
             "longestTurnSeconds": round(longest, 4),

@@ -38,7 +38,7 @@ from policy_sched.scheduler.shadow_records import (
     Start,
 )
 from policy_sched.serve.decision_log import ERROR, INFO, Decided, Write
-from policy_sched.serve.remote import RemoteInstance, tell
+from policy_sched.serve.remote import ClusterInstance, tell
 from policy_sched.serve.shadow_log import ShadowLog
 from policy_sched.serve.shadow_metrics import ShadowMetrics
 
@@ -57,7 +57,7 @@ class ShadowOptions:
     patience: int = PATIENCE
 
 
-class ShadowInstance(RemoteInstance):
+class ShadowInstance(ClusterInstance):
     """A shadow behind ``api``, which must be read-only."""
 
     def __init__(

@@ -27,7 +27,7 @@ class _Transport(selector_events._SelectorSocketTransport):  # type: ignore[name
                     setattr(self, name, _nothing)
 
 
-class TidyLoop(asyncio.SelectorEventLoop):
+class CycleFreeEventLoop(asyncio.SelectorEventLoop):
     """A selector event loop."""
 
     def _make_socket_transport(

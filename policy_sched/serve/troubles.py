@@ -24,17 +24,17 @@ class _Cause:
     unsaid: int = 0
 
 
-class Troubles:
-    """The causes of late; ``now`` is monotonic, in nanoseconds."""
+class LogThrottle:
+    """Recent causes; ``now`` is monotonic, in nanoseconds."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._causes: dict[str, _Cause] = {}
 
-    def told(self, what: str) -> int | None:
-        """Take a trouble, told as ``REQUEST: CAUSE``.
+    def admit(self, what: str) -> int | None:
+        """Admit a message of the form ``REQUEST: CAUSE``, unless its cause was logged of late.
 
-        Return how often its cause was not said since it was said last; None not to say it now.
+        Return the number of messages that were left out since then; None to leave this one out.
         """
         cause, now = what.partition(": ")[2] or what, self._now()
         known = self._causes.get(cause)

@@ -18,7 +18,7 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from policy_sched.serve.tidy_loop import TidyLoop
+from policy_sched.serve.tidy_loop import CycleFreeEventLoop
 
 NAME: Final = "policy_sched_event_loop_blocked_seconds"
 LONGEST: Final = "policy_sched_event_loop_longest_block_seconds"
@@ -27,7 +27,7 @@ BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 """Upper ends of the histogram's buckets, in seconds."""
 
 
-class Turns:
+class EventLoopLatency:
     """The turns of one loop. A collector of prometheus_client."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Turns:
         self._lately = (0.0, 0.0)
         self._skip = True
 
-    def took(self, seconds: float, busy: float) -> None:
+    def record(self, seconds: float, busy: float) -> None:
         """A turn took so long, and used so much of a processor."""
         if self._skip:
             self._skip = False  # the turn in which counting began
@@ -53,7 +53,7 @@ class Turns:
         self.longest_busy = max(self.longest_busy, busy)
         self._lately = max(self._lately[0], seconds), max(self._lately[1], busy)
 
-    def lately(self) -> tuple[float, float]:
+    def recent(self) -> tuple[float, float]:
         """Return the longest turn and the most processor time since this was asked before."""
         found, self._lately = self._lately, (0.0, 0.0)
         return found
@@ -77,7 +77,7 @@ class Turns:
 class _Selector(selectors.DefaultSelector):
     """A selector that tells when it is asked and when it has answered."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: EventLoopLatency) -> None:
         super().__init__()
         self._turns = turns
         self._began = time.perf_counter()
@@ -86,13 +86,13 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for events: one turn has ended, and the next begins with the answer."""
         busy = time.process_time() - self._busy
-        self._turns.took(time.perf_counter() - self._began, busy)
+        self._turns.record(time.perf_counter() - self._began, busy)
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
         self._began = time.perf_counter()
         self._busy = time.process_time()
         return ready
 
 
-def measured_loop(turns: Turns) -> asyncio.AbstractEventLoop:
+def measured_loop(turns: EventLoopLatency) -> asyncio.AbstractEventLoop:
     """Return an event loop whose turns are told to ``turns``."""
-    return TidyLoop(_Selector(turns))
+    return CycleFreeEventLoop(_Selector(turns))

@@ -1,4 +1,4 @@
-"""Workbench: what is done with a scheduler, piece by piece, on a strand if it may be set aside.
+"""StepExecutor: what is done with a scheduler, piece by piece, on a strand if it may be set aside.
 
 Theory of operation. Whatever reads or changes a scheduler's state is a piece of work: a step, an
 explanation. Where extenders are in force it is done on a strand (`framework/strand.py`), so that
@@ -42,7 +42,7 @@ def endless() -> Callable[[], bool]:
     return lambda: False
 
 
-class Workbench:
+class StepExecutor:
     """Does pieces of work in an event loop.
 
     ``may_ask``: whether a piece that begins now may ask extenders. ``ended`` is called when one has
@@ -89,7 +89,7 @@ class Workbench:
         self._waiting.append(waiter)
         await waiter
 
-    def in_loop(self, act: Callable[[], None]) -> None:
+    def call_in_loop(self, act: Callable[[], None]) -> None:
         """Do something in the event loop's thread, before anything else happens there."""
         if self._strand is not None and self._strand.running:
             self._for_loop.append(act)

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.kubeconfig import load
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.errors import PolicySchedError
@@ -110,8 +110,8 @@ async def run_api(
         async with api_server(directory, tls=tls) as server:
             kubeconfig = directory / "kubeconfig"
             access = load([kubeconfig], CLOCKS)
-            chance = Chance(CLOCKS, Random(0))  # noqa: S311 - jitter
-            async with Api(access, chance, Settings(qps=0)) as api:
+            environment = Environment(CLOCKS, Random(0))  # noqa: S311 - jitter
+            async with Api(access, environment, Settings(qps=0)) as api:
                 await create_nodes(api, nodes)
                 await create_bound(api, existing, nodes)
                 options = options_of(directory, kubeconfig, _POLICY, [])
@@ -193,7 +193,7 @@ class _Run:
         while (found := await self._server.ask("count"))["bound"] < pods:
             if time.perf_counter() > until:
                 raise PolicySchedError(f"{found['bound']} of {pods} pods are bound")
-            await self._api.chance.sleep(0.05)
+            await self._api.environment.sleep(0.05)
 
     async def _ended(
         self, name: str, pods: int, before: tuple[Usage | None, Usage | None]

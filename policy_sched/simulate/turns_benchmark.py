@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from policy_sched.client.embedded.resources import NODE, POD
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.kubeconfig import load
 from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.errors import PolicySchedError
@@ -97,8 +97,8 @@ async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTI
         directory = Path(name)
         async with api_server(directory, tls=False) as server:
             kubeconfig = directory / "kubeconfig"
-            chance = Chance(CLOCKS, Random(0))  # noqa: S311 - jitter
-            async with Api(load([kubeconfig], CLOCKS), chance, Settings(qps=0)) as api:
+            environment = Environment(CLOCKS, Random(0))  # noqa: S311 - jitter
+            async with Api(load([kubeconfig], CLOCKS), environment, Settings(qps=0)) as api:
                 await create(api, collection_path(NODE), map(_node, range(nodes)))
                 await create_bound(api, existing, nodes)
                 options = options_of(directory, kubeconfig, _POLICY, ["Together"])
@@ -166,7 +166,7 @@ class _Run:
                 last, since = count, now
             if now > until:
                 raise PolicySchedError(f"requests do not end: {count} so far")
-            await self._api.chance.sleep(0.1)
+            await self._api.environment.sleep(0.1)
 
     # What happens.
 

@@ -10,7 +10,7 @@ from policy_sched.cli.connecting import IN_CLUSTER, check_alone, chosen, connect
 from policy_sched.errors import ClusterError, PolicyError
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.remote import ClusterInstance
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -25,7 +25,7 @@ kind: KubeSchedulerConfiguration
 """
 
 
-def instance(tmp_path: Path, config: str = "") -> RemoteInstance:
+def instance(tmp_path: Path, config: str = "") -> ClusterInstance:
     """Return an instance for a kubeconfig and a configuration."""
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     (tmp_path / "config.yaml").write_text(CONFIG + config)

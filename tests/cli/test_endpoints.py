@@ -22,7 +22,7 @@ from policy_sched.cli.endpoints import EndpointFlags, _status_of, endpoints
 from policy_sched.cli.upstream_flags import Overrides
 from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.kube import access as kube
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.credentials import Fixed, bearer
 from policy_sched.client.kube.kubeconfig import load
 from policy_sched.client.kube.kubeconfig_user import Clocks
@@ -31,9 +31,9 @@ from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.instance import Instance, Sources
-from policy_sched.serve.remote import RemoteInstance
-from policy_sched.serve.running import LONGEST_SLEEP, Running
+from policy_sched.serve.instance import EmbeddedInstance, Sources
+from policy_sched.serve.remote import ClusterInstance
+from policy_sched.serve.running import LONGEST_SLEEP, RunLoop
 from tests.serve.test_client_certificates import client_certificate
 
 TOKENS = 'admin-token,admin,1,"system:masters"\nviewer-token,viewer,2,"watchers"\n'
@@ -82,10 +82,10 @@ def test_an_api_server_says_who_may(tmp_path: Path, port: int) -> None:
                 cluster.apply(thing)
             grant = kube.Grant(bearer("admin-token"))
             there = kube.Access(server.url, credentials=Fixed(grant))
-            api = Api(there, Chance(CLOCKS, Random(1)), Settings(qps=0))
+            api = Api(there, Environment(CLOCKS, Random(1)), Settings(qps=0))
             store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
-            instance = RemoteInstance(store, api, None, records.append)
-            running = Running(instance, lambda: None, LONGEST_SLEEP)
+            instance = ClusterInstance(store, api, None, records.append)
+            running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
             reviewed = tmp_path / "kubeconfig"
             reviewed.write_text(kubeconfig(server.address, access, server.tokens), "utf-8")
             flags = EndpointFlags(
@@ -122,8 +122,8 @@ def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path, port
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
     records: list[Record] = []
-    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
-    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
     flags = EndpointFlags(bind_address="127.0.0.1", secure_port=port)
 
     async def story() -> None:
@@ -147,8 +147,8 @@ def test_beside_a_cluster_with_roles_they_say_who_may(tmp_path: Path, port: int)
     tokens.write_text(TOKENS, encoding="utf-8")
     access = Access(tokens=str(tokens), mode=RBAC)
     records: list[Record] = []
-    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
-    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
     flags = EndpointFlags(bind_address="127.0.0.1", secure_port=port)
     where = Address("127.0.0.1", 0)
     issued = "/api/v1/namespaces/default/serviceaccounts/watcher/token"
@@ -188,8 +188,8 @@ def test_beyond_loopback_nothing_goes_in_the_clear(tmp_path: Path, port: int) ->
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
     records: list[Record] = []
-    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
-    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
     flags = EndpointFlags(bind_address="0.0.0.0", secure_port=port)
 
     async def story() -> None:
@@ -209,8 +209,8 @@ def test_certificates_of_clients_guard_the_endpoints(tmp_path: Path, port: int) 
     for file, content in zip(files, self_signed(["127.0.0.1"], time.time_ns()), strict=True):
         file.write_bytes(content)
     records: list[Record] = []
-    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
-    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
     clients = str(authority)
     flags = EndpointFlags(bind_address="127.0.0.1", secure_port=port, client_ca_file=clients)
     shown = ssl.create_default_context(cafile=str(files[0]))
@@ -245,10 +245,10 @@ def test_an_api_that_is_open_to_all_opens_nothing_beyond_loopback(
         cluster = EmbeddedCluster.open(None, time.time_ns)
         async with ApiServer(cluster.store, Address("127.0.0.1", 0)) as server:
             config.write_text(kubeconfig(server.address, Access(), None), "utf-8")
-            api = Api(load([config], CLOCKS), Chance(CLOCKS, Random(1)), Settings(qps=0))
+            api = Api(load([config], CLOCKS), Environment(CLOCKS, Random(1)), Settings(qps=0))
             store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
-            instance = RemoteInstance(store, api, None, records.append)
-            running = Running(instance, lambda: None, LONGEST_SLEEP)
+            instance = ClusterInstance(store, api, None, records.append)
+            running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
             flags = EndpointFlags(secure_port=port)
             async with endpoints(flags, Access(), running, Overrides()), asking(records) as ask:
                 assert records[-1]["url"] == f"https://127.0.0.1:{port}"
@@ -274,8 +274,8 @@ def test_a_certificate_that_is_replaced_is_shown(
     """To whoever connects next; what is no certificate changes nothing."""
     monkeypatch.setattr("policy_sched.cli.endpoints.REREAD", 0.01)
     records: list[Record] = []
-    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
-    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
     flags = EndpointFlags(bind_address="127.0.0.1", secure_port=port)
     files = tmp_path / "tls.crt", tmp_path / "tls.key"
 
@@ -349,8 +349,8 @@ def test_what_may_not_be_served_is_refused(
     flags: EndpointFlags, access: Access, words: str
 ) -> None:
     """Before anything listens."""
-    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, lambda _record: None)
-    running = Running(instance, lambda: None, LONGEST_SLEEP)
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, lambda _record: None)
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
 
     async def story() -> None:
         async with endpoints(flags, access, running, Overrides()):

@@ -10,12 +10,12 @@ from rich.console import Console
 
 from policy_sched.cli.live_view import LiveView, picture
 from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.instance import EmbeddedInstance, Sources
 from policy_sched.testing import FakeClock
 from tests.profiles.policy_texts import keeping, write
 
 
-def started(folder: Path, view: LiveView | None = None) -> Instance:
+def started(folder: Path, view: LiveView | None = None) -> EmbeddedInstance:
     """Return an instance with two nodes and two pods, one of which is too large."""
     lines = []
     for name in "ab":
@@ -31,12 +31,12 @@ def started(folder: Path, view: LiveView | None = None) -> Instance:
     write(folder / "policies" / "keep.yaml", keeping("Keep", 'node.name == "a"'))
     files = PolicyFiles(None, (str(folder / "policies"),))
     take = view.take if view is not None else lambda _: None
-    instance = Instance(Sources(files, [str(folder / "cluster")]), FakeClock(10**18), take)
+    instance = EmbeddedInstance(Sources(files, [str(folder / "cluster")]), FakeClock(10**18), take)
     instance.step()
     return instance
 
 
-def shown(instance: Instance, width: int = 160, height: int = 50) -> str:
+def shown(instance: EmbeddedInstance, width: int = 160, height: int = 50) -> str:
     """Return the picture as text without colours."""
     console = Console(file=io.StringIO(), width=width, height=height)
     console.print(picture(instance, "the last news", height))
@@ -83,7 +83,7 @@ def test_the_view_draws_on_a_terminal(tmp_path: Path) -> None:
     assert "Applied manifests" in stream.getvalue()
 
 
-def crowded(folder: Path) -> Instance:
+def crowded(folder: Path) -> EmbeddedInstance:
     """Return an instance with 60 nodes, two of them with GPUs, and 80 pods, some too large."""
     lines = []
     for number in range(60):
@@ -98,7 +98,7 @@ def crowded(folder: Path) -> Instance:
     (folder / "cluster").mkdir()
     write(folder / "cluster" / "all.yaml", "\n".join(lines))
     clock = FakeClock(10**18)
-    instance = Instance(
+    instance = EmbeddedInstance(
         Sources(PolicyFiles(None, ()), [str(folder / "cluster")]), clock, lambda _: None
     )
     instance.step()

@@ -25,7 +25,7 @@ from policy_sched.deploy.manifests import manifests
 from policy_sched.deploy.options import Options
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.remote import ClusterInstance
 from policy_sched.serve.shadow import ShadowOptions
 from tests.apiserver.security.guarded import guarded
 from tests.apiserver.world import World
@@ -108,7 +108,7 @@ async def _run(
     return Run(frozenset(_attributes(proxy.requests)), tuple(records))
 
 
-async def _everything(world: World, instance: RemoteInstance, proxy: Recording) -> None:
+async def _everything(world: World, instance: ClusterInstance, proxy: Recording) -> None:
     """Make the scheduler ask for all that it ever asks for."""
     await _until(lambda: instance.ready and instance.leads)
     await _apply(world, [_node("a"), _pod("first", "3", priority=1)])
@@ -132,7 +132,7 @@ async def _everything(world: World, instance: RemoteInstance, proxy: Recording) 
     await _until(lambda: _asked(proxy, "PATCH", "/events/"))
 
 
-async def _looked_on(world: World, instance: RemoteInstance, _proxy: Recording) -> None:
+async def _looked_on(world: World, instance: ClusterInstance, _proxy: Recording) -> None:
     await _until(lambda: instance.ready)
     await _apply(world, [_node("a")])
     await _until(lambda: instance.scheduler.cache.nodes.live_count == 1)
@@ -146,7 +146,7 @@ async def _looked_on(world: World, instance: RemoteInstance, _proxy: Recording) 
     await _until(lambda: wanted in instance.metrics.text())
 
 
-async def _drive(instance: RemoteInstance) -> None:
+async def _drive(instance: ClusterInstance) -> None:
     while True:
         instance.step()
         await asyncio.sleep(0.002)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.serve.doorkeeper import OpenDoor
+from policy_sched.serve.doorkeeper import AlwaysAllow
 from policy_sched.serve.endpoints import Endpoints, Offered
 from policy_sched.serve.explanations import Explaining
 from policy_sched.serve.listening import Listener
@@ -69,7 +69,7 @@ async def servers(folder: Path) -> AsyncIterator[tuple[int, int]]:
     offered = Offered(
         served.instance, served.reload, explaining, served.instance.checks(), lambda: settings
     )
-    endpoints = Endpoints(offered, OpenDoor())
+    endpoints = Endpoints(offered, AlwaysAllow())
     async with (
         serving() as world,
         Listener(endpoints.answer, ("127.0.0.1", 0), None) as listener,

@@ -38,7 +38,7 @@ from policy_sched.scheduler.shadow import Shadow
 from policy_sched.scheduler.shadow_records import Comparison, Result
 from policy_sched.scheduler.wiring import EPOCH, build
 from policy_sched.serve.feed import ENDED
-from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.instance import EmbeddedInstance, Sources
 from policy_sched.testing import FakeClock
 
 Plain = dict[str, Any]
@@ -59,7 +59,7 @@ CLASS: Final = "local"
 class Watcher:
     """A shadow on the changes of a store, in the order in which they are committed."""
 
-    def __init__(self, instance: Instance, clock: FakeClock, seed: int) -> None:
+    def __init__(self, instance: EmbeddedInstance, clock: FakeClock, seed: int) -> None:
         self.told: list[Comparison] = []
         self.scheduler = build(now=clock)
         self.shadow = Shadow(self.scheduler, "default-scheduler", self.told.append, Random(seed))
@@ -147,7 +147,9 @@ def claim(name: str) -> Plain:
 def play(pods: int, seed: int = 0) -> list[Comparison]:
     """Return the comparisons of a play with so many pods."""
     random, clock = Random(seed), FakeClock(EPOCH)
-    instance = Instance(Sources(PolicyFiles(None, ()), seed=seed), clock, lambda _record: None)
+    instance = EmbeddedInstance(
+        Sources(PolicyFiles(None, ()), seed=seed), clock, lambda _record: None
+    )
     cluster = instance.cluster
     client = instance.scheduler.handle.client
     assert isinstance(client, EmbeddedClient)

@@ -19,7 +19,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.event_handlers import Happened
 from policy_sched.scheduler.loop import Scheduler
-from policy_sched.serve.feed import ENDED, Feed
+from policy_sched.serve.feed import ENDED, Informer
 
 
 class Witness:
@@ -121,17 +121,17 @@ class Witness:
                 self.held.pop(old.metadata.uid, None)
 
 
-class Overheard(Feed):
-    """A feed that a witness hears, too."""
+class Overheard(Informer):
+    """An informer that also calls a witness."""
 
     def __init__(self, store: ObjectStore, scheduler: Scheduler, witness: Witness) -> None:
         super().__init__(store, scheduler)
         self._witness = witness
 
-    def _tell(self, change: Change) -> Happened:
+    def _dispatch(self, change: Change) -> Happened:
         if change.type != DELETED:
             self._witness.came(change.new.typed)
-        return super()._tell(change)
+        return super()._dispatch(change)
 
     def _gone(self, old: ApiObject) -> Happened:
         self._witness.went(old)

@@ -9,14 +9,14 @@ from pathlib import Path
 from random import Random
 
 from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.election import JITTER, Election, ElectionSettings
 from policy_sched.client.kube.kubeconfig_user import Clocks
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.remote import Candidacy, LeaseLost, RemoteInstance
+from policy_sched.serve.remote import Candidacy, ClusterInstance, LeaseLost
 
 TIMES = ElectionSettings(lease_duration=3.0, renew_deadline=2.0, retry_period=0.5)
 RECOVERY = 2 * TIMES.retry_period * (1 + JITTER)
@@ -36,7 +36,7 @@ class Actor:
         self._url = url
         self._store = PolicyStore(PolicyFiles(None, (GANGS,)), time.time_ns)
         self._life: asyncio.Task[None] | None = None
-        self._instance: RemoteInstance | None = None
+        self._instance: ClusterInstance | None = None
         self._election: Election | None = None
 
     def jump(self, seconds: float) -> None:
@@ -84,16 +84,16 @@ class Actor:
         table = self._instance.scheduler.cache.nodes
         return {uid: name for name, row in table.row_of.items() for uid in table.pods_on(row)}
 
-    def _made(self) -> RemoteInstance:
+    def _made(self) -> ClusterInstance:
         clocks = Clocks(lambda: time.time_ns() + self.jumped, time.monotonic_ns)
-        chance = Chance(clocks, Random(f"{self.name}/{self.lives}"))
-        api = Api(Access(self._url), chance, Settings(qps=0, timeout=TIMEOUT))
-        once = Settings(qps=0, timeout=TIMEOUT, patience=Patience(tries=1))
-        beside = Api(api.access, chance, once, api.recovery)
+        environment = Environment(clocks, Random(f"{self.name}/{self.lives}"))
+        api = Api(Access(self._url), environment, Settings(qps=0, timeout=TIMEOUT))
+        once = Settings(qps=0, timeout=TIMEOUT, retry_policy=RetryPolicy(tries=1))
+        beside = Api(api.access, environment, once, api.recovery)
         identity = f"{self.name}-{self.lives}"
-        self._election = Election(identity, clocks, chance.random, TIMES)
+        self._election = Election(identity, clocks, environment.random, TIMES)
         candidacy = Candidacy(self._election, beside, "kube-system", "policy-sched")
-        return RemoteInstance(self._store, api, candidacy, _unsaid, instance=identity)
+        return ClusterInstance(self._store, api, candidacy, _unsaid, instance=identity)
 
 
 def _unsaid(_record: Record) -> None:

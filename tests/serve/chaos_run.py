@@ -29,9 +29,9 @@ from random import Random
 from typing import Any
 
 from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.kubeconfig_user import Clocks
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from tests.serve.chaos_actor import RECOVERY, TIMES, Actor
 from tests.serve.chaos_history import Findings, lines_of, read
 from tests.serve.chaos_server import CALM
@@ -157,12 +157,12 @@ async def play(folder: Path, seconds: float, seed: int) -> Report:
     await server.start()
     url = f"http://127.0.0.1:{server.port}"
     clocks = Clocks(time.time_ns, time.monotonic_ns)
-    patience = Settings(qps=0, timeout=5.0, patience=Patience(tries=1000))
+    settings = Settings(qps=0, timeout=5.0, retry_policy=RetryPolicy(tries=1000))
     access = Access(url, headers=((CALM, "yes"),))
     ended: list[Period] = []
     try:
-        chance = Chance(clocks, Random(seed), _impatient)
-        async with Api(access, chance, patience) as api:
+        environment = Environment(clocks, Random(seed), _impatient)
+        async with Api(access, environment, settings) as api:
             world = World(api, Random(seed))
             await world.prepare()
             actors = [Actor("a", url), Actor("b", url)]

@@ -42,7 +42,7 @@ class World:
     """What the run itself does to the cluster, by a client that no fault reaches."""
 
     api: Api
-    chance: Random
+    environment: Random
     made: int = 0
     names: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
@@ -85,10 +85,10 @@ class World:
         elif number % 40 == 1:
             await self._gang(f"{GANG}-{number}")
         elif number % 10 == 2:
-            cpu = self.chance.randrange(10, 25) * 100
+            cpu = self.environment.randrange(10, 25) * 100
             await self._pod(f"{URGENT}-{number}", cpu, priorityClassName=URGENT)
         else:
-            await self._pod(f"{VICTIM}-{number}", self.chance.randrange(1, 10) * 100)
+            await self._pod(f"{VICTIM}-{number}", self.environment.randrange(1, 10) * 100)
 
     async def _gang(self, name: str) -> None:
         meta = {"name": name, "namespace": "default"}
@@ -118,7 +118,7 @@ class World:
             whole = name.rpartition("-")[0] if name.startswith(GANG) else name
             together.setdefault(whole, []).append(pod)
         names = sorted(together)
-        self.chance.shuffle(names)
+        self.environment.shuffle(names)
         for name in names:
             if used <= FULL * NODES * CORES * 1000:
                 break

@@ -1,4 +1,4 @@
-"""``policy-sched run --data`` is killed again and again, when chance says so, while pods come.
+"""``policy-sched run --data`` is killed again and again, when environment says so, while pods come.
 
 The parent adds files of pods, reads what the instance says, and kills it (SIGKILL) after some
 number of lines. After every kill the file must hold every object that was applied and every binding
@@ -108,20 +108,20 @@ def check(data: Path, tally: Tally) -> int:
 
 def run(folder: Path, kills: int, seed: int) -> Tally:
     """Start and kill the instance so often, with a look after each kill; then let it finish."""
-    chance, tally, data = Random(seed), Tally(), folder / "cluster.db"
+    environment, tally, data = Random(seed), Tally(), folder / "cluster.db"
     manifests = folder / "manifests"
     manifests.mkdir()
     write_nodes(manifests)
     command = [sys.executable, "-m", "policy_sched", "run"]
     command += ["--data", str(data), "--cluster", str(manifests)]
     for _ in range(kills):
-        write_pods(manifests, tally, chance.randrange(1, 20))
+        write_pods(manifests, tally, environment.randrange(1, 20))
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            for _ in range(chance.randrange(1, 30)):
+            for _ in range(environment.randrange(1, 30)):
                 message = tally.note(process.stdout.readline())
-                if message == "Running" and chance.random() < 0.5:
-                    write_pods(manifests, tally, chance.randrange(1, 20))
+                if message == "Running" and environment.random() < 0.5:
+                    write_pods(manifests, tally, environment.randrange(1, 20))
                 if tally.bound == tally.pods:
                     break
             process.kill()

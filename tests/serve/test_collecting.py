@@ -47,10 +47,10 @@ def test_young_cycles_are_collected_when_it_is_time() -> None:
     time = Time()
     collector = Collector(time)
     last = weakref.ref(Thing())
-    collector.look()
+    collector.collect_if_due()
     assert last() is not None
     time.seconds += EVERY
-    collector.look()
+    collector.collect_if_due()
     assert last() is None
 
 
@@ -61,7 +61,7 @@ def test_what_has_survived_is_frozen_and_goes_without_the_collector() -> None:
     before = gc.get_freeze_count()
     kept = [[number] for number in range(5000)]
     time.seconds += EVERY
-    collector.look()
+    collector.collect_if_due()
     frozen = gc.get_freeze_count()
     assert frozen - before > 4000
     del kept

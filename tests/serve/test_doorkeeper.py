@@ -10,11 +10,11 @@ import pytest
 from policy_sched.errors import ClusterError
 from policy_sched.serve.doorkeeper import (
     ANONYMOUS,
-    Asked,
+    AlwaysAllow,
     Caller,
-    OpenDoor,
+    DelegatingAuthorizer,
     Permission,
-    Reviews,
+    RequestAttributes,
     certified,
 )
 
@@ -26,7 +26,7 @@ USER: Plain = {
     "extra": {"scope": ["a", "b"]},
 }
 ANN = Caller("ann", "7", ("dev", "system:authenticated"), (("scope", ("a", "b")),))
-METRICS = Asked("get", "/metrics")
+METRICS = RequestAttributes("get", "/metrics")
 
 
 class Server:
@@ -36,7 +36,7 @@ class Server:
         self.asked: list[tuple[str, Plain]] = []
         self.now = 0.0
         self.down = False
-        self.door = Reviews(self.review, lambda: self.now)
+        self.door = DelegatingAuthorizer(self.review, lambda: self.now)
 
     async def review(self, kind: str, spec: Plain) -> Plain:
         """Answer a review."""
@@ -56,13 +56,13 @@ def test_a_token_is_reviewed_once_in_ten_seconds() -> None:
 
     async def story() -> None:
         server = Server()
-        found = await asyncio.gather(*(server.door.caller("Bearer good") for _ in range(5)))
+        found = await asyncio.gather(*(server.door.authenticate("Bearer good") for _ in range(5)))
         assert found == [ANN] * 5
         server.now = 9.9
-        assert await server.door.caller("bearer good") == ANN
+        assert await server.door.authenticate("bearer good") == ANN
         assert len(server.asked) == 1
         server.now = 10.0
-        assert await server.door.caller("Bearer good") == ANN
+        assert await server.door.authenticate("Bearer good") == ANN
         assert [kind for kind, _ in server.asked] == ["TokenReview"] * 2
 
     asyncio.run(story())
@@ -73,8 +73,8 @@ def test_an_unknown_token_is_nobody_and_remembered_too() -> None:
 
     async def story() -> None:
         server = Server()
-        assert await server.door.caller("Bearer bad") is None
-        assert await server.door.caller("Bearer bad") is None
+        assert await server.door.authenticate("Bearer bad") is None
+        assert await server.door.authenticate("Bearer bad") is None
         assert len(server.asked) == 1
 
     asyncio.run(story())
@@ -88,7 +88,7 @@ def test_what_is_no_token_is_not_even_asked_about(header: str) -> None:
 
     async def story() -> None:
         server = Server()
-        assert await server.door.caller(header) is None
+        assert await server.door.authenticate(header) is None
         assert server.asked == []
 
     asyncio.run(story())
@@ -99,9 +99,9 @@ def test_who_shows_nothing_is_anonymous() -> None:
 
     async def story() -> None:
         server = Server()
-        caller = await server.door.caller("")
+        caller = await server.door.authenticate("")
         assert caller == ANONYMOUS
-        assert await server.door.may(ANONYMOUS, METRICS) == Permission(False, "no role")
+        assert await server.door.authorize(ANONYMOUS, METRICS) == Permission(False, "no role")
         spec = server.asked[0][1]
         assert (spec["user"], spec["groups"]) == ("system:anonymous", ["system:unauthenticated"])
 
@@ -113,8 +113,8 @@ def test_what_somebody_may_is_asked_with_all_that_is_known() -> None:
 
     async def story() -> None:
         server = Server()
-        assert await server.door.may(ANN, METRICS) == Permission(True)
-        assert await server.door.may(ANN, METRICS) == Permission(True)
+        assert await server.door.authorize(ANN, METRICS) == Permission(True)
+        assert await server.door.authorize(ANN, METRICS) == Permission(True)
         assert server.asked == [
             (
                 "SubjectAccessReview",
@@ -127,7 +127,7 @@ def test_what_somebody_may_is_asked_with_all_that_is_known() -> None:
                 },
             )
         ]
-        await server.door.may(ANN, Asked("get", "", "pods", "ns", "p"))
+        await server.door.authorize(ANN, RequestAttributes("get", "", "pods", "ns", "p"))
         assert server.asked[1][1]["resourceAttributes"] == {
             "verb": "get",
             "version": "v1",
@@ -147,13 +147,13 @@ def test_an_api_server_that_is_away_is_asked_again() -> None:
         told: list[str] = []
         server.door.failed = told.append
         server.down = True
-        assert await server.door.caller("Bearer good") is None
+        assert await server.door.authenticate("Bearer good") is None
         with pytest.raises(ClusterError, match="nobody there"):
-            await server.door.may(ANN, METRICS)
+            await server.door.authorize(ANN, METRICS)
         assert told == ["nobody there"]
         server.down = False
-        assert await server.door.caller("Bearer good") == ANN
-        assert (await server.door.may(ANN, METRICS)).allowed
+        assert await server.door.authenticate("Bearer good") == ANN
+        assert (await server.door.authorize(ANN, METRICS)).allowed
 
     asyncio.run(story())
 
@@ -165,7 +165,7 @@ def test_no_more_is_remembered_than_that(monkeypatch: pytest.MonkeyPatch) -> Non
     async def story() -> None:
         server = Server()
         for path in ("/a", "/b", "/c", "/c", "/a"):
-            await server.door.may(ANN, Asked("get", path))
+            await server.door.authorize(ANN, RequestAttributes("get", path))
         assert len(server.asked) == 4
 
     asyncio.run(story())
@@ -183,8 +183,8 @@ def test_an_open_door_lets_everybody_in() -> None:
     """It is for a socket that only this machine reaches."""
 
     async def story() -> None:
-        caller = await OpenDoor().caller("whatever")
+        caller = await AlwaysAllow().authenticate("whatever")
         assert caller == ANONYMOUS
-        assert (await OpenDoor().may(caller, METRICS)).allowed
+        assert (await AlwaysAllow().authorize(caller, METRICS)).allowed
 
     asyncio.run(story())

@@ -17,7 +17,7 @@ from policy_sched.apiserver.access import Address
 from policy_sched.apiserver.server import ApiServer
 from policy_sched.client.embedded.resources import POD
 from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.instance import EmbeddedInstance, Sources
 from tests.plugins.extenders.server import extender
 from tests.serve.test_remote import LIMIT, node, until
 from tests.serve.test_remote_extenders import FITS, configured, gated, slow
@@ -26,10 +26,10 @@ Plain = dict[str, Any]
 
 
 @asynccontextmanager
-async def serving(folder: Path, config: Plain) -> AsyncIterator[tuple[Instance, str]]:
+async def serving(folder: Path, config: Plain) -> AsyncIterator[tuple[EmbeddedInstance, str]]:
     """Run a cluster that is kept in a file; yield it, and the address of its API."""
     sources = Sources(PolicyFiles(config, ()), (), str(folder / "cluster.db"))
-    instance = Instance(sources, time.time_ns, lambda _record: None)
+    instance = EmbeddedInstance(sources, time.time_ns, lambda _record: None)
     instance.cluster.apply(node("a"))
     async with ApiServer(instance.cluster.store, Address("127.0.0.1", 0)) as server:
         stepping = asyncio.create_task(_drive(instance))
@@ -41,7 +41,7 @@ async def serving(folder: Path, config: Plain) -> AsyncIterator[tuple[Instance, 
             instance.close()
 
 
-async def _drive(instance: Instance) -> None:
+async def _drive(instance: EmbeddedInstance) -> None:
     while True:
         instance.step()
         await asyncio.sleep(0.002)
@@ -57,7 +57,7 @@ def acted(play: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(timed())
 
 
-def node_of(instance: Instance, name: str) -> str:
+def node_of(instance: EmbeddedInstance, name: str) -> str:
     """Return the node of a pod."""
     return str(instance.cluster.store.get(POD, "default", name).data["spec"].get("nodeName") or "")
 

@@ -14,7 +14,13 @@ import aiohttp
 import pytest
 
 from policy_sched.errors import ClusterError
-from policy_sched.serve.doorkeeper import ANONYMOUS, Asked, Caller, OpenDoor, Permission
+from policy_sched.serve.doorkeeper import (
+    ANONYMOUS,
+    AlwaysAllow,
+    Caller,
+    Permission,
+    RequestAttributes,
+)
 from policy_sched.serve.endpoints import OPEN, Endpoints, Offered
 from policy_sched.serve.explanations import Explaining, Shown
 from policy_sched.serve.listening import Listener
@@ -32,14 +38,14 @@ class Door:
     rights: dict[str, set[str]] = field(default_factory=dict)
     down: bool = False
 
-    async def caller(self, authorization: str) -> Caller | None:
+    async def authenticate(self, authorization: str) -> Caller | None:
         """Return who has the token: its name."""
         if not authorization:
             return ANONYMOUS
         name = authorization.removeprefix("Bearer ")
         return Caller(name) if name in self.rights else None
 
-    async def may(self, caller: Caller, asked: Asked) -> Permission:
+    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
         """Tell whether it is among the caller's rights."""
         if self.down:
             raise ClusterError("subjectaccessreviews.authorization.k8s.io is forbidden")
@@ -374,7 +380,7 @@ def test_an_open_door_is_for_this_machine_only(
     """A web page of elsewhere cannot use a browser here to ask."""
 
     async def story() -> None:
-        async with served.session(OpenDoor()) as ask:
+        async with served.session(AlwaysAllow()) as ask:
             assert (await ask("/metrics", **headers))["status"] == status
 
     tell(story)

@@ -11,11 +11,11 @@ import aiohttp
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import Reload
 from policy_sched.serve.debugging import Comparer
-from policy_sched.serve.doorkeeper import OpenDoor
+from policy_sched.serve.doorkeeper import AlwaysAllow
 from policy_sched.serve.endpoints import Endpoints, Offered
 from policy_sched.serve.explanations import Explaining, Shown
 from policy_sched.serve.listening import Listener
-from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.remote import ClusterInstance
 from policy_sched.simulate.explanation_report import as_json, text_lines
 from tests.serve.test_remote import World, acted, node, pod, until
 from tests.serve.test_remote_extenders import FITS, configured, gated, scheduling, slow
@@ -45,7 +45,7 @@ def test_requests_are_answered_while_an_extender_is_asked() -> None:
 
 
 @asynccontextmanager
-async def asking(instance: RemoteInstance) -> AsyncIterator[Ask]:
+async def asking(instance: ClusterInstance) -> AsyncIterator[Ask]:
     """Serve an instance's endpoints; yield what reads a page."""
 
     async def nothing() -> Reload:
@@ -55,7 +55,7 @@ async def asking(instance: RemoteInstance) -> AsyncIterator[Ask]:
     explaining = Explaining(instance, Shown(text_lines, as_json))
     offered = Offered(instance, nothing, explaining, instance.checks(), lambda: settings)
     async with (
-        Listener(Endpoints(offered, OpenDoor()).answer, ("127.0.0.1", 0), None) as listener,
+        Listener(Endpoints(offered, AlwaysAllow()).answer, ("127.0.0.1", 0), None) as listener,
         aiohttp.ClientSession() as client,
     ):
 

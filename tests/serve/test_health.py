@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.api import Api, Chance
+from policy_sched.client.kube.api import Api, Environment
 from policy_sched.client.kube.backoff import SECOND
 from policy_sched.client.kube.election import (
     Create,
@@ -30,7 +30,7 @@ def test_a_leader_that_does_not_renew_is_sick() -> None:
     now = [0]
     clocks = Clocks(lambda: now[0], lambda: now[0])
     election = Election("me", clocks, Random(1), ElectionSettings())
-    api = Api(Access("http://nowhere"), Chance(clocks, Random(1)))
+    api = Api(Access("http://nowhere"), Environment(clocks, Random(1)))
     candidacy = Candidacy(election, api, "kube-system", "policy-sched")
     assert candidacy.overdue() == ""
     attempt = election.attempt()

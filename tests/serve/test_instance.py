@@ -14,7 +14,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import Result
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.instance import EmbeddedInstance, Sources
 from policy_sched.testing import FakeClock
 from tests.profiles.policy_texts import HEAD, config, keeping, write
 
@@ -47,11 +47,11 @@ class World:
         self.policy('node.name == "a"')
         self.files(nodes=NODES)
 
-    def start(self) -> Instance:
+    def start(self) -> EmbeddedInstance:
         """Start the instance, and take the first step."""
         policies = PolicyFiles(self.config, (str(self.folder / "policies"),))
         sources = Sources(policies, [str(self.folder / "cluster")], self.data)
-        self.instance = Instance(sources, self.clock, self.records.append)
+        self.instance = EmbeddedInstance(sources, self.clock, self.records.append)
         self.instance.step()
         return self.instance
 

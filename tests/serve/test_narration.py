@@ -9,7 +9,7 @@ from policy_sched.client.embedded.store import Key
 from policy_sched.model.node import Node
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.instance import Instance, Sources
+from policy_sched.serve.instance import EmbeddedInstance, Sources
 from policy_sched.serve.verbosity import LEVELS, Verbosity
 from policy_sched.testing import FakeClock
 from tests.serve.test_remote import World, acted, node, pod, until
@@ -108,9 +108,11 @@ def test_lines_have_upstreams_keys() -> None:
     assert {"pod", "plugin", "node", "score"} <= said(told, "Plugin scored node for pod")[0].keys()
 
 
-def test_nothing_stands_in_between_where_nothing_is_wanted() -> None:
+def test_below_verbosity_3_nothing_is_wrapped() -> None:
     """The scheduler calls what it would call anyway."""
-    instance = Instance(Sources(PolicyFiles(None, ())), FakeClock(START), lambda _record: None)
+    instance = EmbeddedInstance(
+        Sources(PolicyFiles(None, ())), FakeClock(START), lambda _record: None
+    )
     scheduler = instance.scheduler
     before = scheduler.decide
     instance.log.verbosity.set(3)

@@ -19,16 +19,16 @@ from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.resources import EVENT, POD
 from policy_sched.client.embedded.store import Key
 from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.backoff import Backoff
 from policy_sched.client.kube.election import Election, ElectionSettings
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.reflector import ReflectorSettings
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.remote import Candidacy, RemoteInstance
+from policy_sched.serve.remote import Candidacy, ClusterInstance
 
 T = TypeVar("T")
 CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
@@ -89,19 +89,19 @@ class World:
     @asynccontextmanager
     async def scheduler(
         self, name: str = "", times: ElectionSettings = PATIENT
-    ) -> AsyncIterator[RemoteInstance]:
+    ) -> AsyncIterator[ClusterInstance]:
         """Run a scheduler; with a name it is a candidate."""
         settings = Settings(qps=0)
-        chance = Chance(self.clocks, Random(name))
+        environment = Environment(self.clocks, Random(name))
         access = Access(f"http://{self.address.text}")
         candidacy = None
         if name:
-            once = Api(access, chance, Settings(qps=0, patience=Patience(tries=1)))
+            once = Api(access, environment, Settings(qps=0, retry_policy=RetryPolicy(tries=1)))
             election = Election(name, self.clocks, Random(name), times)
             candidacy = Candidacy(election, once, "kube-system", "policy-sched")
-        instance = RemoteInstance(
+        instance = ClusterInstance(
             PolicyStore(self.policies, time.time_ns),
-            Api(access, chance, settings),
+            Api(access, environment, settings),
             candidacy,
             self.records.append,
             watching=WATCHING,
@@ -146,7 +146,7 @@ def _node(pod: dict[str, Any]) -> str:
     return str(pod["spec"].get("nodeName") or "")
 
 
-async def _drive(instance: RemoteInstance) -> None:
+async def _drive(instance: ClusterInstance) -> None:
     while True:
         instance.step()
         await asyncio.sleep(0.002)

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.leases import LEASE
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore, Result
-from policy_sched.serve.remote import LeaseLost, RemoteInstance
+from policy_sched.serve.remote import ClusterInstance, LeaseLost
 from policy_sched.serve.shadow import ShadowInstance, ShadowOptions
 from tests.plugins.extenders.server import Calls, extender
 from tests.serve.test_remote import (
@@ -85,7 +85,7 @@ def slow(name: str, **more: Any) -> Plain:
 
 
 @asynccontextmanager
-async def scheduling(world: World, name: str = "") -> AsyncIterator[RemoteInstance]:
+async def scheduling(world: World, name: str = "") -> AsyncIterator[ClusterInstance]:
     """Serve the cluster, and schedule on it; with a name as a candidate that leads."""
     async with world.served(), world.scheduler(name) as instance:
         await until(lambda: instance.ready and instance.leads)
@@ -348,7 +348,7 @@ def test_a_reload_adds_extenders_and_removes_them(tmp_path: Path) -> None:
     acted(play)
 
 
-async def reloaded(instance: RemoteInstance) -> None:
+async def reloaded(instance: ClusterInstance) -> None:
     """Reload when nothing is half done."""
     found = instance.read_policies()
     await instance.settled()
@@ -361,7 +361,7 @@ async def shadowing(world: World) -> AsyncIterator[ShadowInstance]:
     access, settings = Access(f"http://{world.address.text}"), Settings(qps=0, read_only=True)
     instance = ShadowInstance(
         PolicyStore(world.policies, CLOCKS.wall),
-        Api(access, Chance(CLOCKS, Random(1)), settings),
+        Api(access, Environment(CLOCKS, Random(1)), settings),
         ShadowOptions("default-scheduler"),
         world.records.append,
         watching=WATCHING,

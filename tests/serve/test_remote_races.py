@@ -17,17 +17,17 @@ from policy_sched.client.kube.client import NotLeading
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.serve.remote import LeaseLost, RemoteInstance
+from policy_sched.serve.remote import ClusterInstance, LeaseLost
 from tests.serve.test_remote import CLOCKS, World, acted, node, pod, until
 
 
-def requested(instance: RemoteInstance, name: str) -> int:
+def requested(instance: ClusterInstance, name: str) -> int:
     """Return the milli-cpu that the scheduler believes to be taken on a node."""
     table = instance.scheduler.cache.nodes
     return int(table.column(("requested", "cpu")).values[table.row_of[name]])
 
 
-def known(instance: RemoteInstance) -> set[str]:
+def known(instance: ClusterInstance) -> set[str]:
     """Return the names of the pods that the scheduler believes to be on nodes."""
     return {info.name for info in instance.scheduler.cache.pods.infos if info is not None}
 
@@ -57,13 +57,13 @@ def gone(world: World, name: str, kind: Any = POD) -> None:
     world.cluster.store.delete(key, DeleteOptions(grace_seconds=0))
 
 
-def sound(instance: RemoteInstance) -> bool:
+def sound(instance: ClusterInstance) -> bool:
     """Tell whether nothing is under way and the cache adds up."""
     quiet = not instance.scheduler.in_flight and not instance.client.lanes.busy
     return quiet and instance.scheduler.cache.check() == []
 
 
-def alone(world: World, play: Callable[[RemoteInstance], Awaitable[None]]) -> Awaitable[None]:
+def alone(world: World, play: Callable[[ClusterInstance], Awaitable[None]]) -> Awaitable[None]:
     """Play with one scheduler that has read the cluster."""
 
     async def whole() -> None:
@@ -80,7 +80,7 @@ def test_pods_of_other_schedulers_take_their_room() -> None:
     async def play(world: World) -> None:
         world.apply(node("a"), pod("other", "3500m", schedulerName="other"))
 
-        async def act(instance: RemoteInstance) -> None:
+        async def act(instance: ClusterInstance) -> None:
             world.apply(pod("small", "3000m"))
             await until(lambda: "small" in world.bound())
             assert "other" not in world.bound()
@@ -105,7 +105,7 @@ def test_a_pod_that_somebody_else_binds_first_is_his() -> None:
         world.apply(node("a"))
         came = once(world, "/web/binding", lambda: bind(world, "web", "z"))
 
-        async def act(instance: RemoteInstance) -> None:
+        async def act(instance: ClusterInstance) -> None:
             world.apply(pod("web", "1000m"))
             await until(lambda: bool(came))
             await until(lambda: requested(instance, "a") == 0 and sound(instance))
@@ -132,7 +132,7 @@ def test_a_pod_that_the_kubelet_turns_away_takes_nothing() -> None:
         world.apply(node("a"), pod("theirs", "3000m", schedulerName="other"))
         once(world, "/ours/binding", lambda: bind(world, "theirs", "a"))
 
-        async def act(instance: RemoteInstance) -> None:
+        async def act(instance: ClusterInstance) -> None:
             world.apply(pod("ours", "3000m"))
             await until(lambda: known(instance) == {"theirs"} and sound(instance))
             assert requested(instance, "a") == 3000
@@ -157,7 +157,7 @@ def test_a_pod_that_is_deleted_while_it_is_bound_is_forgotten() -> None:
         world.apply(node("a"))
         came = once(world, "/web/binding", lambda: gone(world, "web"))
 
-        async def act(instance: RemoteInstance) -> None:
+        async def act(instance: ClusterInstance) -> None:
             world.apply(pod("web", "3000m"))
             uid = _uid(world, "web")
             await until(lambda: bool(came))
@@ -179,7 +179,7 @@ def test_a_node_that_goes_while_a_pod_is_bound_to_it_is_no_node() -> None:
         world.apply(node("a"))
         once(world, "/web/binding", lambda: gone(world, "a", NODE))
 
-        async def act(instance: RemoteInstance) -> None:
+        async def act(instance: ClusterInstance) -> None:
             world.apply(pod("web", "3000m"))
             await until(lambda: instance.scheduler.cache.nodes.live_count == 0)
             await until(lambda: sound(instance))
@@ -217,7 +217,7 @@ def test_a_lease_that_is_lost_stops_what_was_decided() -> None:
     acted(play)
 
 
-def _pods(world: World, _instance: RemoteInstance, *things: dict[str, Any]) -> list[Any]:
+def _pods(world: World, _instance: ClusterInstance, *things: dict[str, Any]) -> list[Any]:
     """Make pods that nobody schedules; return them."""
     for thing in things:
         thing["spec"]["schedulerName"] = "other"
@@ -225,7 +225,7 @@ def _pods(world: World, _instance: RemoteInstance, *things: dict[str, Any]) -> l
     return [one.typed for one in world.cluster.store.select(POD)]
 
 
-def _ended(instance: RemoteInstance) -> bool:
+def _ended(instance: ClusterInstance) -> bool:
     try:
         instance.step()
     except LeaseLost:

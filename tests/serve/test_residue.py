@@ -13,8 +13,8 @@ from typing import Any
 from policy_sched.client.embedded.store import Key
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.resources import policies_directory
-from policy_sched.serve.instance import Instance, Sources
-from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.instance import EmbeddedInstance, Sources
+from policy_sched.serve.remote import ClusterInstance
 from policy_sched.testing import FakeClock
 from tests.serve.test_remote import World, acted, node, pod, until
 
@@ -140,7 +140,7 @@ def test_nothing_is_kept_of_what_is_gone(tmp_path: Path) -> None:
     config.write_text(CONFIG, encoding="utf-8")
     clock = FakeClock(START)
     files = PolicyFiles(str(config), (str(policies_directory() / "gang"),))
-    instance = Instance(Sources(files), clock, lambda _record: None)
+    instance = EmbeddedInstance(Sources(files), clock, lambda _record: None)
 
     def pass_time(seconds: int) -> None:
         clock.advance(seconds)
@@ -170,7 +170,7 @@ def _is_bound(world: World, name: str) -> bool:
     return name in world.bound()
 
 
-def cut(instance: RemoteInstance) -> None:
+def cut(instance: ClusterInstance) -> None:
     """Break all connections on which something is under way: those of the watches.
 
     One that is just being made has no transport yet, and is left to it.

@@ -1,4 +1,4 @@
-"""Running: what a process does with signals."""
+"""RunLoop: what a process does with signals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.decision_log import Record
-from policy_sched.serve.instance import Instance, Sources
-from policy_sched.serve.running import LONGEST_SLEEP, Running
+from policy_sched.serve.instance import EmbeddedInstance, Sources
+from policy_sched.serve.running import LONGEST_SLEEP, RunLoop
 
 
 def test_when_it_has_ended_signals_mean_what_they_meant_before() -> None:
@@ -26,9 +26,9 @@ def test_when_it_has_ended_signals_mean_what_they_meant_before() -> None:
         if record["msg"] == "Running":
             os.kill(os.getpid(), signal.SIGTERM)
 
-    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, write)
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, write)
     try:
-        asyncio.run(Running(instance, lambda: None, LONGEST_SLEEP).run())
+        asyncio.run(RunLoop(instance, lambda: None, LONGEST_SLEEP).run())
         assert [signal.getsignal(number) for number in numbers] == before
         assert told == []
         os.kill(os.getpid(), signal.SIGHUP)
@@ -51,8 +51,8 @@ def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
         elif record["msg"] == "Policies unchanged":
             os.kill(os.getpid(), signal.SIGTERM)
 
-    instance = Instance(Sources(PolicyFiles(None, ())), time.time_ns, write)
-    running = Running(instance, lambda: None, LONGEST_SLEEP, hung_up=lambda: gone)
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, write)
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP, hung_up=lambda: gone)
     try:
         asyncio.run(running.run())
     finally:

@@ -16,7 +16,7 @@ from policy_sched.client.embedded.deletion import DeleteOptions
 from policy_sched.client.embedded.resources import POD
 from policy_sched.client.embedded.store import Key
 from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.api import Api, Chance, Settings, WriteRefused
+from policy_sched.client.kube.api import Api, Environment, Settings, WriteRefused
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicyStore, Result
@@ -32,7 +32,7 @@ from policy_sched.scheduler.shadow_records import (
 from policy_sched.scheduler.shadow_records import Result as Compared
 from policy_sched.serve.decision_log import Record
 from policy_sched.serve.explanations import Explaining, Shown
-from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.remote import ClusterInstance
 from policy_sched.serve.shadow import ShadowInstance, ShadowOptions, why
 from policy_sched.simulate.explanation_report import as_json, text_lines
 from tests.serve.recording import Recording
@@ -65,7 +65,7 @@ class Beside:
         """Return a shadow that decides by the policy."""
         settings = Settings(qps=0, read_only=limits.get("read_only", True))
         api = Api(
-            Access(f"http://127.0.0.1:{self.proxy.port}"), Chance(CLOCKS, Random(1)), settings
+            Access(f"http://127.0.0.1:{self.proxy.port}"), Environment(CLOCKS, Random(1)), settings
         )
         store = PolicyStore(PolicyFiles(None, (str(self.policy),)), CLOCKS.wall)
         options = ShadowOptions(of, str(self.file))
@@ -101,7 +101,7 @@ class Beside:
         return {one.pod.removeprefix("default/"): one for one in found}
 
 
-def _knows(instance: RemoteInstance, nodes: int) -> bool:
+def _knows(instance: ClusterInstance, nodes: int) -> bool:
     return instance.scheduler.cache.nodes.live_count == nodes
 
 
@@ -338,7 +338,7 @@ def test_of_several_profiles_one_must_have_the_name(tmp_path: Path) -> None:
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "profiles: [{schedulerName: one}, {schedulerName: two}]\n"
     )
-    api = Api(Access("http://x"), Chance(CLOCKS, Random(1)), Settings(read_only=True))
+    api = Api(Access("http://x"), Environment(CLOCKS, Random(1)), Settings(read_only=True))
     store = PolicyStore(PolicyFiles(str(config), ()), CLOCKS.wall)
     with pytest.raises(PolicySchedError, match="and there are several: one, two"):
         ShadowInstance(store, api, ShadowOptions("other"), lambda _record: None)

@@ -11,7 +11,7 @@ import pytest
 
 from policy_sched.profiles.store import Reload, Result
 from policy_sched.queue.backoff import SECOND
-from policy_sched.serve.instance import Instance
+from policy_sched.serve.instance import EmbeddedInstance
 from tests.serve.test_instance import World, pod
 
 CROWD = 30
@@ -44,7 +44,7 @@ def steps(world: World, until: Callable[[], bool], most: int = 5000) -> int:
     raise AssertionError("it does not become the case")
 
 
-def quiet(instance: Instance) -> Callable[[], bool]:
+def quiet(instance: EmbeddedInstance) -> Callable[[], bool]:
     """Return what tells whether there is nothing to do."""
 
     def found() -> bool:

@@ -14,13 +14,13 @@ from aiohttp import ClientError, ClientSession, TCPConnector, web
 
 from policy_sched.client.kube.access import Access
 from policy_sched.client.kube.answers import Unreachable
-from policy_sched.client.kube.api import Api, Chance, Settings
-from policy_sched.client.kube.retries import Patience
-from policy_sched.client.kube.settling import Settling
+from policy_sched.client.kube.api import Api, Environment, Settings
+from policy_sched.client.kube.retries import RetryPolicy
+from policy_sched.client.kube.settling import BindConfirmation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.serve.certificates import self_signed
 from policy_sched.serve.listening import Listener, server_context
-from policy_sched.serve.turns import Turns, measured_loop
+from policy_sched.serve.turns import EventLoopLatency, measured_loop
 from policy_sched.testing import make_pod
 from tests.client.kube.stage import Asked, Stage, Wire, stage, status
 from tests.serve.test_endpoints import Served
@@ -76,7 +76,7 @@ def test_a_connection_that_is_closed_leaves_nothing(tls: bool) -> None:
         async with Listener(answer, ("127.0.0.1", 0), context) as listener:
             assert await left_by(TIMES, lambda: ask(listener.url)) < TIMES
 
-    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+    with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
         runner.run(play())
 
 
@@ -94,13 +94,13 @@ def test_a_stream_that_breaks_off_leaves_nothing() -> None:
             async with api:
                 assert await left_by(TIMES, lambda: _read(api)) < TIMES
 
-    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+    with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
         runner.run(play())
 
 
 def _client(here: Stage) -> Api:
-    chance = Chance(CLOCKS, here.chance.random)
-    return Api(Access(here.url), chance, Settings(qps=0, patience=Patience(tries=1)))
+    environment = Environment(CLOCKS, here.environment.random)
+    return Api(Access(here.url), environment, Settings(qps=0, retry_policy=RetryPolicy(tries=1)))
 
 
 async def _read(api: Api) -> None:
@@ -126,7 +126,7 @@ def test_a_pod_that_is_bound_leaves_nothing() -> None:
             await until(lambda: instance.ready)
             assert await left_by(TIMES, bind) < TIMES
 
-    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+    with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
         runner.run(play())
 
 
@@ -144,7 +144,7 @@ def test_a_page_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
 
             assert await left_by(TIMES, ask) < TIMES
 
-    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+    with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
         runner.run(play())
 
 
@@ -160,12 +160,12 @@ def test_a_binding_that_is_refused_leaves_nothing(code: int) -> None:
         async with stage(refused) as here:
             api = _client(here)
             async with api:
-                settling = Settling(api, lambda: None)
+                settling = BindConfirmation(api, lambda: None)
 
                 async def bind() -> None:
                     assert await settling.bound(PodInfo.of(make_pod("p", uid="u")), "n") is not None
 
                 assert await left_by(TIMES, bind) < TIMES
 
-    with asyncio.Runner(loop_factory=lambda: measured_loop(Turns())) as runner:
+    with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
         runner.run(play())

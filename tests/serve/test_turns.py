@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
-from policy_sched.serve.turns import LONGEST, NAME, Turns, measured_loop
+from policy_sched.serve.turns import LONGEST, NAME, EventLoopLatency, measured_loop
 
 
 def _held(seconds: float) -> None:
@@ -20,7 +20,7 @@ def _held(seconds: float) -> None:
         pass
 
 
-def _value(turns: Turns, name: str, **labels: str) -> float:
+def _value(turns: EventLoopLatency, name: str, **labels: str) -> float:
     registry = CollectorRegistry()
     registry.register(turns)
     found = registry.get_sample_value(name, labels)
@@ -28,7 +28,7 @@ def _value(turns: Turns, name: str, **labels: str) -> float:
     return found
 
 
-def _run(turns: Turns, *calls: Callable[[], None]) -> None:
+def _run(turns: EventLoopLatency, *calls: Callable[[], None]) -> None:
     """Run calls, each in a turn of its own; no collection of other tests' cycles is in any."""
 
     async def one_after_the_other() -> None:
@@ -46,7 +46,7 @@ def _run(turns: Turns, *calls: Callable[[], None]) -> None:
 
 def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
     """Whoever holds the loop is measured; time in which it waits for events is not."""
-    turns = Turns()
+    turns = EventLoopLatency()
     _run(turns, lambda: None, lambda: _held(0.06), lambda: None)
     assert turns.longest >= 0.06
     assert 0 < turns.longest_busy <= turns.longest * 1.01
@@ -59,22 +59,22 @@ def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
 
 def test_turns_are_counted_by_how_long_they_took() -> None:
     """Each bucket has those that were not longer, an end its own; the sum is of all."""
-    turns = Turns()
+    turns = EventLoopLatency()
     turns.begin()
     for seconds in (9.0, 0.05, 0.0500001, 0.25, 7.0):  # the first is the one in which it began
-        turns.took(seconds, seconds / 2)
+        turns.record(seconds, seconds / 2)
     for end, count in (("0.05", 1), ("0.1", 2), ("0.25", 3), ("+Inf", 4)):
         assert _value(turns, f"{NAME}_bucket", le=end) == count
     assert _value(turns, f"{NAME}_count") == 4
     assert _value(turns, f"{NAME}_sum") == 7.3500001
     assert (_value(turns, LONGEST), turns.longest_busy) == (7.0, 3.5)
-    assert turns.lately() == (7.0, 3.5)
-    assert turns.lately() == (0.0, 0.0)
+    assert turns.recent() == (7.0, 3.5)
+    assert turns.recent() == (0.0, 0.0)
 
 
 def test_waiting_is_no_work() -> None:
     """A loop that waits for a timer is not held."""
-    turns = Turns()
+    turns = EventLoopLatency()
     turns.begin()
     waited = threading.Event()
     _run(turns, waited.set)
@@ -84,7 +84,7 @@ def test_waiting_is_no_work() -> None:
 
 def test_counting_begins_anew_after_the_first_reading() -> None:
     """What was before, the turn in which it ends included, is not counted."""
-    turns = Turns()
+    turns = EventLoopLatency()
 
     def read() -> None:
         _held(0.06)
@@ -97,10 +97,10 @@ def test_counting_begins_anew_after_the_first_reading() -> None:
 
 def test_the_longest_turn_since_somebody_asked_is_told() -> None:
     """Each answer is about the time since the one before."""
-    turns = Turns()
+    turns = EventLoopLatency()
     _run(turns, lambda: _held(0.03), lambda: None)
-    longest, busiest = turns.lately()
+    longest, busiest = turns.recent()
     assert (longest, busiest) == (turns.longest, turns.longest_busy)
-    assert turns.lately() == (0.0, 0.0)
-    turns.took(0.01, 0.005)
-    assert (turns.lately(), turns.longest) == ((0.01, 0.005), longest)
+    assert turns.recent() == (0.0, 0.0)
+    turns.record(0.01, 0.005)
+    assert (turns.recent(), turns.longest) == ((0.01, 0.005), longest)

@@ -8,7 +8,7 @@ from policy_sched.client.embedded.history import UPDATED, Change
 from policy_sched.client.embedded.resources import NODE
 from policy_sched.client.embedded.store import Key
 from policy_sched.client.embedded.stored import Stored, encoded
-from policy_sched.serve.remote import RemoteInstance
+from policy_sched.serve.remote import ClusterInstance
 from tests.serve.test_remote import World, acted, node, pod, until
 
 CSI_NODE = ("storage.k8s.io/v1", "CSINode")
@@ -28,13 +28,13 @@ def rewrite(world: World, key: Key, *steps: str | int, value: Any) -> None:
     store._commit([Change(UPDATED, 0, odd, old)])
 
 
-def unready(instance: RemoteInstance) -> str:
+def unready(instance: ClusterInstance) -> str:
     """Return what the readiness check of objects says."""
     checks = {check.name: check.test for check in instance.checks()["readyz"]}
     return checks["readable-objects"]()
 
 
-def unreadable_nodes(instance: RemoteInstance) -> str:
+def unreadable_nodes(instance: ClusterInstance) -> str:
     """Return the number of nodes that cannot be read, as the page of metrics has it."""
     lines = instance.metrics.text().splitlines()
     found = [one for one in lines if one.startswith("policy_sched_unreadable_objects{")]

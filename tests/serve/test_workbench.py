@@ -10,7 +10,7 @@ from threading import Event, current_thread, main_thread
 import pytest
 
 from policy_sched.framework.strand import aside, pause
-from policy_sched.serve.workbench import Workbench
+from policy_sched.serve.workbench import StepExecutor
 
 LIMIT = 60.0
 """Seconds after which something hangs."""
@@ -22,7 +22,7 @@ class Scene:
     def __init__(self) -> None:
         self.asks = True
         self.woken = asyncio.Event()
-        self.bench = Workbench(lambda: self.asks, self.woken.set)
+        self.bench = StepExecutor(lambda: self.asks, self.woken.set)
         self.answer = Event()
         self.log: list[str] = []
 
@@ -147,7 +147,7 @@ def test_what_a_piece_wants_of_the_loop_is_done_in_its_thread() -> None:
         bench, log = scene.bench, scene.log
 
         def say(what: str) -> None:
-            bench.in_loop(lambda: log.append(f"{what} {current_thread() is main_thread()}"))
+            bench.call_in_loop(lambda: log.append(f"{what} {current_thread() is main_thread()}"))
 
         def work() -> int:
             say("first")
@@ -183,7 +183,7 @@ def test_long_work_goes_on_by_itself_after_a_pause() -> None:
                 pause()
             return 3
 
-        bench = Workbench(lambda: True, woken.set, begun)
+        bench = StepExecutor(lambda: True, woken.set, begun)
         assert bench.step(work) is None
         await woken.wait()
         assert bench.step(work) == 3

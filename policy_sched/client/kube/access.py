@@ -1,4 +1,4 @@
-"""Access: the address of an API server and the client's credentials; no text of it shows a secret."""
+"""Access: the address of an API server and the client's credentials, which no text shows."""
 
 from __future__ import annotations
 

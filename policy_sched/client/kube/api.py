@@ -31,16 +31,16 @@ from policy_sched.client.kube.answers import (
     retry_after,
     wait_of,
 )
-from policy_sched.client.kube.backoff import SECOND, Pauses
+from policy_sched.client.kube.backoff import SECOND, BackoffManager
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.rate_limit import BURST, QPS, TokenBucket
 from policy_sched.client.kube.recovery import Recovery
-from policy_sched.client.kube.retries import REQUEST_BACKOFF, Patience, pause_before_retry
+from policy_sched.client.kube.retries import REQUEST_BACKOFF, RetryPolicy, pause_before_retry
 from policy_sched.client.kube.tls_contexts import TlsContexts
 from policy_sched.client.kube.transport import (
     JSON,
     TROUBLE,
-    Sending,
+    OutgoingRequest,
     check_content,
     connector_of,
     lines_of,
@@ -95,11 +95,11 @@ class Settings:
     connections: int = 64
     longest_answer: int = 512 << 20
     read_only: bool = False
-    patience: Patience = field(default_factory=Patience)
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class Environment:
     """What a client must not take from the world by itself: time, randomness, sleep."""
 
     clocks: Clocks
@@ -142,16 +142,16 @@ class Api:
     def __init__(
         self,
         access: Access,
-        chance: Chance,
+        environment: Environment,
         settings: Settings | None = None,
         recovery: Recovery | None = None,
     ) -> None:
         self.access = access
-        self.chance = chance
+        self.environment = environment
         self.settings = settings or Settings()
-        self.recovery = recovery or Recovery(chance.clocks.monotonic)
+        self.recovery = recovery or Recovery(environment.clocks.monotonic)
         self._limits = self._own_limits(), self._own_limits()
-        self._tls = TlsContexts(access.trust, chance.clocks.monotonic)
+        self._tls = TlsContexts(access.trust, environment.clocks.monotonic)
         self.observe: Observe | None = None
         self.traffic: Traffic | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -196,10 +196,10 @@ class Api:
         """
         data = None if body is None else msgspec.json.encode(body)
         headers = {} if self.access.compression else IDENTITY
-        sending = Sending(method, path, query or {}, data, content_type, headers)
-        patience, now = self.settings.patience, self.chance.clocks.monotonic
-        pauses = Pauses(REQUEST_BACKOFF, now, self.chance.random)
-        until = now() + round(patience.seconds * SECOND)
+        sending = OutgoingRequest(method, path, query or {}, data, content_type, headers)
+        retry_policy, now = self.settings.retry_policy, self.environment.clocks.monotonic
+        pauses = BackoffManager(REQUEST_BACKOFF, now, self.environment.random)
+        until = now() + round(retry_policy.seconds * SECOND)
         tries = 0
         limits = self._limits[aside]
         while True:
@@ -212,7 +212,7 @@ class Api:
             except ClusterError as error:
                 self.recovery.failed(error)
                 pause = pause_before_retry(error, pauses, repeatable=repeatable)
-                if pause is None or tries >= patience.tries:
+                if pause is None or tries >= retry_policy.tries:
                     raise
                 if now() + pause * SECOND > until:
                     raise
@@ -226,8 +226,8 @@ class Api:
         whether the server came back meanwhile.
         """
         if not asked:
-            return await self.recovery.pause(self.chance.sleep, seconds)
-        await self.chance.sleep(seconds)
+            return await self.recovery.pause(self.environment.sleep, seconds)
+        await self.environment.sleep(seconds)
         return False
 
     @asynccontextmanager
@@ -243,7 +243,7 @@ class Api:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self.settings.connect, sock_read=silence
         )
-        sending = Sending("GET", path, query, None, JSON, IDENTITY)
+        sending = OutgoingRequest("GET", path, query, None, JSON, IDENTITY)
         async with self._answer(sending, timeout) as response:
             check_content(sending, response)
             async with aclosing(lines_of(response)) as lines:
@@ -256,7 +256,9 @@ class Api:
         return URL(self.access.server, encoded=True)
 
     def _own_limits(self) -> _Limits:
-        bucket = TokenBucket(self.chance.clocks.monotonic, self.settings.qps, self.settings.burst)
+        bucket = TokenBucket(
+            self.environment.clocks.monotonic, self.settings.qps, self.settings.burst
+        )
         return _Limits(bucket, asyncio.Semaphore(self.settings.connections))
 
     async def _limit(self, bucket: TokenBucket, method: str) -> None:
@@ -265,12 +267,12 @@ class Api:
             self.traffic.throttled(method, self._server.authority, wait)
         if wait > 0:
             try:
-                await self.chance.sleep(wait)
+                await self.environment.sleep(wait)
             except asyncio.CancelledError:
                 bucket.give_back()
                 raise
 
-    async def _try(self, sending: Sending, seconds: float) -> bytes:
+    async def _try(self, sending: OutgoingRequest, seconds: float) -> bytes:
         try:
             response = await self._opened(sending, _whole(seconds, self.settings.connect))
             try:
@@ -291,7 +293,7 @@ class Api:
 
     @asynccontextmanager
     async def _answer(
-        self, sending: Sending, timeout: aiohttp.ClientTimeout
+        self, sending: OutgoingRequest, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; yield an answer that is no refusal."""
         with translated(sending):
@@ -302,7 +304,7 @@ class Api:
                 _let_go(response)
 
     async def _opened(
-        self, sending: Sending, timeout: aiohttp.ClientTimeout
+        self, sending: OutgoingRequest, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         """Send a request once, or twice after a 401; return an answer that is no refusal."""
         credentials = self.access.credentials
@@ -320,7 +322,7 @@ class Api:
             _let_go(response)
 
     async def _send(
-        self, sending: Sending, grant: Grant, timeout: aiohttp.ClientTimeout
+        self, sending: OutgoingRequest, grant: Grant, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         assert self._session is not None, "use `async with`"
         if self.settings.read_only and not _reads(sending):
@@ -334,7 +336,7 @@ class Api:
         url = self._server.with_path(self._server.raw_path.rstrip("/") + sending.path, encoded=True)
         if sending.query:
             url = url.with_query(dict(sending.query))
-        now, code = self.chance.clocks.monotonic, NO_ANSWER
+        now, code = self.environment.clocks.monotonic, NO_ANSWER
         began = now()
         try:
             response = await self._session.request(
@@ -363,14 +365,14 @@ class Api:
         if credential:  # a proxy may answer with the request that it got
             body = body.replace(credential, HIDDEN)
         error = error_of_answer(response.status, body)
-        now = EPOCH + timedelta(microseconds=self.chance.clocks.wall() // 1000)
+        now = EPOCH + timedelta(microseconds=self.environment.clocks.wall() // 1000)
         asked = retry_after(response.headers.get("Retry-After"), now.astimezone(UTC))
         if asked is not None:
             error.details = {**error.details, "retryAfterSeconds": asked}
         return error
 
 
-def _reads(sending: Sending) -> bool:
+def _reads(sending: OutgoingRequest) -> bool:
     return sending.method in ("GET", "HEAD") or (
         sending.method == "POST" and sending.path in QUESTIONS
     )

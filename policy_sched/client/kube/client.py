@@ -19,11 +19,11 @@ from policy_sched.client.embedded.resources import CLAIM, GROUP, POD, VOLUME
 from policy_sched.client.embedded.times import timestamp
 from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND, is_another
 from policy_sched.client.kube.api import MERGE_PATCH, STRATEGIC_PATCH, Api
-from policy_sched.client.kube.event_series import Reference, Said
+from policy_sched.client.kube.event_series import EventKey, Reference
 from policy_sched.client.kube.event_writer import EventWriter
-from policy_sched.client.kube.lanes import Begin, Lanes, at_once
+from policy_sched.client.kube.lanes import Begin, KeyedExecutor, at_once
 from policy_sched.client.kube.paths import object_path
-from policy_sched.client.kube.settling import Settling
+from policy_sched.client.kube.settling import BindConfirmation
 from policy_sched.client.kube.transport import JSON
 from policy_sched.client.protocol import Done
 from policy_sched.client.threads import begun
@@ -64,9 +64,10 @@ def nothing() -> None:
 class KubeClient:
     """Carries decisions out through an API server; needs a running event loop.
 
-    ``leads`` is asked right before each write is sent. ``wake`` is called after a binding was
+    ``leads`` is checked right before each write is sent. ``wake`` is called after a binding was
     answered. ``reporter`` and ``instance`` sign events; ``by_profile``: those of pods are signed by
-    the profile that decides them, and the instance begins with its name. ``begin``: see `Lanes`.
+    the profile that decides them, and the instance begins with its name. ``begin`` starts the
+    work of a `KeyedExecutor`.
     """
 
     def __init__(  # noqa: PLR0913 - all but the first are keywords
@@ -82,7 +83,7 @@ class KubeClient:
         begin: Begin = at_once,
     ) -> None:
         self.events = EventWriter(api, partial(failed, RECORD_EVENT), begin)
-        self.lanes = Lanes(begin)
+        self.lanes = KeyedExecutor(begin)
         self._room = asyncio.Semaphore(DELEGATED)
         self._api = api
         self._reporter = reporter
@@ -91,7 +92,7 @@ class KubeClient:
         self._leads = leads
         self._failed = failed
         self._wake = wake
-        self._settling = Settling(api, self._check_lead)
+        self._settling = BindConfirmation(api, self._check_lead)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod (by UID) to the node; ``done`` is told later how it went."""
@@ -159,11 +160,11 @@ class KubeClient:
             instance = reporter + instance.removeprefix(self._reporter)
         other = None if related is None else _reference(related)
         about = _reference(pod)
-        self.events.say(Said(about, kind, reason, action, reporter, instance, note, other))
+        self.events.say(EventKey(about, kind, reason, action, reporter, instance, note, other))
 
     def say(self, about: Reference, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about anything."""
-        self.events.say(Said(about, kind, reason, action, self._reporter, self._instance, note))
+        self.events.say(EventKey(about, kind, reason, action, self._reporter, self._instance, note))
 
     def update_volume(self, volume: PersistentVolume) -> None:
         """Write for which claim a volume is kept, if the volume is as it was when we decided."""
@@ -216,7 +217,7 @@ class KubeClient:
         """Return the change of a condition; its time changes only if its state does."""
         condition: Plain = {"type": kind, "status": state, "reason": reason, "message": message}
         if [c.status for c in before if c.type == kind] != [state]:
-            condition["lastTransitionTime"] = timestamp(self._api.chance.clocks.wall())
+            condition["lastTransitionTime"] = timestamp(self._api.environment.clocks.wall())
         return condition
 
     def _status(self, call: str, pod: PodInfo, changed: Plain) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
 
-from policy_sched.client.kube.backoff import SECOND, Backoff, Pauses
+from policy_sched.client.kube.backoff import SECOND, Backoff, BackoffManager
 from policy_sched.client.kube.kubeconfig_user import Clocks
 
 JITTER: Final = 1.2
@@ -49,7 +49,7 @@ class ElectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The holder of a lease ("": none), for how many seconds; times are wall time in nanoseconds."""
+    """The holder of a lease ("": none), for how many seconds; times are wall time in ns."""
 
     holder: str
     duration: int
@@ -117,7 +117,7 @@ class Election:
         self._failed = False
         period = settings.retry_period
         soon = Backoff(first=period / 20, longest=period, jitter=JITTER)
-        self._pauses = Pauses(soon, clocks.monotonic, random)
+        self._pauses = BackoffManager(soon, clocks.monotonic, random)
         self.due = clocks.monotonic()
 
     @property

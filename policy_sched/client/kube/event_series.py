@@ -61,7 +61,7 @@ class Reference(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class EventKey:
     """Something that is said of an object; the note is what may differ within a series."""
 
     regarding: Reference
@@ -93,7 +93,7 @@ class Write:
 class _Series:
     """What was said several times, or once so far; the event is made when it is written."""
 
-    said: Said
+    said: EventKey
     first: int
     last: int
     count: int = 1
@@ -111,13 +111,13 @@ class EventSeries:
     """All that was said lately, at most so much."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._series: OrderedDict[Said, _Series] = OrderedDict()
+        self._series: OrderedDict[EventKey, _Series] = OrderedDict()
         self._most = most
 
     def __len__(self) -> int:
         return len(self._series)
 
-    def say(self, said: Said, now: int) -> Write | None:
+    def say(self, said: EventKey, now: int) -> Write | None:
         """Take what is said; return what is to be written now, if anything. ``now``: wall time."""
         known = self._series.get(said)
         if known is None:
@@ -161,7 +161,7 @@ def _name(about: Reference, now: int) -> str:
     return str(uuid5(NAMESPACE_OID, f"{about.uid}.{name}"))
 
 
-def _event(said: Said, now: int) -> Plain:
+def _event(said: EventKey, now: int) -> Plain:
     about = said.regarding
     namespace = about.namespace or "default"
     event = {

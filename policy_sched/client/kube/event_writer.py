@@ -11,8 +11,8 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.answers import NOT_FOUND
 from policy_sched.client.kube.api import MERGE_PATCH, Api
 from policy_sched.client.kube.backoff import SECOND
-from policy_sched.client.kube.event_series import REFRESH, EventSeries, Said, Write
-from policy_sched.client.kube.lanes import Begin, Lanes, at_once
+from policy_sched.client.kube.event_series import REFRESH, EventKey, EventSeries, Write
+from policy_sched.client.kube.lanes import Begin, KeyedExecutor, at_once
 from policy_sched.client.kube.paths import collection_path, object_path
 from policy_sched.client.kube.work_queue import WorkQueue
 from policy_sched.errors import ClusterError
@@ -47,13 +47,13 @@ class EventWriter:
         self._api = api
         self._told = told
         self._series = EventSeries()
-        self._lanes = Lanes(begin)
+        self._lanes = KeyedExecutor(begin)
         self._room = asyncio.Semaphore(TOGETHER)
-        self.queue = WorkQueue("events", api.chance.clocks.monotonic)
+        self.queue = WorkQueue("events", api.environment.clocks.monotonic)
 
-    def say(self, said: Said) -> None:
+    def say(self, said: EventKey) -> None:
         """Say something; it is written soon."""
-        write = self._series.say(said, self._api.chance.clocks.wall())
+        write = self._series.say(said, self._api.environment.clocks.wall())
         if write is not None:
             self._queue(write)
 
@@ -75,8 +75,8 @@ class EventWriter:
 
     async def _finish(self) -> None:
         while True:
-            await self._api.chance.sleep(LOOK)
-            ended = self._series.finish(self._api.chance.clocks.wall())
+            await self._api.environment.sleep(LOOK)
+            ended = self._series.finish(self._api.environment.clocks.wall())
             for number, write in enumerate(ended, 1):
                 if write is not None:
                     self._queue(write)
@@ -85,7 +85,7 @@ class EventWriter:
 
     async def _refresh(self) -> None:
         while True:
-            await self._api.chance.sleep(REFRESH / SECOND)
+            await self._api.environment.sleep(REFRESH / SECOND)
             for write in self._series.refresh():
                 self._queue(write)
 
@@ -124,7 +124,7 @@ class EventWriter:
             else:
                 return
             self.queue.retries += 1
-            await self._api.chance.sleep(PAUSE)
+            await self._api.environment.sleep(PAUSE)
 
     async def _send(self, write: Write) -> None:
         if write.series is not None:

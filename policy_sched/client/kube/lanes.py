@@ -1,4 +1,4 @@
-"""Lanes: what concerns one object is done in order, what concerns others is done beside it.
+"""KeyedExecutor: what concerns one object is done in order, what concerns others is done beside it.
 
 Work may be added in another thread while the event loop's waits for it; ``begin`` then sees to it
 that lanes begin in the loop.
@@ -21,7 +21,7 @@ def at_once(act: Callable[[], None]) -> None:
     act()
 
 
-class Lanes:
+class KeyedExecutor:
     """Work by key. Work that raises ends the lane of its key; `check` raises it to the owner."""
 
     def __init__(self, begin: Begin = at_once) -> None:
@@ -32,7 +32,7 @@ class Lanes:
 
     @property
     def busy(self) -> int:
-        """Lanes on which something is going on."""
+        """KeyedExecutor on which something is going on."""
         return len(self._waiting)
 
     def add(self, key: str, work: Work) -> None:

@@ -13,7 +13,7 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.times import micro_timestamp, parsed
 from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND
 from policy_sched.client.kube.api import Api
-from policy_sched.client.kube.backoff import SECOND, Pauses
+from policy_sched.client.kube.backoff import SECOND, BackoffManager
 from policy_sched.client.kube.election import (
     Answer,
     Create,
@@ -140,8 +140,8 @@ class Lease:
 class Elector:
     """Keeps an election going. ``run`` it as a task.
 
-    The `Api` should try each request once (``Settings(patience=Patience(tries=1))``) and have a
-    limit of its own, so that renewals do not wait behind bindings. ``changed`` is told when we
+    The `Api` should try each request once (``RetryPolicy(tries=1)``) and have a limit of its own,
+    so that renewals do not wait behind bindings. ``changed`` is told when we
     begin and cease to lead, ``new_holder`` whose the lease is. ``watch`` hears of what others
     write; while it is broken, attempts find out in their time.
     """
@@ -157,7 +157,7 @@ class Elector:
         self.election = election
         self.lease = lease
         self._api = api
-        self._chance = api.chance
+        self._environment = api.environment
         self._hint = asyncio.Event()
         selection = Selection(LEASE, lease.namespace, f"metadata.name={lease.name}")
         self.watch = Reflector(api, selection, HeldLease, self._heard, trouble=self._trouble)
@@ -171,7 +171,7 @@ class Elector:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.watch.run())
             while True:
-                wait = self.election.due - self._chance.clocks.monotonic()
+                wait = self.election.due - self._environment.clocks.monotonic()
                 if wait > 0:
                     await self._api.recovery.pause(self._sleep, wait / SECOND)
                 self._hint.clear()
@@ -179,7 +179,7 @@ class Elector:
 
     async def try_once(self) -> bool:
         """Make one attempt; one that takes longer than we may lead is given up."""
-        election, monotonic = self.election, self._chance.clocks.monotonic
+        election, monotonic = self.election, self._environment.clocks.monotonic
         began, until = monotonic(), election.gives_up
         deadline = election.settings.renew_deadline
         limit = deadline if until is None else max(0.0, (until - began) / SECOND)
@@ -194,7 +194,9 @@ class Elector:
 
     async def release(self, within: float = RELEASING) -> None:
         """Give the lease back, if we hold it; a server that is away is waited for so long."""
-        pauses = Pauses(REQUEST_BACKOFF, self._chance.clocks.monotonic, self._chance.random)
+        pauses = BackoffManager(
+            REQUEST_BACKOFF, self._environment.clocks.monotonic, self._environment.random
+        )
         with suppress(TimeoutError):
             async with asyncio.timeout(within) as limit:
                 while not await self._drive(self.election.release(), within):
@@ -211,7 +213,7 @@ class Elector:
         self.lease.trouble(what)
 
     async def _sleep(self, seconds: float) -> None:
-        await first_of(self._chance.sleep(seconds), self._hint.wait())
+        await first_of(self._environment.sleep(seconds), self._hint.wait())
 
     async def _drive(self, attempt: Generator[Request, Answer, bool], timeout: float) -> bool:
         try:

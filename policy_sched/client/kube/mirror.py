@@ -1,4 +1,4 @@
-"""Mirror: what we believe a collection of the cluster holds, and what changes as we learn more.
+"""Store: what we believe a collection of the cluster holds, and what changes as we learn more.
 
 Theory of operation. Two things are told to a mirror: an object that came, changed or went (a line
 of a watch), and all that there is (a list). Both are answered with the changes that lead from what
@@ -60,7 +60,7 @@ def place(thing: ApiObject) -> Place:
     return thing.metadata.namespace, thing.metadata.name
 
 
-class Mirror(Generic[T]):
+class Store(Generic[T]):
     """The objects of one collection, by place."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Mirror(Generic[T]):
         """Return an object, or None."""
         return self._objects.get((namespace, name))
 
-    def present(self, thing: T) -> list[Change[T]]:
+    def upsert(self, thing: T) -> list[Change[T]]:
         """Take an object that is there; return what that changes: usually one change."""
         key = place(thing)
         old = self._objects.get(key)
@@ -94,7 +94,7 @@ class Mirror(Generic[T]):
             return []
         return [Change(ChangeType.MODIFIED, old, thing)]
 
-    def absent(self, thing: T) -> list[Change[T]]:
+    def delete(self, thing: T) -> list[Change[T]]:
         """Take the last state of an object that is there no more."""
         old = self._objects.pop(place(thing), None)
         if old is None:
@@ -135,7 +135,7 @@ class Mirror(Generic[T]):
         for keys in _pieces(missing):
             yield [change for key in keys for change in self.gone(key)]
         for some in _pieces(present.values()):
-            yield [change for thing in some for change in self.present(thing)]
+            yield [change for thing in some for change in self.upsert(thing)]
 
 
 def _pieces(things: Iterable[S]) -> Iterator[list[S]]:

@@ -40,10 +40,10 @@ from policy_sched.client.kube.answers import (
     wait_of,
 )
 from policy_sched.client.kube.api import Api
-from policy_sched.client.kube.backoff import SECOND, Backoff, Pauses
+from policy_sched.client.kube.backoff import SECOND, Backoff, BackoffManager
 from policy_sched.client.kube.decoding import Decoding, Unread, WatchEvent
 from policy_sched.client.kube.listing import PAGE, list_all
-from policy_sched.client.kube.mirror import Change, Mirror, Place, place
+from policy_sched.client.kube.mirror import Change, Place, Store, place
 from policy_sched.client.kube.paths import Selection
 from policy_sched.client.kube.recovery import away
 from policy_sched.errors import ClusterError
@@ -114,7 +114,7 @@ class Reflector(Generic[T]):
         trouble: Trouble = ignore_trouble,
     ) -> None:
         self.selection = selection
-        self.mirror: Mirror[T] = Mirror()
+        self.mirror: Store[T] = Store()
         self.unread: dict[Place, str] = {}
         self.synced = asyncio.Event()
         self.following = False
@@ -140,9 +140,11 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """Follow the collection until cancelled."""
-        chance = self._api.chance
-        now = chance.clocks.monotonic
-        pauses, relists = (Pauses(self._settings.backoff, now, chance.random) for _ in range(2))
+        environment = self._api.environment
+        now = environment.clocks.monotonic
+        pauses, relists = (
+            BackoffManager(self._settings.backoff, now, environment.random) for _ in range(2)
+        )
         while True:
             self._progress = self._expired = False
             began = now()
@@ -266,7 +268,7 @@ class Reflector(Generic[T]):
     async def _watch(self, initial: dict[Place, T | Unread[T]] | None) -> None:
         """Follow a stream; ``initial`` gathers the objects of a streaming list, None for none."""
         shortest = self._settings.shortest
-        seconds = shortest * (1 + self._api.chance.random.random())
+        seconds = shortest * (1 + self._api.environment.random.random())
         query = self.selection.query(
             watch="true",
             allowWatchBookmarks="true",
@@ -342,10 +344,10 @@ class Reflector(Generic[T]):
             else:
                 self.unread[where] = self._tell(event.unread)
             known = self.mirror
-            changes = known.gone(where) if believed is None else known.present(believed)
+            changes = known.gone(where) if believed is None else known.upsert(believed)
         elif event.object is not None:
             self.unread.pop(place(event.object), None)
             known = self.mirror
-            changes = known.absent(event.object) if deleted else known.present(event.object)
+            changes = known.delete(event.object) if deleted else known.upsert(event.object)
         self._reached(event.version)
         return changes

@@ -7,24 +7,26 @@ from typing import Final
 
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.answers import TOO_MANY, Unreachable, wait_of
-from policy_sched.client.kube.backoff import Backoff, Pauses
+from policy_sched.client.kube.backoff import Backoff, BackoffManager
 from policy_sched.errors import ClusterError
 
 PASSING: Final = frozenset({500, 502, 503, 504})
 """Answers that another try may change."""
 REQUEST_BACKOFF: Final = Backoff(first=0.1, longest=2.0)
-"""Pauses of requests whose answers name none: short enough to notice soon that a server is back."""
+"""The backoff of requests without Retry-After: short, to notice soon that a server is back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often a request is tried (client-go: 10 retries), and for how many seconds in all."""
 
     tries: int = 11
     seconds: float = 60.0
 
 
-def pause_before_retry(error: ClusterError, pauses: Pauses, *, repeatable: bool) -> float | None:
+def pause_before_retry(
+    error: ClusterError, pauses: BackoffManager, *, repeatable: bool
+) -> float | None:
     """Return the seconds to wait before the request is sent again; None to give up.
 
     429, and 5xx with Retry-After, mean that nothing was done: they are tried again whatever the

@@ -20,7 +20,7 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.resources import POD
 from policy_sched.client.kube.answers import CONFLICT, TOO_MANY, Malformed, Unreachable
 from policy_sched.client.kube.api import Api
-from policy_sched.client.kube.backoff import Pauses
+from policy_sched.client.kube.backoff import BackoffManager
 from policy_sched.client.kube.decoding import Decoding
 from policy_sched.client.kube.paths import object_path
 from policy_sched.client.kube.retries import REQUEST_BACKOFF
@@ -32,7 +32,7 @@ SENT: Final = 5
 """How often a binding is sent whose fate stays open."""
 
 
-class Settling:
+class BindConfirmation:
     """Binds pods; ``may_write`` raises ClusterError if nothing may be written (any more)."""
 
     def __init__(self, api: Api, may_write: Callable[[], None]) -> None:
@@ -42,8 +42,8 @@ class Settling:
 
     async def bound(self, pod: PodInfo, node: str) -> ClusterError | None:
         """Bind a pod (by UID) to a node; return None, or why it is not bound there."""
-        chance = self._api.chance
-        pauses = Pauses(REQUEST_BACKOFF, chance.clocks.monotonic, chance.random)
+        environment = self._api.environment
+        pauses = BackoffManager(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
         refused: ClusterError | None = None
         for _ in range(SENT):
             if refused is not None:
@@ -75,8 +75,8 @@ class Settling:
 
     async def _read(self, pod: PodInfo) -> Pod | ClusterError:
         """Return the pod of that name, or why there is none to be read, however long it takes."""
-        chance = self._api.chance
-        pauses = Pauses(REQUEST_BACKOFF, chance.clocks.monotonic, chance.random)
+        environment = self._api.environment
+        pauses = BackoffManager(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
         path = object_path(POD, pod.namespace, pod.name)
         while True:
             try:

@@ -34,7 +34,7 @@ TROUBLE: Final = (aiohttp.ClientError, OSError)
 """What aiohttp raises; time that is over is an OSError."""
 
 
-class Sending(msgspec.Struct, frozen=True):
+class OutgoingRequest(msgspec.Struct, frozen=True):
     """A request as it is sent; its text names method and path."""
 
     method: str
@@ -144,7 +144,7 @@ def _is_socks(proxy: str) -> bool:
 
 
 @contextmanager
-def translated(sending: Sending) -> Iterator[None]:
+def translated(sending: OutgoingRequest) -> Iterator[None]:
     """Raise what aiohttp raises as ours."""
     try:
         yield
@@ -152,7 +152,7 @@ def translated(sending: Sending) -> Iterator[None]:
         raise translation(sending, error) from None
 
 
-def translation(sending: Sending, error: Exception) -> ClusterError:
+def translation(sending: OutgoingRequest, error: Exception) -> ClusterError:
     """Return what aiohttp has raised as ours, and let go of the connection that it came from."""
     _untraced(error)
     if isinstance(error, aiohttp.ClientSSLError):
@@ -203,7 +203,7 @@ def text_of(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def check_content(sending: Sending, response: aiohttp.ClientResponse) -> None:
+def check_content(sending: OutgoingRequest, response: aiohttp.ClientResponse) -> None:
     """Raise Malformed if the content type of an answer is not JSON.
 
     A gateway or a login page answers in HTML; the request was not executed then.

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from policy_sched.client.kube.access import Access, Credentials, Trust
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.testing import FakeClock
 from tests.accepting import stop_accepting
@@ -103,9 +103,9 @@ class Stage:
         await asyncio.sleep(0)
 
     @property
-    def chance(self) -> Chance:
+    def environment(self) -> Environment:
         """Time, randomness and sleep of the client."""
-        return Chance(Clocks(self.wall, self.monotonic), Random(1), self.sleep)
+        return Environment(Clocks(self.wall, self.monotonic), Random(1), self.sleep)
 
     def api(
         self,
@@ -116,7 +116,7 @@ class Stage:
         """Return a client of this stage."""
         parts: dict[str, Any] = {"credentials": credentials} if credentials else {}
         access = Access(self.url, trust or Trust(), **parts)
-        return Api(access, self.chance, settings)
+        return Api(access, self.environment, settings)
 
 
 async def _read(reader: asyncio.StreamReader) -> Asked | None:

@@ -12,7 +12,7 @@ from policy_sched.client.kube.access import Grant
 from policy_sched.client.kube.answers import Malformed, Unreachable
 from policy_sched.client.kube.api import Settings
 from policy_sched.client.kube.credentials import Fixed
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from policy_sched.errors import ClusterError
 from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, stage, status
 
@@ -110,13 +110,13 @@ def test_a_broken_connection_may_have_carried_the_request() -> None:
 
 
 def test_nobody_at_home_is_tried_again_until_patience_ends() -> None:
-    """A request that never left is sent again whatever it is, for as long as Patience says."""
+    """A request that never left is sent again whatever it is, for as long as RetryPolicy says."""
     result: list[Any] = []
 
     async def play() -> None:
         async with stage(after([])) as here:
             here.url = "http://127.0.0.1:1"
-            async with here.api(Settings(patience=Patience(tries=4))) as api:
+            async with here.api(Settings(retry_policy=RetryPolicy(tries=4))) as api:
                 with pytest.raises(Unreachable) as caught:
                     await api.request("POST", "/x", {})
             result.extend((caught.value, here))

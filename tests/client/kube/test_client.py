@@ -10,7 +10,7 @@ from typing import Any
 
 from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.client import KubeClient, NotLeading
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_group import PodGroup, PodGroupStatus
@@ -52,7 +52,7 @@ def written(
     result: list[Any] = []
 
     async def play() -> None:
-        settings = Settings(patience=Patience(tries=2))
+        settings = Settings(retry_policy=RetryPolicy(tries=2))
         async with stage(script) as here, here.api(settings) as api:
             told = Told()
             client = KubeClient(api, failed=told.failed, wake=told.wake, **options)

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.event_series import FINISH, REFRESH, EventSeries, Reference, Said
+from policy_sched.client.kube.event_series import FINISH, REFRESH, EventKey, EventSeries, Reference
 from policy_sched.client.kube.event_writer import LOOK, EventWriter
 from policy_sched.errors import ClusterError
 from tests.client.kube.stage import WALL, Asked, Stage, Wire, acted, stage
 
 
-def said(note: str, name: str = "web") -> Said:
+def said(note: str, name: str = "web") -> EventKey:
     """Return something to say of a pod."""
     about = Reference("Pod", "default", name, "u1")
-    return Said(about, "Warning", "FailedScheduling", "Scheduling", "me", "me-1", note)
+    return EventKey(about, "Warning", "FailedScheduling", "Scheduling", "me", "me-1", note)
 
 
 def test_an_event_about_a_long_name_has_a_name_that_is_allowed() -> None:

@@ -15,12 +15,12 @@ from policy_sched.client.kube.answers import Unreachable
 from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Stage, Wire, acted, stage
 from tests.client.kube.test_kubeconfig import config, credential, exec_user, plugin, write
 
-ONCE = Settings(patience=Patience(tries=1))
+ONCE = Settings(retry_policy=RetryPolicy(tries=1))
 ROTATED = 301.0
 """Seconds after which files of certificates are read again."""
 
@@ -33,7 +33,7 @@ async def yes(asked: Asked, wire: Wire) -> None:
 
 def client(here: Stage, *paths: Path) -> Api:
     """Return the client that kubeconfigs describe, with the clocks of a stage."""
-    return Api(load(paths, Clocks(here.wall, here.monotonic)), here.chance, ONCE)
+    return Api(load(paths, Clocks(here.wall, here.monotonic)), here.environment, ONCE)
 
 
 def reached(

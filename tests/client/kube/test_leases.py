@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from policy_sched.client.kube.api import Chance, Settings
+from policy_sched.client.kube.api import Environment, Settings
 from policy_sched.client.kube.election import Create, Election, ElectionSettings, Failed, Get
 from policy_sched.client.kube.leases import Elector, Lease, record_of, spec_of
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from tests.client.kube.stage import LONGEST, Asked, Stage, Wire, acted, bookmark, stage, status
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -57,7 +57,7 @@ class Kept:
 
 def elector(here: Stage, api: Any, name: str, told: list[str]) -> Elector:
     """Return a candidate that writes down what it is told."""
-    clocks = here.chance.clocks
+    clocks = here.environment.clocks
     election = Election(name, clocks, Random(1), ElectionSettings())
     return Elector(
         Lease(api, "kube-system", "policy-sched"),
@@ -68,7 +68,7 @@ def elector(here: Stage, api: Any, name: str, told: list[str]) -> Elector:
     )
 
 
-ONCE = Settings(patience=Patience(tries=1))
+ONCE = Settings(retry_policy=RetryPolicy(tries=1))
 
 
 def test_two_electors_share_one_lease() -> None:
@@ -145,7 +145,7 @@ def test_a_lease_that_is_given_back_is_taken_as_soon_as_that_is_heard() -> None:
         async with stage(kept) as here, here.api(ONCE) as api:
             a = elector(here, api, "a", told)
             assert await a.try_once()
-            api.chance = Chance(api.chance.clocks, api.chance.random, sleep)
+            api.environment = Environment(api.environment.clocks, api.environment.random, sleep)
             task = asyncio.create_task(elector(here, api, "b", told).run())
             while "b: a" not in told or not kept.watches:
                 await asyncio.sleep(0.001)
@@ -167,7 +167,7 @@ def test_a_leader_does_not_stir_for_what_it_wrote_itself() -> None:
             await asyncio.Event().wait()
 
         async with stage(kept) as here, here.api(ONCE) as api:
-            api.chance = Chance(api.chance.clocks, api.chance.random, sleep)
+            api.environment = Environment(api.environment.clocks, api.environment.random, sleep)
             one = elector(here, api, "a", [])
             task = asyncio.create_task(one.run())
             while not one.watch.following:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.client.kube.mirror import PIECE, Change, ChangeType, Mirror
+from policy_sched.client.kube.mirror import PIECE, Change, ChangeType, Store
 from policy_sched.model.meta import ApiObject, ObjectMeta
 
 
@@ -31,15 +31,15 @@ def test_changes_lead_from_what_was_believed_to_what_is(
     steps: list[tuple[str, ApiObject | list[ApiObject]]],
 ) -> None:
     """Whoever only hears the changes believes what the mirror believes, and hears no nonsense."""
-    mirror: Mirror[ApiObject] = Mirror()
+    mirror: Store[ApiObject] = Store()
     heard: dict[tuple[str, str], ApiObject] = {}
     for what, given_ in steps:
         if isinstance(given_, list):
             changes = mirror.replace(given_)
         elif what == "present":
-            changes = mirror.present(given_)
+            changes = mirror.upsert(given_)
         else:
-            changes = mirror.absent(given_)
+            changes = mirror.delete(given_)
         for change in changes:
             hear(heard, change)
         assert {k: v.metadata.uid for k, v in heard.items()} == {
@@ -71,7 +71,7 @@ def hear(heard: dict[tuple[str, str], ApiObject], change: Change[ApiObject]) -> 
 
 def test_a_list_that_says_nothing_new_changes_nothing() -> None:
     """Objects of the same version are the ones that are held already."""
-    mirror: Mirror[ApiObject] = Mirror()
+    mirror: Store[ApiObject] = Store()
     first = thing("a", "u", 1)
     mirror.replace([first])
     assert mirror.replace([thing("a", "u", 1)]) == []
@@ -80,7 +80,7 @@ def test_a_list_that_says_nothing_new_changes_nothing() -> None:
 
 def test_a_long_list_is_compared_in_pieces() -> None:
     """No piece is longer than a thousand objects, and together they are what changed."""
-    mirror: Mirror[ApiObject] = Mirror()
+    mirror: Store[ApiObject] = Store()
     mirror.replace(thing(f"old-{i}", "u", 1) for i in range(2500))
     new = [thing(f"new-{i}", "u", 1) for i in range(1500)]
     pieces = list(mirror.replacing(new))
@@ -92,9 +92,9 @@ def test_a_long_list_is_compared_in_pieces() -> None:
 
 def test_the_same_version_of_the_same_object_is_held_once() -> None:
     """What is read again gives way to what is held; anything else stands for itself."""
-    mirror: Mirror[ApiObject] = Mirror()
+    mirror: Store[ApiObject] = Store()
     held = thing("a", "u", 1)
-    mirror.present(held)
+    mirror.upsert(held)
     assert mirror.known(thing("a", "u", 1)) is held
     for other in (thing("a", "u", 2), thing("a", "v", 1), thing("b", "u", 1)):
         assert mirror.known(other) is other

@@ -11,7 +11,7 @@ import pytest
 
 from policy_sched.client.kube.answers import Unreachable
 from policy_sched.client.kube.api import Api, Settings
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from tests.client.kube.stage import Asked, Script, Wire, acted, bookmark, pod, stage, status
 from tests.client.kube.test_reflector import followed, listed, quiet
 
@@ -107,7 +107,7 @@ def test_a_compressed_answer_is_no_bigger_than_others_may_be() -> None:
         await wire.answer(200, gzip.compress(b" " * 10_000_000), Content_Encoding="gzip")
 
     async def play() -> None:
-        limits = Settings(longest_answer=1_000_000, patience=Patience(tries=1))
+        limits = Settings(longest_answer=1_000_000, retry_policy=RetryPolicy(tries=1))
         async with stage(script) as here, here.api(limits) as api:
             with pytest.raises(Exception, match="longer than 1000000 bytes"):
                 await api.get("/x")
@@ -125,7 +125,7 @@ def test_compression_can_be_switched_off() -> None:
     async def play() -> None:
         async with stage(script) as here:
             access = type(here.api().access)(here.url, compression=False)
-            async with Api(access, here.chance) as api:
+            async with Api(access, here.environment) as api:
                 await api.get("/x")
 
     acted(play())
@@ -250,7 +250,7 @@ def test_what_breaks_off_is_said_in_words() -> None:
     """No names of classes, no codes of nobody."""
 
     async def play(script: Script, words: str) -> None:
-        once = Settings(patience=Patience(tries=1))
+        once = Settings(retry_policy=RetryPolicy(tries=1))
         async with stage(script) as here, here.api(once) as api:
             with pytest.raises(Unreachable, match=words):
                 await api.get("/x")

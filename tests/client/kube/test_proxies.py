@@ -16,12 +16,12 @@ from policy_sched.client.kube.answers import Unreachable
 from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.in_cluster import in_cluster
 from policy_sched.client.kube.proxies import proxy_of_environment, proxy_problem
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Wire, acted, listening, stage
 
-ONCE = Settings(patience=Patience(tries=1))
-SOON = Settings(patience=Patience(tries=1), connect=0.3)
+ONCE = Settings(retry_policy=RetryPolicy(tries=1))
+SOON = Settings(retry_policy=RetryPolicy(tries=1), connect=0.3)
 """For a proxy that never answers."""
 
 
@@ -118,7 +118,7 @@ def fetched(
             async with relayed(relay):
                 proxy = f"{scheme}://{relay.url}"
                 access = Access(server, trust or Trust(), proxy=proxy)
-                async with Api(access, here.chance, SOON if relay.silent else ONCE) as api:
+                async with Api(access, here.environment, SOON if relay.silent else ONCE) as api:
                     for _ in range(2):
                         assert server.partition("://")[2].encode() in await api.get("/x")
 
@@ -136,7 +136,7 @@ def test_requests_go_through_a_proxy_with_the_whole_url() -> None:
     async def play() -> None:
         async with stage(script) as here:
             access = Access("http://k8s.invalid", proxy=here.url)
-            async with Api(access, here.chance) as api:
+            async with Api(access, here.environment) as api:
                 await api.get("/x")
 
     acted(play())
@@ -172,7 +172,7 @@ def test_socks_proxies_with_credentials() -> None:
             relay.port = int(here.url.rpartition(":")[2])
             async with relayed(relay):
                 access = Access("http://x.invalid", proxy=f"socks5://{credentials}{relay.url}")
-                async with Api(access, here.chance, ONCE) as api:
+                async with Api(access, here.environment, ONCE) as api:
                     await api.get("/x")
 
     acted(play("me:p%40ss@"))

@@ -88,7 +88,9 @@ def test_a_request_that_waits_is_sent_when_another_is_answered() -> None:
                 await asyncio.Event().wait()
 
             here.monotonic.advance(60)
-            api.chance = type(api.chance)(api.chance.clocks, api.chance.random, sleep)
+            api.environment = type(api.environment)(
+                api.environment.clocks, api.environment.random, sleep
+            )
             first = asyncio.create_task(api.get("/first"))
             await pausing.wait()
             back.append("")

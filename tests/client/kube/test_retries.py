@@ -9,18 +9,18 @@ import pytest
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.answers import wait_of
 from policy_sched.client.kube.api import Settings
-from policy_sched.client.kube.backoff import Pauses
-from policy_sched.client.kube.event_series import Reference, Said
+from policy_sched.client.kube.backoff import BackoffManager
+from policy_sched.client.kube.event_series import EventKey, Reference
 from policy_sched.client.kube.event_writer import EventWriter
-from policy_sched.client.kube.retries import REQUEST_BACKOFF, Patience
+from policy_sched.client.kube.retries import REQUEST_BACKOFF, RetryPolicy
 from policy_sched.testing import FakeClock
 from tests.client.kube.stage import Asked, Wire, acted, stage
 
 
 def test_requests_are_sent_again_soon_and_at_least_every_four_seconds() -> None:
     """A server that is back is noticed, and one that is away is not pestered."""
-    pauses = Pauses(REQUEST_BACKOFF, FakeClock(), Random(1))
-    found = [pauses.next() for _ in range(Patience().tries)]
+    pauses = BackoffManager(REQUEST_BACKOFF, FakeClock(), Random(1))
+    found = [pauses.next() for _ in range(RetryPolicy().tries)]
     assert 0.1 <= found[0] <= 0.2
     assert all(2.0 <= pause <= 4.0 for pause in found[5:])
 
@@ -63,7 +63,7 @@ def test_events_do_not_wait_for_other_requests_nor_others_for_them() -> None:
             writer = EventWriter(api)
             about = Reference("Pod", "default", "web", "u1")
             for note in "ab":
-                writer.say(Said(about, "Normal", "R", "A", "me", "me-1", note))
+                writer.say(EventKey(about, "Normal", "R", "A", "me", "me-1", note))
             await writer.drained()
             assert [one.method for one in here.asked] == ["GET", "GET", "POST", "PATCH"]
             assert here.slept == []

@@ -16,7 +16,7 @@ from policy_sched.client.kube.access import (
 from policy_sched.client.kube.answers import Unreachable
 from policy_sched.client.kube.api import Settings
 from policy_sched.client.kube.credentials import Fixed
-from policy_sched.client.kube.retries import Patience
+from policy_sched.client.kube.retries import RetryPolicy
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Wire, acted, stage
 
@@ -30,7 +30,7 @@ def reach(tls: ssl.SSLContext, trust: Trust, grant: Grant | None = None) -> None
     """Send one request; an answer is success."""
 
     async def play() -> None:
-        settings = Settings(patience=Patience(tries=1))
+        settings = Settings(retry_policy=RetryPolicy(tries=1))
         credentials = Fixed(grant) if grant else None
         async with stage(yes, tls) as here, here.api(settings, credentials, trust) as api:
             assert await api.get("/x") == b'{"ok": true}'

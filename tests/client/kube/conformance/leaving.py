@@ -114,7 +114,7 @@ async def end(api: Api, name: str) -> str:
 
 async def _last_seen(api: Api, path: str) -> Plain | None:
     """Wait until a namespace has gone: None; or until it is clear that nobody looks after it."""
-    sleep, now = api.chance.sleep, api.chance.clocks.monotonic
+    sleep, now = api.environment.sleep, api.environment.clocks.monotonic
     began = now()
     while True:
         try:

@@ -1,18 +1,18 @@
-"""Reviews: who has a token, and who may do what."""
+"""DelegatingAuthorizer: who has a token, and who may do what."""
 
 from __future__ import annotations
 
 import time
 
 from policy_sched.client.kube.api import QUESTIONS
-from policy_sched.serve.doorkeeper import Asked, Caller, Plain, Reviews
+from policy_sched.serve.doorkeeper import Caller, DelegatingAuthorizer, Plain, RequestAttributes
 from tests.client.kube.conformance.ground import Ground, plain, played
 
 MASTER = Caller("policy-sched-conformance", groups=("system:masters",))
 """May do everything on every server: no authorizer is asked about the group."""
 
 
-def _reviews(ground: Ground) -> Reviews:
+def _reviews(ground: Ground) -> DelegatingAuthorizer:
     paths = {path.rsplit("/", 1)[1]: path for path in QUESTIONS}
 
     async def review(kind: str, spec: Plain) -> Plain:
@@ -23,7 +23,7 @@ def _reviews(ground: Ground) -> Reviews:
         status: Plain = answer["status"]
         return status
 
-    return Reviews(review, time.monotonic)
+    return DelegatingAuthorizer(review, time.monotonic)
 
 
 def test_a_token_of_nobody_is_nobodys(server: str) -> None:
@@ -33,7 +33,7 @@ def test_a_token_of_nobody_is_nobodys(server: str) -> None:
         failed: list[str] = []
         reviews = _reviews(ground)
         reviews.failed = failed.append
-        assert await reviews.caller("Bearer nobody.ever.had.this") is None
+        assert await reviews.authenticate("Bearer nobody.ever.had.this") is None
         assert failed == []
 
     played(server, play)
@@ -44,12 +44,12 @@ def test_who_may_do_what_is_answered(server: str) -> None:
 
     async def play(ground: Ground) -> None:
         reviews = _reviews(ground)
-        metrics = Asked("get", path="/metrics")
-        nodes = Asked("get", resource="nodes", name=ground.nodes[0])
-        assert (await reviews.may(MASTER, metrics)).allowed
-        assert (await reviews.may(MASTER, nodes)).allowed
+        metrics = RequestAttributes("get", path="/metrics")
+        nodes = RequestAttributes("get", resource="nodes", name=ground.nodes[0])
+        assert (await reviews.authorize(MASTER, metrics)).allowed
+        assert (await reviews.authorize(MASTER, nodes)).allowed
         stranger = Caller("stranger", "7", ("system:authenticated",), (("scopes", ("a", "b")),))
-        found = [(await reviews.may(stranger, asked)).allowed for asked in (metrics, nodes)]
+        found = [(await reviews.authorize(stranger, asked)).allowed for asked in (metrics, nodes)]
         assert set(found) <= {True, False}
 
     played(server, play)

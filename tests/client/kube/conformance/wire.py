@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.api import Api, Chance, Settings
+from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.kubeconfig_user import Clocks
 
 WRITES = frozenset({"POST", "PUT", "PATCH"})
@@ -23,7 +23,7 @@ class Wire(Api):
     """
 
     def __init__(self, access: Access, clocks: Clocks, seed: str) -> None:
-        super().__init__(access, Chance(clocks, Random(seed)), Settings(qps=0))
+        super().__init__(access, Environment(clocks, Random(seed)), Settings(qps=0))
         self.lists: list[Query] = []
         self.streams: list[Query] = []
         self.instead: dict[str, str] = {}
