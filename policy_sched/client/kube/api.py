@@ -31,7 +31,7 @@ from policy_sched.client.kube.answers import (
     retry_after,
     wait_of,
 )
-from policy_sched.client.kube.backoff import SECOND, BackoffManager
+from policy_sched.client.kube.backoff import SECOND, BackoffState
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.client.kube.rate_limit import BURST, QPS, TokenBucket
 from policy_sched.client.kube.recovery import Recovery
@@ -198,7 +198,7 @@ class Api:
         headers = {} if self.access.compression else IDENTITY
         sending = OutgoingRequest(method, path, query or {}, data, content_type, headers)
         retry_policy, now = self.settings.retry_policy, self.environment.clocks.monotonic
-        pauses = BackoffManager(REQUEST_BACKOFF, now, self.environment.random)
+        pauses = BackoffState(REQUEST_BACKOFF, now, self.environment.random)
         until = now() + round(retry_policy.seconds * SECOND)
         tries = 0
         limits = self._limits[aside]

@@ -32,7 +32,7 @@ class Backoff:
     reset: float = 120.0
 
 
-class BackoffManager:
+class BackoffState:
     """The pauses of one thing that fails; ``now`` is monotonic, in nanoseconds."""
 
     def __init__(self, backoff: Backoff, now: Callable[[], int], random: Random) -> None:

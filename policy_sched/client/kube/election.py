@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
 
-from policy_sched.client.kube.backoff import SECOND, Backoff, BackoffManager
+from policy_sched.client.kube.backoff import SECOND, Backoff, BackoffState
 from policy_sched.client.kube.kubeconfig_user import Clocks
 
 JITTER: Final = 1.2
@@ -117,7 +117,7 @@ class Election:
         self._failed = False
         period = settings.retry_period
         soon = Backoff(first=period / 20, longest=period, jitter=JITTER)
-        self._pauses = BackoffManager(soon, clocks.monotonic, random)
+        self._pauses = BackoffState(soon, clocks.monotonic, random)
         self.due = clocks.monotonic()
 
     @property

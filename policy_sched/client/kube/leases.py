@@ -13,7 +13,7 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.times import micro_timestamp, parsed
 from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND
 from policy_sched.client.kube.api import Api
-from policy_sched.client.kube.backoff import SECOND, BackoffManager
+from policy_sched.client.kube.backoff import SECOND, BackoffState
 from policy_sched.client.kube.election import (
     Answer,
     Create,
@@ -194,7 +194,7 @@ class Elector:
 
     async def release(self, within: float = RELEASING) -> None:
         """Give the lease back, if we hold it; a server that is away is waited for so long."""
-        pauses = BackoffManager(
+        pauses = BackoffState(
             REQUEST_BACKOFF, self._environment.clocks.monotonic, self._environment.random
         )
         with suppress(TimeoutError):

@@ -40,7 +40,7 @@ from policy_sched.client.kube.answers import (
     wait_of,
 )
 from policy_sched.client.kube.api import Api
-from policy_sched.client.kube.backoff import SECOND, Backoff, BackoffManager
+from policy_sched.client.kube.backoff import SECOND, Backoff, BackoffState
 from policy_sched.client.kube.decoding import Decoding, Unread, WatchEvent
 from policy_sched.client.kube.listing import PAGE, list_all
 from policy_sched.client.kube.mirror import Change, Place, Store, place
@@ -143,7 +143,7 @@ class Reflector(Generic[T]):
         environment = self._api.environment
         now = environment.clocks.monotonic
         pauses, relists = (
-            BackoffManager(self._settings.backoff, now, environment.random) for _ in range(2)
+            BackoffState(self._settings.backoff, now, environment.random) for _ in range(2)
         )
         while True:
             self._progress = self._expired = False

@@ -7,7 +7,7 @@ from typing import Final
 
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.answers import TOO_MANY, Unreachable, wait_of
-from policy_sched.client.kube.backoff import Backoff, BackoffManager
+from policy_sched.client.kube.backoff import Backoff, BackoffState
 from policy_sched.errors import ClusterError
 
 PASSING: Final = frozenset({500, 502, 503, 504})
@@ -25,7 +25,7 @@ class RetryPolicy:
 
 
 def pause_before_retry(
-    error: ClusterError, pauses: BackoffManager, *, repeatable: bool
+    error: ClusterError, pauses: BackoffState, *, repeatable: bool
 ) -> float | None:
     """Return the seconds to wait before the request is sent again; None to give up.
 

@@ -20,7 +20,7 @@ from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.embedded.resources import POD
 from policy_sched.client.kube.answers import CONFLICT, TOO_MANY, Malformed, Unreachable
 from policy_sched.client.kube.api import Api
-from policy_sched.client.kube.backoff import BackoffManager
+from policy_sched.client.kube.backoff import BackoffState
 from policy_sched.client.kube.decoding import Decoding
 from policy_sched.client.kube.paths import object_path
 from policy_sched.client.kube.retries import REQUEST_BACKOFF
@@ -43,7 +43,7 @@ class BindConfirmation:
     async def bound(self, pod: PodInfo, node: str) -> ClusterError | None:
         """Bind a pod (by UID) to a node; return None, or why it is not bound there."""
         environment = self._api.environment
-        pauses = BackoffManager(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
+        pauses = BackoffState(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
         refused: ClusterError | None = None
         for _ in range(SENT):
             if refused is not None:
@@ -76,7 +76,7 @@ class BindConfirmation:
     async def _read(self, pod: PodInfo) -> Pod | ClusterError:
         """Return the pod of that name, or why there is none to be read, however long it takes."""
         environment = self._api.environment
-        pauses = BackoffManager(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
+        pauses = BackoffState(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
         path = object_path(POD, pod.namespace, pod.name)
         while True:
             try:

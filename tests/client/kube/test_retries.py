@@ -9,7 +9,7 @@ import pytest
 from policy_sched.client.embedded.api_error import ApiError
 from policy_sched.client.kube.answers import wait_of
 from policy_sched.client.kube.api import Settings
-from policy_sched.client.kube.backoff import BackoffManager
+from policy_sched.client.kube.backoff import BackoffState
 from policy_sched.client.kube.event_series import EventKey, Reference
 from policy_sched.client.kube.event_writer import EventWriter
 from policy_sched.client.kube.retries import REQUEST_BACKOFF, RetryPolicy
@@ -19,7 +19,7 @@ from tests.client.kube.stage import Asked, Wire, acted, stage
 
 def test_requests_are_sent_again_soon_and_at_least_every_four_seconds() -> None:
     """A server that is back is noticed, and one that is away is not pestered."""
-    pauses = BackoffManager(REQUEST_BACKOFF, FakeClock(), Random(1))
+    pauses = BackoffState(REQUEST_BACKOFF, FakeClock(), Random(1))
     found = [pauses.next() for _ in range(RetryPolicy().tries)]
     assert 0.1 <= found[0] <= 0.2
     assert all(2.0 <= pause <= 4.0 for pause in found[5:])
