@@ -23,7 +23,14 @@ from policy_sched.framework.explanations import Explained, Explanations
 from policy_sched.framework.extender import EXTENDER
 from policy_sched.framework.pipeline import Hook
 from policy_sched.framework.rejections import Rejections
-from policy_sched.framework.results import Codes, Describe, PreFilterResult, Rows, Scope, Verdict
+from policy_sched.framework.results import (
+    Codes,
+    Describe,
+    FilterResult,
+    PreFilterResult,
+    Rows,
+    Scope,
+)
 from policy_sched.framework.runner import Runner, broken
 from policy_sched.framework.signing import Key
 from policy_sched.framework.status import Code, Status
@@ -352,13 +359,13 @@ class FilteredNodes:
         text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self._narrowing))}]"
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
-    def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+    def _ask(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         answer = (
             self._static_results.ask("filter", hook, state, pod)
             if rows is None
             else self._runner.call("filter", hook, state, pod, rows)
         )
-        verdict = cast("Verdict", answer)
+        verdict = cast("FilterResult", answer)
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict

@@ -16,6 +16,7 @@ import pluggy
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.results import (
+    FilterResult,
     PermitResult,
     Placement,
     Placements,
@@ -25,7 +26,6 @@ from policy_sched.framework.results import (
     Rows,
     Scores,
     Signature,
-    Verdict,
 )
 from policy_sched.framework.status import Status
 from policy_sched.framework.unfinished import PendingStatus
@@ -67,7 +67,7 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         """Say of each row whether the pod may run there, and if not, why."""
         raise NotImplementedError
 

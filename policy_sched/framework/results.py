@@ -25,7 +25,7 @@ Describe: TypeAlias = Callable[[NDArray[np.intp], Codes], list[Status]]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FilterResult:
     """What a filter says of many nodes at once.
 
     ``codes``: int16, one per asked row; 0 = passes, anything else is the plugin's own number
@@ -46,12 +46,12 @@ class Verdict:
     a plugin before. Their status says what happened."""
 
     @staticmethod
-    def of(codes: Codes, *statuses: Status) -> Verdict:
+    def of(codes: Codes, *statuses: Status) -> FilterResult:
         """Return a verdict whose code i means ``statuses[i - 1]``."""
-        return Verdict(codes, lambda _rows, found: [statuses[c - 1] for c in found.tolist()])
+        return FilterResult(codes, lambda _rows, found: [statuses[c - 1] for c in found.tolist()])
 
 
-PASSES: Final = Verdict(None, lambda _rows, _codes: [])
+PASSES: Final = FilterResult(None, lambda _rows, _codes: [])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from policy_sched.errors import PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
-from policy_sched.framework.results import Codes, Scope, Verdict
+from policy_sched.framework.results import Codes, FilterResult, Scope
 from policy_sched.framework.runner import Runner, broken
 from policy_sched.framework.signing import Key
 from policy_sched.framework.status import Status
@@ -137,13 +137,15 @@ class FilterDryRun:
 
     def _ask(
         self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp] | None
-    ) -> Verdict:
-        verdict = cast("Verdict", self._runner.call("filter", hook, state, pod, rows))
+    ) -> FilterResult:
+        verdict = cast("FilterResult", self._runner.call("filter", hook, state, pod, rows))
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict
 
-    def _check(self, hook: Hook, verdict: Verdict, rows: NDArray[np.intp], codes: Codes) -> None:
+    def _check(
+        self, hook: Hook, verdict: FilterResult, rows: NDArray[np.intp], codes: Codes
+    ) -> None:
         """Raise PluginError if the filter broke on one of the rows, which passed so far."""
         where = np.flatnonzero(np.isin(codes, list(verdict.fatal)))[:1]
         if where.size:

@@ -18,7 +18,12 @@ from typing import Final
 
 from policy_sched.framework.pipeline import Hook, Pipeline
 from policy_sched.framework.points import POINTS
-from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult, Verdict
+from policy_sched.framework.results import (
+    FilterResult,
+    PermitResult,
+    PostFilterResult,
+    PreFilterResult,
+)
 from policy_sched.framework.runner import Call, Ended, Evaluated, Parts, Runner
 from policy_sched.framework.status import SUCCESS, Code, Status
 from policy_sched.framework.unfinished import PendingStatus
@@ -206,7 +211,7 @@ def _code_of(answer: object) -> Code:
         return answer.code
     if isinstance(answer, PreFilterResult | PostFilterResult | PermitResult):
         return answer.status.code
-    if isinstance(answer, Verdict):
+    if isinstance(answer, FilterResult):
         if answer.error is not None:
             return Code.ERROR
         codes = answer.codes

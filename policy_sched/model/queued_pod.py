@@ -8,7 +8,7 @@ from typing import Final
 
 from policy_sched.model.pod_info import PodInfo
 
-NOBODY: Final[frozenset[str]] = frozenset()
+NO_PLUGINS: Final[frozenset[str]] = frozenset()
 
 
 class QueueState(IntEnum):
@@ -58,8 +58,8 @@ class QueuedPod:
     unschedulable_count: int = 0
     consecutive_errors: int = 0
     backoff_until: int = 0
-    rejected_by: frozenset[str] = NOBODY
-    pending: frozenset[str] = NOBODY
+    rejected_by: frozenset[str] = NO_PLUGINS
+    pending: frozenset[str] = NO_PLUGINS
     gated_by: str = ""
     flushed: bool = False
     place: QueueState = QueueState.OUT

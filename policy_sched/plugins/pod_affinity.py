@@ -11,12 +11,12 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
     PASSES,
+    FilterResult,
     PreFilterResult,
     Rows,
     Scope,
     Scores,
     Signature,
-    Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.model.events import (
@@ -106,7 +106,7 @@ class InterPodAffinity:
         return self._move(state, pod, other, (row, -1))
 
     @hookimpl
-    def filter(self, state: CycleState, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
         """Refuse nodes for want of affinity, for anti-affinity, or for that of running pods."""
         found = state.read(TopologyPairCounts)
         return PASSES if found is None else verdict(found, rows)

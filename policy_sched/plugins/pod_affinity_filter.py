@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.domains import Domain
 from policy_sched.cluster.pod_counts import PodCounts
-from policy_sched.framework.results import PASSES, Codes, Rows, Verdict
+from policy_sched.framework.results import PASSES, Codes, FilterResult, Rows
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.pod_affinity_terms import OwnTerms
@@ -90,7 +90,7 @@ def topology_pair_counts(
     return TopologyPairCounts(own, domains, existing, anti_affinity, affinity, alone)
 
 
-def verdict(state: TopologyPairCounts, rows: Rows) -> Verdict:
+def verdict(state: TopologyPairCounts, rows: Rows) -> FilterResult:
     """Return the filter's answer for the rows."""
     if state.tables is None:
         state.tables = _tables(state)
@@ -101,7 +101,7 @@ def verdict(state: TopologyPairCounts, rows: Rows) -> Verdict:
         codes = found if codes is None else np.maximum(codes, found, out=codes)
     if codes is None:
         return PASSES
-    return Verdict.of(codes, *_STATUSES)
+    return FilterResult.of(codes, *_STATUSES)
 
 
 def moved(

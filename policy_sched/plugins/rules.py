@@ -23,13 +23,13 @@ from policy_sched.framework.results import (
     PASSES,
     Codes,
     Feasible,
+    FilterResult,
     PreFilterResult,
     RawScores,
     Rows,
     Scope,
     Scores,
     Signature,
-    Verdict,
 )
 from policy_sched.framework.runner import broken
 from policy_sched.framework.signing import Key, key_getter
@@ -154,7 +154,7 @@ class _Rules:
         return PreFilterResult(node_names=names)
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         """Run the filter rules over the rows."""
         cycle = self._cycle(state, pod)
         codes = self._bound.filter(pod, cycle, rows)
@@ -166,7 +166,7 @@ class _Rules:
             return [Status(_code(one.resolvable), one.reasons) for one in explained]
 
         parts = (lambda: self._bound.by_rule(pod, cycle, rows)) if self._several else None
-        return Verdict(codes, describe, parts=parts, fatal=self._bound.aborting)
+        return FilterResult(codes, describe, parts=parts, fatal=self._bound.aborting)
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:

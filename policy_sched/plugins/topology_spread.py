@@ -12,12 +12,12 @@ from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
     PASSES,
     Feasible,
+    FilterResult,
     PreFilterResult,
     Rows,
     Scope,
     Scores,
     Signature,
-    Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.model.events import (
@@ -100,7 +100,7 @@ class PodTopologySpread:
         return _move(state, pod, other, row, -1)
 
     @hookimpl
-    def filter(self, state: CycleState, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
         """Refuse nodes without a label, and those whose domain has too many pods already."""
         hard = state.read(HardSpread)
         return PASSES if hard is None else verdict(hard, rows)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.domains import Domain
-from policy_sched.framework.results import PASSES, Codes, Rows, Verdict
+from policy_sched.framework.results import PASSES, Codes, FilterResult, Rows
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.topology_spread_constraints import Constraint
@@ -59,7 +59,7 @@ def hard_spread(
     return HardSpread(constraints, spreads, counter.labelled(keys), tables)
 
 
-def verdict(state: HardSpread, rows: Rows) -> Verdict:
+def verdict(state: HardSpread, rows: Rows) -> FilterResult:
     """Return the filter's answer for the rows."""
     codes: Codes | None = None
     for domain, table in state.tables:
@@ -71,7 +71,7 @@ def verdict(state: HardSpread, rows: Rows) -> Verdict:
             np.copyto(codes, found, where=codes == 0)
     if codes is None:
         return PASSES
-    return Verdict.of(codes, *_STATUSES)
+    return FilterResult.of(codes, *_STATUSES)
 
 
 def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) -> HardSpread:

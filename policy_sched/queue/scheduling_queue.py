@@ -29,7 +29,7 @@ from policy_sched.model.events import (
     ClusterEvent,
 )
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import NOBODY, QueuedPod, QueueState
+from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod, QueueState
 from policy_sched.queue.agenda import Work
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.changes import pod_changes
@@ -110,7 +110,7 @@ class SchedulingQueue(Transfers):
     def _sent_off(self, queued: QueuedPod) -> None:
         go(queued, QueueState.IN_FLIGHT)
         queued.attempts += 1
-        queued.rejected_by = queued.pending = NOBODY
+        queued.rejected_by = queued.pending = NO_PLUGINS
         self._in_flight.add(queued)
 
     def done(self, uid: str) -> None:
@@ -135,8 +135,8 @@ class SchedulingQueue(Transfers):
     def add_unschedulable_if_not_present(
         self,
         queued: QueuedPod,
-        rejected_by: frozenset[str] = NOBODY,
-        pending: frozenset[str] = NOBODY,
+        rejected_by: frozenset[str] = NO_PLUGINS,
+        pending: frozenset[str] = NO_PLUGINS,
     ) -> QueueState:
         """Take a pod back from an attempt in vain, and return where it went.
 

@@ -14,7 +14,7 @@ from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluation import Evaluation, Evaluator
 from policy_sched.framework.pipeline import Hook, Pipeline
-from policy_sched.framework.results import Rows, Verdict
+from policy_sched.framework.results import FilterResult, Rows
 from policy_sched.framework.runner import Runner
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Profile
@@ -157,14 +157,14 @@ def _without_part(pipeline: Pipeline, part: Part) -> Pipeline:
 def _rest(hook: Hook, left_out: str) -> Callable[..., object]:
     """Return a filter whose rule of that name rejects nothing."""
 
-    def filter_without(state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
-        verdict = cast("Verdict", hook.function(state, pod, rows))
+    def filter_without(state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+        verdict = cast("FilterResult", hook.function(state, pod, rows))
         if verdict.codes is None or verdict.parts is None:
             return verdict
         codes = np.zeros_like(verdict.codes)
         for name, own in verdict.parts():
             if name != left_out and own is not None:
                 codes = np.where(codes, codes, own)
-        return Verdict(codes, verdict.describe)
+        return FilterResult(codes, verdict.describe)
 
     return filter_without

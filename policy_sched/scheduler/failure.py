@@ -9,7 +9,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import NOBODY
+from policy_sched.model.queued_pod import NO_PLUGINS
 from policy_sched.scheduler.announcing import record_event
 from policy_sched.scheduler.attempt import Preempt, Reject
 from policy_sched.scheduler.queueing import no_profile
@@ -61,9 +61,9 @@ def rejectors(failure: Reject | Preempt | Status) -> tuple[frozenset[str], froze
     """
     if not isinstance(failure, Status):
         if failure.diagnosis is None or not failure.status.rejected:
-            return NOBODY, NOBODY
+            return NO_PLUGINS, NO_PLUGINS
         return failure.diagnosis.rejectors()
     plugin = frozenset({failure.plugin} - {""})
     if not failure.rejected:
-        return NOBODY, NOBODY
-    return (NOBODY, plugin) if failure.code is Code.PENDING else (plugin, NOBODY)
+        return NO_PLUGINS, NO_PLUGINS
+    return (NO_PLUGINS, plugin) if failure.code is Code.PENDING else (plugin, NO_PLUGINS)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.node_table import NodeTable
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.pipeline import Hook
-from policy_sched.framework.results import Codes, Describe, PreFilterResult, Verdict
+from policy_sched.framework.results import Codes, Describe, FilterResult, PreFilterResult
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
@@ -48,7 +48,7 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
         if hook.plugin in narrowing
     ]
     for hook in runner.active("filter", skipped):
-        verdict = cast("Verdict", runner.call("filter", hook, state, pod, None))
+        verdict = cast("FilterResult", runner.call("filter", hook, state, pod, None))
         pieces: Sequence[tuple[str, Codes | None]] = ((hook.plugin, verdict.codes),)
         if verdict.parts is not None:
             pieces = verdict.parts()
@@ -69,5 +69,5 @@ def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Pa
         hook.plugin,
     )
     return Part(
-        hook.plugin, f"{hook.plugin} (preFilter)", codes, Verdict.of(codes, status).describe
+        hook.plugin, f"{hook.plugin} (preFilter)", codes, FilterResult.of(codes, status).describe
     )

@@ -21,14 +21,14 @@ from policy_sched.framework.status import Code, Status
 from policy_sched.framework.strand import pausing
 from policy_sched.model.pod_group import SCHEDULED, PodGroup
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import NOBODY, QueuedPod
+from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod
 from policy_sched.queue.agenda import Finding
 from policy_sched.queue.scheduling_queue import TAKEN_ALONG, SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt, Bind, Profile, Reject
 from policy_sched.scheduler.group_plan import (
     GroupPlan,
     Member,
-    Who,
+    Rejectors,
     planning_group,
     rejectors_of,
 )
@@ -38,19 +38,19 @@ LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The decision for one pod of a group; ``who``: the plugins that rejected it."""
+class MemberDecision:
+    """The decision for one pod of a group; ``rejected_by``: the plugins that rejected it."""
 
     attempt: Attempt
     decision: Bind | Reject
-    who: Who = (NOBODY, NOBODY)
+    rejected_by: Rejectors = (NO_PLUGINS, NO_PLUGINS)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTurn:
     """The decisions for a group's pods, and the status of the group."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[MemberDecision, ...]
     status: Status
 
 
@@ -162,11 +162,11 @@ def _taken(members: Sequence[QueuedPod], first: Attempt, queue: SchedulingQueue)
 
 def _all_broken(attempts: Sequence[Attempt], message: str) -> GroupTurn:
     status = Status(Code.ERROR, (message,))
-    found = (Verdict(attempt, Reject(status, message)) for attempt in attempts)
+    found = (MemberDecision(attempt, Reject(status, message)) for attempt in attempts)
     return GroupTurn(tuple(found), status)
 
 
-def verdicts(plan: GroupPlan) -> Iterator[Verdict]:
+def verdicts(plan: GroupPlan) -> Iterator[MemberDecision]:
     """Yield what becomes of each pod under a plan, in their order."""
     if plan.best is not None:
         yield from (_in_the_best(member, plan) for member in plan.best.members)
@@ -179,13 +179,13 @@ def verdicts(plan: GroupPlan) -> Iterator[Verdict]:
         own = decided.get(id(attempt))
         counts = isinstance(own, Reject) and (own.status.code is Code.ERROR or not broke)
         rejection = own if counts and isinstance(own, Reject) else Reject(plan.status, message)
-        yield Verdict(attempt, rejection, plan.who)
+        yield MemberDecision(attempt, rejection, plan.rejected_by)
 
 
-def _in_the_best(member: Member, plan: GroupPlan) -> Verdict:
+def _in_the_best(member: Member, plan: GroupPlan) -> MemberDecision:
     """Return what becomes of a pod of a group that has room; it may have none itself."""
     if isinstance(member.decision, Bind):
         member.attempt.state = member.decision.evaluation.state
-        return Verdict(member.attempt, member.decision)
+        return MemberDecision(member.attempt, member.decision)
     rejected, pending = rejectors_of(member.decision)
-    return Verdict(member.attempt, member.decision, (rejected | plan.plugins, pending))
+    return MemberDecision(member.attempt, member.decision, (rejected | plan.plugins, pending))

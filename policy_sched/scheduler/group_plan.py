@@ -28,14 +28,14 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.placing import Domains, rating
 from policy_sched.framework.results import DryRunMarker, Placement
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.model.queued_pod import NOBODY
+from policy_sched.model.queued_pod import NO_PLUGINS
 from policy_sched.queue.agenda import Finding
 from policy_sched.scheduler.attempt import Attempt, Bind, Reject
 from policy_sched.scheduler.binding_cycle import undo
 from policy_sched.scheduler.failure import rejectors
 from policy_sched.scheduler.scheduling_cycle import select_host
 
-Who = tuple[frozenset[str], frozenset[str]]
+Rejectors = tuple[frozenset[str], frozenset[str]]
 """The plugins that rejected a pod, and those that answered Pending."""
 #: Upstream's words for a group of which too few pods find a node.
 UNSCHEDULABLE: Final = "pod group is unschedulable"
@@ -82,8 +82,8 @@ class PlacementResult:
 class GroupPlan:
     """The domains that were tried, and the best that will do; None: the group goes nowhere.
 
-    ``status`` is the group's, ``who`` are the plugins that rejected its pods; ``plugins`` generated
-    the domains.
+    ``status`` is the group's, ``rejected_by`` are the plugins that rejected its pods; ``plugins``
+    generated the domains.
     """
 
     attempts: tuple[Attempt, ...]
@@ -91,7 +91,7 @@ class GroupPlan:
     tried: tuple[PlacementResult, ...]
     best: PlacementResult | None
     status: Status
-    who: Who = (NOBODY, NOBODY)
+    rejected_by: Rejectors = (NO_PLUGINS, NO_PLUGINS)
 
 
 def planning_group(
@@ -126,15 +126,15 @@ def planning_group(
                 more = rejectors_of(member.decision)
                 rejected |= more[0]
                 pending |= more[1]
-    who = frozenset(rejected), frozenset(pending)
+    rejected_by = frozenset(rejected), frozenset(pending)
     if best.found is None:
         text = f"0/{len(tried)} placements are available"
         if tried:
             text += f", first placement status: {UNSCHEDULABLE}"
-        return plan(tuple(tried), None, Status(Code.UNSCHEDULABLE, (text,)), who)
+        return plan(tuple(tried), None, Status(Code.UNSCHEDULABLE, (text,)), rejected_by)
     if best.unrated and best.count > 1:
         return plan(tuple(tried), None, Status(Code.ERROR, (best.unrated,)))
-    return plan(tuple(tried), best.found, SUCCESS, who)
+    return plan(tuple(tried), best.found, SUCCESS, rejected_by)
 
 
 class _Best:
@@ -165,7 +165,7 @@ class _Best:
                 self.found = one
 
 
-def rejectors_of(decision: Reject) -> Who:
+def rejectors_of(decision: Reject) -> Rejectors:
     """Return the plugins that rejected one pod in a domain, on all nodes or after one was
     chosen."""
     return rejectors(decision if decision.diagnosis is not None else decision.status)

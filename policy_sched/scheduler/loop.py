@@ -22,7 +22,7 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.status import WAIT, Code, Status
 from policy_sched.model.events import ASSIGNED_POD_DELETE
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import NOBODY, QueueState
+from policy_sched.model.queued_pod import NO_PLUGINS, QueueState
 from policy_sched.queue.agenda import Finding, Work, at_once
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.scheduler.announcing import record_event
@@ -39,7 +39,7 @@ from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_perm
 from policy_sched.scheduler.bindings import Binding, Bindings
 from policy_sched.scheduler.eviction import prepare_candidate
 from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
-from policy_sched.scheduler.group_cycle import Verdict, schedule_group, tell_group
+from policy_sched.scheduler.group_cycle import MemberDecision, schedule_group, tell_group
 from policy_sched.scheduler.news import PodEventHandlers
 from policy_sched.scheduler.outcome import Outcome
 from policy_sched.scheduler.parts import Decide, PrepareCandidate, ScheduleGroup, TellGroup
@@ -163,14 +163,14 @@ class Scheduler(PodEventHandlers):
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
-    def _execute_member(self, verdict: Verdict) -> Outcome:
+    def _execute_member(self, verdict: MemberDecision) -> Outcome:
         """Execute the decision for a pod of a group."""
         attempt, decision = verdict.attempt, verdict.decision
         if isinstance(decision, Bind):
             return self.execute(attempt, decision)
         node = None if decision.nominated else ""
         return self._queue_again(
-            attempt, decision, decision.status, verdict.who, decision.message, node
+            attempt, decision, decision.status, verdict.rejected_by, decision.message, node
         )
 
     def _skip_pod(self, attempt: Attempt) -> Outcome:
@@ -196,8 +196,8 @@ class Scheduler(PodEventHandlers):
                 node = decision.node
         elif not decision.nominated:
             node = ""
-        who = rejectors(decision)
-        return self._queue_again(attempt, decision, decision.status, who, message, node)
+        rejected_by = rejectors(decision)
+        return self._queue_again(attempt, decision, decision.status, rejected_by, message, node)
 
     # What waits.
 
@@ -356,19 +356,19 @@ class Scheduler(PodEventHandlers):
         Until it is permitted a rejection speaks of one node, as upstream words it; later nothing
         can make a pod unschedulable, and it is tried again after a backoff.
         """
-        message, who = status.message(), _BROKEN
+        message, rejected_by = status.message(), _BROKEN
         if not attempt.permitted:
-            who = rejectors(status)
+            rejected_by = rejectors(status)
             if status.rejected:
                 message = f"0/1 nodes are available: 1 {message}."
-        return self._queue_again(attempt, decision, status, who, message, "")
+        return self._queue_again(attempt, decision, status, rejected_by, message, "")
 
     def _queue_again(
         self,
         attempt: Attempt,
         decision: Decision,
         status: Status,
-        who: tuple[frozenset[str], frozenset[str]],
+        rejected_by: tuple[frozenset[str], frozenset[str]],
         message: str,
         nominated: str | None,
     ) -> Outcome:
@@ -376,7 +376,9 @@ class Scheduler(PodEventHandlers):
         queued, pod = attempt.queued, attempt.queued.info
         if nominated is not None:
             self._nominate(pod, nominated)
-        there = self.queue.add_unschedulable_if_not_present(queued, *who) is not QueueState.OUT
+        there = (
+            self.queue.add_unschedulable_if_not_present(queued, *rejected_by) is not QueueState.OUT
+        )
         handle_scheduling_failure(pod, status, message, self.handle, nominated, there=there)
         if queued.gated_by == NO_PROFILE:
             record_no_profile(pod, self.handle)
@@ -384,4 +386,4 @@ class Scheduler(PodEventHandlers):
         return Outcome(pod, decision, "", message, status, pipeline=pipeline, attempt=attempt)
 
 
-_BROKEN: Final = (NOBODY, NOBODY)
+_BROKEN: Final = (NO_PLUGINS, NO_PLUGINS)

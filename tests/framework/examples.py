@@ -7,7 +7,14 @@ import numpy as np
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import PreFilterResult, Rows, Scope, Scores, Signature, Verdict
+from policy_sched.framework.results import (
+    FilterResult,
+    PreFilterResult,
+    Rows,
+    Scope,
+    Scores,
+    Signature,
+)
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.model.pod_info import PodInfo
 
@@ -25,9 +32,9 @@ class Cpu:
         return Signature(frozenset({("requests",)}), Scope.NODE)
 
     @hookimpl
-    def filter(self, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, pod: PodInfo, rows: Rows) -> FilterResult:
         codes = (self._at(self._free.values, rows) < pod.requests.get("cpu", 0)).astype(np.int16)
-        return Verdict.of(codes, Status(Code.UNSCHEDULABLE, ("Insufficient cpu",)))
+        return FilterResult.of(codes, Status(Code.UNSCHEDULABLE, ("Insufficient cpu",)))
 
     @hookimpl
     def score(self, pod: PodInfo, rows: Rows) -> Scores:
@@ -51,10 +58,10 @@ class Tier:
         return Signature(frozenset({("labels", "tier")}), Scope.STATIC)
 
     @hookimpl
-    def filter(self, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, pod: PodInfo, rows: Rows) -> FilterResult:
         banned = self._table.strings.find(pod.labels.get("tier", "") + "-never")
         codes = (self._codes(rows) == banned).astype(np.int16)
-        return Verdict.of(codes, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("wrong tier",)))
+        return FilterResult.of(codes, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("wrong tier",)))
 
     @hookimpl
     def score(self, rows: Rows) -> Scores:
@@ -103,12 +110,12 @@ class Shy:
         return PreFilterResult() if self._table.pod_total % 2 else PreFilterResult(SKIP)
 
     @hookimpl
-    def filter(self, rows: Rows) -> Verdict:
+    def filter(self, rows: Rows) -> FilterResult:
         n = self._table.n
         codes = np.zeros(n, np.int16)
         codes[np.argmax(self._count.values[:n] > 0)] = 1
         status = Status(Code.UNSCHEDULABLE, ("odd",))
-        return Verdict.of(codes if rows is None else codes[rows], status)
+        return FilterResult.of(codes if rows is None else codes[rows], status)
 
     @hookimpl
     def pre_score(self) -> Status:

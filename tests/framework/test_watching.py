@@ -11,10 +11,10 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.pipeline import Hook, Pipeline
 from policy_sched.framework.results import (
     PASSES,
+    FilterResult,
     PermitResult,
     PostFilterResult,
     PreFilterResult,
-    Verdict,
 )
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
@@ -105,9 +105,9 @@ def test_what_others_time_is_kept() -> None:
         (SUCCESS, "Success"),
         (PreFilterResult(SKIP), "Skip"),
         (PASSES, "Success"),
-        (Verdict.of(np.array([1, 0], np.int16), NO), "Success"),
-        (Verdict.of(np.array([1, 1], np.int16), NO), "Unschedulable"),
-        (Verdict(None, lambda _rows, _codes: [], error="broken"), "Error"),
+        (FilterResult.of(np.array([1, 0], np.int16), NO), "Success"),
+        (FilterResult.of(np.array([1, 1], np.int16), NO), "Unschedulable"),
+        (FilterResult(None, lambda _rows, _codes: [], error="broken"), "Error"),
         (np.zeros(2, np.int64), "Success"),
         (ValueError("boom"), "Error"),
     ],

@@ -20,7 +20,7 @@ from policy_sched.framework.evaluation import Evaluation
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager
-from policy_sched.framework.results import Rows, Verdict
+from policy_sched.framework.results import FilterResult, Rows
 from policy_sched.framework.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.framework.waiting_pods import WaitingPods
@@ -46,10 +46,10 @@ class Others:
         self.n = 0
 
     @hookimpl
-    def filter(self, rows: Rows) -> Verdict:
+    def filter(self, rows: Rows) -> FilterResult:
         codes = np.zeros(self.n, np.int16)
         codes[self.rejected] = 1
-        return Verdict.of(codes if rows is None else codes[rows], Status(Code.UNSCHEDULABLE))
+        return FilterResult.of(codes if rows is None else codes[rows], Status(Code.UNSCHEDULABLE))
 
 
 def pipeline(handle: Handle, others: Others, args: Mapping[str, Any]) -> Pipeline:

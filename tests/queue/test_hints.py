@@ -14,7 +14,7 @@ from policy_sched.model.events import (
     ClusterEvent,
     EventResource,
 )
-from policy_sched.model.queued_pod import NOBODY, QueuedPod
+from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod
 from policy_sched.queue.hints import ERROR, HintTable, Strategy
 from policy_sched.queue.pool import Rejection
 from tests.queue.pods import NOWHERE, SCHEDULER, hint_table, info, queued
@@ -97,13 +97,13 @@ def test_events_that_nobody_registered_for_interest_nobody() -> None:
 @pytest.mark.parametrize(
     ("rejection", "concerned"),
     [
-        (Rejection(SCHEDULER, frozenset({"Room"}), NOBODY, ""), True),
-        (Rejection(SCHEDULER, NOBODY, frozenset({"Room"}), ""), True),
-        (Rejection(SCHEDULER, frozenset({"Deaf"}), NOBODY, ""), False),
-        (Rejection(SCHEDULER, NOBODY, NOBODY, ""), True),
-        (Rejection(SCHEDULER, frozenset({"Room"}), NOBODY, "Gates"), False),
-        (Rejection(SCHEDULER, frozenset({"Room"}), NOBODY, "Room"), True),
-        (Rejection("other", frozenset({"Deaf"}), NOBODY, ""), True),
+        (Rejection(SCHEDULER, frozenset({"Room"}), NO_PLUGINS, ""), True),
+        (Rejection(SCHEDULER, NO_PLUGINS, frozenset({"Room"}), ""), True),
+        (Rejection(SCHEDULER, frozenset({"Deaf"}), NO_PLUGINS, ""), False),
+        (Rejection(SCHEDULER, NO_PLUGINS, NO_PLUGINS, ""), True),
+        (Rejection(SCHEDULER, frozenset({"Room"}), NO_PLUGINS, "Gates"), False),
+        (Rejection(SCHEDULER, frozenset({"Room"}), NO_PLUGINS, "Room"), True),
+        (Rejection("other", frozenset({"Deaf"}), NO_PLUGINS, ""), True),
     ],
 )
 def test_groups_that_would_all_stay_are_not_looked_at(

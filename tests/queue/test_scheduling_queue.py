@@ -10,7 +10,7 @@ from policy_sched.model.events import (
     POLICY_RELOAD,
     UNSCHEDULABLE_TIMEOUT,
 )
-from policy_sched.model.queued_pod import NOBODY, QueuedPod, QueueState
+from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod, QueueState
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.queue.places import QueueStateError
 from policy_sched.queue.scheduling_queue import SchedulingQueue
@@ -87,12 +87,12 @@ class TestTakingAlong:
             if cause == "active":
                 queue.add(info("p"))
             else:
-                rejected(queue, DEAF if cause == "unschedulable" else NOBODY)
+                rejected(queue, DEAF if cause == "unschedulable" else NO_PLUGINS)
             attempts = queue.get("default/p").attempts  # type: ignore[union-attr]  # it is there
             pod = queue.pop_member("default/p")
             assert pod is not None
             assert (pod.place, pod.attempts) == (QueueState.IN_FLIGHT, attempts + 1)
-            assert pod.rejected_by == NOBODY
+            assert pod.rejected_by == NO_PLUGINS
             assert queue.lengths() == dict.fromkeys(queue.lengths(), 0)
             queue.add_unschedulable_if_not_present(pod, ROOM)
             assert pod.place is QueueState.UNSCHEDULABLE
@@ -129,9 +129,9 @@ class TestComingBack:
     @pytest.mark.parametrize(
         ("plugins", "pending", "place"),
         [
-            (ROOM, NOBODY, QueueState.BACKOFF),
-            (PICKY, NOBODY, QueueState.UNSCHEDULABLE),
-            (NOBODY, ROOM, QueueState.ACTIVE),
+            (ROOM, NO_PLUGINS, QueueState.BACKOFF),
+            (PICKY, NO_PLUGINS, QueueState.UNSCHEDULABLE),
+            (NO_PLUGINS, ROOM, QueueState.ACTIVE),
         ],
     )
     def test_events_in_the_meantime_are_not_lost(

@@ -11,13 +11,13 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
     PASSES,
+    FilterResult,
     PermitResult,
     PodsToActivate,
     PostFilterResult,
     PreFilterResult,
     Rows,
     Scores,
-    Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 from policy_sched.framework.unfinished import PendingStatus
@@ -156,7 +156,7 @@ class Looking(Chaos):
         return PreFilterResult(self._status("pre_filter"))
 
     @hookimpl
-    def filter(self, rows: Rows) -> Verdict:
+    def filter(self, rows: Rows) -> FilterResult:
         fault = self._next("filter")
         return replace(PASSES, error="chaos") if fault in {"reject", "error"} else PASSES
 

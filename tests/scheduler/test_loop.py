@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import Rows, Scores, Verdict
+from policy_sched.framework.results import FilterResult, Rows, Scores
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 from tests.scheduler.world import (
@@ -25,7 +25,7 @@ class Broken:
     """A filter that raises."""
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         raise ValueError(f"cannot look at {pod.name}")
 
 

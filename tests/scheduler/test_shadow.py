@@ -12,7 +12,7 @@ import numpy as np
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import Rows, Verdict
+from policy_sched.framework.results import FilterResult, Rows
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
@@ -462,12 +462,12 @@ class Fails:
         self.asked = 0
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         self.asked += 1
         if self.asked > 1:
             raise ValueError("gone")
         codes = np.ones(1 if rows is None else rows.size, np.int16)
-        return Verdict.of(codes, Status(Code.UNSCHEDULABLE, ("no",)))
+        return FilterResult.of(codes, Status(Code.UNSCHEDULABLE, ("no",)))
 
 
 class Placeless:

@@ -20,12 +20,12 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
     Codes,
+    FilterResult,
     PreFilterResult,
     Rows,
     Scope,
     Scores,
     Signature,
-    Verdict,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.framework.unfinished import PendingStatus
@@ -100,12 +100,12 @@ class VolumeBinding:
         return _ASK
 
     @hookimpl
-    def filter(self, state: CycleState, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
         """Refuse nodes that cannot reach a volume or for which none can be had."""
         found = state.read(PodClaims)
         assert found is not None, "PreFilter wrote it, or this filter is skipped"
         codes = self._plan(found).codes
-        return Verdict(codes if rows is None else codes[rows], _describe)
+        return FilterResult(codes if rows is None else codes[rows], _describe)
 
     @hookimpl
     def pre_score(self) -> Status:

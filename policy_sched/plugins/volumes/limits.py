@@ -12,11 +12,11 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
     PASSES,
+    FilterResult,
     PreFilterResult,
     Rows,
     Scope,
     Signature,
-    Verdict,
 )
 from policy_sched.framework.status import SKIP, Code, Status
 from policy_sched.model.events import ClusterEventWithHint
@@ -71,14 +71,14 @@ class NodeVolumeLimits:
         return _SKIP
 
     @hookimpl
-    def filter(self, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, pod: PodInfo, rows: Rows) -> FilterResult:
         """Refuse nodes whose limit the pod's volumes would exceed."""
         size = self._table.n if rows is None else rows.size
         wanted, status = self._resolver.new_pod(pod)
         if status.code is Code.ERROR:
-            return Verdict(None, PASSES.describe, status.message())
+            return FilterResult(None, PASSES.describe, status.message())
         if not status.ok:
-            return Verdict.of(np.ones(size, np.int16), status)
+            return FilterResult.of(np.ones(size, np.int16), status)
         counts = Counter(volume.driver for volume in wanted)
         limited = [driver for driver in counts if self._limits.has(driver)]
         if not limited:
@@ -96,7 +96,7 @@ class NodeVolumeLimits:
         for place in np.flatnonzero(suspects).tolist():
             row = place if rows is None else int(rows[place])
             codes[place] = self._exceeds(row, wanted)
-        return Verdict.of(codes, _EXCEEDED)
+        return FilterResult.of(codes, _EXCEEDED)
 
     def _exceeds(self, row: int, wanted: frozenset[Attachable]) -> bool:
         used: set[Attachable] = set()

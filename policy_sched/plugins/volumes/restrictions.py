@@ -11,7 +11,7 @@ import numpy as np
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import PreFilterResult, Rows, Scope, Signature, Verdict
+from policy_sched.framework.results import FilterResult, PreFilterResult, Rows, Scope, Signature
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.model.events import ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
@@ -110,7 +110,7 @@ class VolumeRestrictions:
         return _move(state, other, -1)
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         """Refuse nodes where a disk is taken, and all nodes while a claim is."""
         claims = state.read(OnePodClaims)
         taken = claims is not None and claims.uses > 0
@@ -118,7 +118,7 @@ class VolumeRestrictions:
         codes = np.full(size, _ONE_POD if taken else 0, np.int16)
         if pod.volumes is not None and has_exclusive_disk(pod.volumes):
             codes[self._with_taken_disks(pod.volumes, rows)] = _DISK
-        return Verdict.of(codes, *_STATUSES)
+        return FilterResult.of(codes, *_STATUSES)
 
     def _with_taken_disks(self, volumes: PodVolumes, rows: Rows) -> list[int]:
         """Return the places among the asked rows where a pod holds a disk of `volumes`."""

@@ -12,11 +12,11 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
     PASSES,
+    FilterResult,
     PreFilterResult,
     Rows,
     Scope,
     Signature,
-    Verdict,
 )
 from policy_sched.framework.status import SKIP, Code, Status
 from policy_sched.model.events import ClusterEventWithHint
@@ -74,7 +74,7 @@ class VolumeZone:
         return _ASK
 
     @hookimpl
-    def filter(self, state: CycleState, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
         """Refuse nodes that say where they are, and are not where a volume is."""
         topologies = state.read(Topologies)
         if not topologies:
@@ -91,7 +91,7 @@ class VolumeZone:
                 codes = np.where(codes != 0, codes, labels.codes(today))
             near &= labels.has_value(codes, values)
         far = (somewhere & ~near).astype(np.int16)
-        return Verdict.of(far if rows is None else far[rows], _CONFLICT)
+        return FilterResult.of(far if rows is None else far[rows], _CONFLICT)
 
     def _collect(self, namespace: str, name: str, found: list[Topology]) -> str:
         """Append the topologies of a claim's volume; return why the pod cannot run anywhere."""

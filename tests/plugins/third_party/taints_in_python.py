@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import Rows, Scope, Scores, Signature, Verdict
+from policy_sched.framework.results import FilterResult, Rows, Scope, Scores, Signature
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.events import (
     NODE_ADD,
@@ -43,9 +43,9 @@ class TaintsInPython:
         return (ClusterEventWithHint(NODE_ADD), ClusterEventWithHint(taint))
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> Verdict:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         codes = self._untolerated(pod, rows, "NoSchedule", "NoExecute") > 0
-        return Verdict.of(codes.astype(np.int16), REASON)
+        return FilterResult.of(codes.astype(np.int16), REASON)
 
     @hookimpl
     def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:

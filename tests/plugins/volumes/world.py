@@ -14,7 +14,7 @@ from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.results import PreFilterResult, Verdict
+from policy_sched.framework.results import FilterResult, PreFilterResult
 from policy_sched.framework.status import Status
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.meta import ApiObject
@@ -97,7 +97,7 @@ def ask(plugin: Any, pod: PodInfo) -> tuple[PreFilterResult, CycleState]:
     return (hook(state, pod) if wants_state else hook(pod)), state
 
 
-def reasons(verdict: Verdict, n: int = 3) -> list[tuple[str, ...]]:
+def reasons(verdict: FilterResult, n: int = 3) -> list[tuple[str, ...]]:
     """Return the reasons for all rows, none where the pod may run."""
     answers: list[tuple[str, ...]] = [()] * n
     if verdict.codes is None:
