@@ -27,7 +27,7 @@ class Strings:
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
         self.texts: list[str] = [""]
-        """Text by code. Append-only; the text of code 0 stands for a missing value."""
+        """Text by code. Append-only; the text of code 0 represents a missing value."""
         self.code("")
 
     def __len__(self) -> int:

@@ -31,7 +31,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import HostPort, Taint
 
 _ALWAYS: Final = frozenset({"live", "podCount", "usedPorts", "name", "taints"})
-"""Families of columns that are never let go of."""
+"""Families of columns that are never evicted."""
 
 
 class NodeTable:

@@ -56,7 +56,7 @@ class PodOrder:
         self._sort(dirty)
 
     def _sort(self, dirty: NDArray[np.bool_]) -> None:
-        """Sort the pods of the dirty rows anew; the last flag stands for no node and is False."""
+        """Sort the pods of the dirty rows again; the last flag is for no node and is False."""
         pods = self._cache.pods
         node_of: NDArray[np.intp] = pods.node.values[: pods.n]
         chosen = np.flatnonzero(dirty[node_of])

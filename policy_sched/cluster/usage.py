@@ -163,7 +163,7 @@ class Usage:
                 view[row] += amount
 
     def forget_row(self, row: int) -> None:
-        """Drop what is counted beside the columns of a row whose node has gone."""
+        """Drop the counts outside the columns of a row whose node was removed."""
         self._ports.pop(row, None)
         if self._large:
             self._large = {p: n for p, n in self._large.items() if p[0] != row}

@@ -1,12 +1,12 @@
-"""Every node filtered and scored for one pod, and the cache that makes equal pods share the work.
+"""Evaluation of all nodes for one pod, and the cache that equal pods share.
 
 Theory of operation. An Evaluation belongs to a signature: the pod fields that the profile's
-plugins read. For the next pod of that signature it is brought up to date instead of made anew:
-the journal tells which rows changed, and only plugins that read what runs on a node are asked
-again, for those rows. A change of a node's own fields, of the set of nodes or of namespaces starts
-over. Room that is promised to nominated pods is part of the answer: pods share it that give way
-to the same ones, and a nomination that comes or goes is a change of its row. The answers are those
-of a fresh evaluation, bit for bit; the cache can be switched off, and a property test compares.
+plugins read. For the next pod of that signature it is updated instead of computed again: the
+journal lists the rows that changed, and only plugins that read the pods of a node run again, for
+those rows. A change of a node's own fields, of the set of nodes or of namespaces starts over.
+Nominated pods are part of the result: pods with the same nominated pods share it, and a nomination
+that is added or removed changes its row. The results equal those of a fresh evaluation, bit for
+bit; the cache can be switched off, and a property test compares.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from policy_sched.model.pod_info import PodInfo
 NO_HINT: Final = "no_hint"
 HINT_USED: Final = "hint_used"
 HINT_NOT_USED: Final = "hint_not_used"
-"""How an evaluation was come by (upstream's names of its batching): there was no earlier one of
-the same signature; it was brought up to date; it could not be.
+"""How an evaluation was made (upstream's names of its batching): no cached one of the same
+signature; the cached one was updated; it could not be updated.
 """
 #: Beyond this many changed rows a fresh vector pass is cheaper than asking row by row.
 REPLAY_LIMIT: Final = 256
@@ -327,7 +327,7 @@ class Evaluator:
     ) -> tuple[tuple[int, Status] | None, bool]:
         """Ask about the pod's own nominated row; return what rejects it there, and if it fits.
 
-        As upstream has it, the filters are asked about that node even where PreFilter left it out.
+        As upstream, the filters run for that node even where PreFilter excluded it.
         A plugin that breaks there is not asked a second time.
         """
         assert self._nominations is not None, "the pod is nominated"
@@ -359,7 +359,7 @@ class Evaluator:
         try:
             taken = taken.extended(pod, extenders)
         except PluginError:
-            return None  # the extender is asked again, about all nodes, and may fail again
+            return None  # the extender is called again, for all nodes, and may fail again
         return taken if taken.scoring is not None else None
 
     def _evaluate(self, pod: PodInfo) -> Evaluation:

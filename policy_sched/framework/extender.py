@@ -1,4 +1,4 @@
-"""Extender: a service outside the scheduler that is asked for a second opinion; the contract.
+"""Extender: the interface of a service outside the scheduler that filters, scores or binds.
 
 The framework knows extenders by this protocol only: plugins/extenders speaks HTTP to real ones.
 Whatever goes wrong in a call is a PluginError.
@@ -14,7 +14,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 
 EXTENDER: Final = "Extender"
-"""Stands among the plugins that rejected a pod where extenders did (kube-scheduler's word).
+"""Represents extenders among the plugins that rejected a pod (kube-scheduler's word).
 
 No extender says which events may help such a pod, so every event may.
 """
@@ -91,7 +91,7 @@ class Extender(Protocol):
         """Whether it binds pods."""
 
     def interested(self, pod: PodInfo) -> bool:
-        """Tell whether it is to be asked about the pod at all."""
+        """Return whether it handles the pod."""
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Passed:
         """Return which of the nodes it would have the pod run on."""

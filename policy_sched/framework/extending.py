@@ -37,7 +37,7 @@ SCALE: Final = 10
 
 
 def interested(extenders: Sequence[Extender], pod: PodInfo) -> tuple[Extender, ...]:
-    """Return the extenders that are to be asked about the pod, in order."""
+    """Return the extenders that are interested in the pod, in order."""
     return tuple(extender for extender in extenders if extender.interested(pod))
 
 

@@ -181,9 +181,9 @@ class FilteredNodes:
     def promise(
         self, rejections: Mapping[int, tuple[int, Status]], rows: Sequence[int] | None = None
     ) -> None:
-        """Reject rows beside nominated pods, as `FilterDryRun.rejections` says it.
+        """Reject rows because of nominated pods; see `FilterDryRun.rejections`.
 
-        ``rows``: those that were asked about; what was said of others stays. None: all rows.
+        ``rows``: the evaluated rows; other rows keep their rejections. None: all rows.
         Rows that no PreFilter plugin named are rejected for that.
         """
         before = list(self.promised) if rows is None else rows
@@ -270,8 +270,7 @@ class FilteredNodes:
     ) -> FilteredNodes:
         """Return a copy with only these feasible rows left; it cannot be patched.
 
-        ``statuses``: what is said of other rows from now on, whatever was said before; a row
-        that is gone and not named there is gone without a reason.
+        ``statuses``: the new statuses of other rows; a removed row without a status has no reason.
         """
         clone = copy(self)
         clone.extended = True
@@ -285,8 +284,8 @@ class FilteredNodes:
     def pre_filter_unchanged(self, state: CycleState, pod: PodInfo) -> bool:
         """Run PreFilter again where it may look beyond the pod; False if its answer changed.
 
-        Only plugins that read the whole cluster are asked, and what they keep in `state` is
-        renewed. A pod that was rejected as a whole is always looked at anew.
+        Only plugins that read the whole cluster run, and they update their `state`. A pod that was
+        rejected as a whole is always evaluated again.
         """
         if self.rejection is not None:
             return False

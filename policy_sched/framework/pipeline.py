@@ -1,6 +1,6 @@
 """A Pipeline: one profile, frozen: for each extension point its plugins in profile order.
 
-pluggy stands at the door only. It checks argument names against hookspecs.py when a plugin is
+pluggy is used at load time only. It checks argument names against hookspecs.py when a plugin is
 registered; then the implementations are read out once, put into the profile's order and kept as
 plain functions. pluggy's own calls run the last-registered plugin first, drop None and do not
 name the plugin that answered, so pod time never uses them.

@@ -24,7 +24,7 @@ from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo
 
 BETWEEN: Final = ", "
-"""Stands between the names of domains that have nodes in common."""
+"""Separates the names of domains in the name of their intersection."""
 
 
 @dataclass(frozen=True, slots=True)

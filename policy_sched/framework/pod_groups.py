@@ -1,7 +1,7 @@
 """Counts the pods of each pod group: those that exist, that have a node, and that wait for Permit.
 
 Theory of operation: pods on nodes are counted by the cache and those that wait for permission are
-the handle's; here are only the pods that the scheduler was told of while they were pending. A pod
+the handle's; this module keeps only the pods that were added while pending. A pod
 that got its node stays among these until it is gone: it is one member all the same.
 """
 
@@ -66,7 +66,7 @@ class PodGroups:
         """Return the counts of the pod's group; NO_GROUP without one.
 
         ``apart``: the pod itself, which was assumed on its node, counts neither as scheduled nor
-        as waiting: it is the one that is asked about.
+        as waiting: it is the pod being decided.
         """
         if not pod.pod_group:
             return NO_GROUP

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from policy_sched.framework.status import Code, Status
 
-#: Number of a row of which nothing is said.
+#: Number of a row without a status.
 NOTHING: Final = 0
 
 

@@ -79,8 +79,8 @@ class PostFilterResult:
 class PermitResult:
     """Status of a Permit plugin; the rest counts where the code is Wait.
 
-    ``timeout`` is in seconds. ``again`` is what the plugin would answer if it were asked again:
-    it is asked when pods have moved; without it the plugin has to allow or reject by itself.
+    ``timeout`` is in seconds. ``again`` evaluates Permit again; it is called after pods have moved.
+    Without it the plugin has to allow or reject by itself.
     """
 
     status: Status = SUCCESS
@@ -92,7 +92,7 @@ class PermitResult:
 class Placements:
     """Into which domains a plugin parts the nodes: the rows of each, ascending, by its name.
 
-    A row that is in none is not looked at. ``status`` Skip: the plugin does not mind where the
+    A row in no domain is not used. ``status`` Skip: the plugin does not restrict where the
     pods go.
     """
 

@@ -213,7 +213,8 @@ class Runner:
 
 
 def broken(point: str, plugin: str, error: object) -> str:
-    """Return upstream's words for a plugin that failed; those of Filter and Score stand alone."""
+    """Return upstream's words for a plugin that failed; those of Filter and Score have no
+    prefix."""
     if point == "filter":
         return f'running "{plugin}" filter plugin: {error}'
     if point in _SCORING:

@@ -132,7 +132,7 @@ class Scoring:
 
     @property
     def skipped(self) -> frozenset[str] | None:
-        """The plugins that PreScore left out; None if no plugin was asked."""
+        """The plugins that PreScore left out; None if no plugin ran."""
         return self._skipped if self.scored else None
 
     @property

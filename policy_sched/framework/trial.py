@@ -1,8 +1,8 @@
-"""Trial: the filters of an attempt asked again, while something else is tried out on the tables.
+"""FilterDryRun: runs the filters of an attempt again on hypothetical pods.
 
-Preemption asks whether the pod would fit without its victims, and a nomination whether it still
-fits beside the pods that the room was promised to. Both change the tables for a moment (see
-cluster/what_if) and ask the plugins that the attempt asked, with those left out that it skipped.
+Preemption needs to know whether the pod fits without its victims, and nominations whether it fits
+with the nominated pods added. Both overlay the tables (see cluster/what_if) and run the plugins of
+the attempt, without those that it skipped.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from policy_sched.model.pod_info import PodInfo
 class FilterDryRun:
     """The filter plugins of one attempt; ``state`` is what its PreFilter plugins wrote.
 
-    ``node_by_node``: a plugin reads more than the row that it answers for, so what is tried out
-    on one node must not stand while another is asked about. ``by_state``: such plugins learn of
-    pods that come and go by AddPod and RemovePod alone; where these change nothing that a plugin
-    keeps in the state, its answer is as before, whatever else is tried out. ``key``: the signature
-    of the pods that get these answers, None where only this one does. ``pipeline``: the hash of
-    the policies that the filters belong to.
+    ``node_by_node``: a plugin reads more than the evaluated row, so the overlay of one node must be
+    removed before another is evaluated. ``by_state``: such plugins learn of pods that come and go
+    by AddPod and RemovePod alone; where these change nothing that a plugin keeps in the state, its
+    answer is as before, whatever else is tried out. ``key``: the signature of the pods that get
+    these answers, None where only this one does. ``pipeline``: the hash of the policies that the
+    filters belong to.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class FilterDryRun:
     ) -> NDArray[np.bool_]:
         """Return on which of the rows every filter passes, shape (k,).
 
-        ``whole``: the rows are all rows of the table. ``moved``: they were asked about before,
-        and since then only pods came or went: filters that do not look at pods are left out.
+        ``whole``: the rows are all rows of the table. ``moved``: they were evaluated before, and
+        since then only pods changed: filters that do not read pods are left out.
         """
         found = np.ones(rows.size, np.bool_)
         for hook in self._moving if moved else self._filters:
@@ -105,12 +105,12 @@ class FilterDryRun:
         return answers
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
-        """Tell the plugins' state that `other` came to the row. PluginError if one cannot."""
+        """Run AddPod: `other` is added to the row. PluginError if a plugin fails."""
         for hook in self._add:
             self._tell("add_pod", "AddPod", hook, state, pod, other, row)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
-        """Tell the plugins' state that `other` left the row. PluginError if one cannot."""
+        """Run RemovePod: `other` is removed from the row. PluginError if a plugin fails."""
         for hook in self._remove:
             self._tell("remove_pod", "RemovePod", hook, state, pod, other, row)
 
@@ -122,9 +122,9 @@ class FilterDryRun:
         leaving: Iterable[PodInfo],
         coming: Iterable[PodInfo],
     ) -> bool:
-        """Tell whether filters that look beyond a node do not care if pods leave a row and come.
+        """Return whether pods removed from and added to a row leave the wider filters unaffected.
 
-        Such a row can be asked about together with others.
+        Such a row can be evaluated together with others.
         """
         if not self.by_state:
             return False

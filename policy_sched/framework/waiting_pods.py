@@ -1,6 +1,6 @@
 """Pods that hold a node but are not bound: they wait for permission, or for their PreBind.
 
-A waiting pod waits for one or more Permit plugins; when all have allowed it, it goes on; when one
+A waiting pod waits for one or more Permit plugins; when all have allowed it, it continues; when one
 rejects it or its time is up, it is undone. Both kinds can be preempted without anybody but the
 scheduler knowing of it. Times are nanoseconds since 1970, time-outs are seconds.
 """
@@ -76,7 +76,7 @@ class WaitingPod:
             self._end(SUCCESS)
 
     def reject(self, plugin: str, message: str) -> None:
-        """Send the pod back; the first answer stands."""
+        """Reject the pod; later results are ignored."""
         self._end(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str, message: str) -> None:

@@ -1,9 +1,9 @@
 """A policy's preemption section as PostFilter: room for a pod that fits nowhere.
 
-The search is in the room ``preemption``, the eligibility rules in the policy (DefaultPreemption in
-the default profile); here stand which nodes are searched, and what is said of them, in
-kube-scheduler's words. Nothing is evicted here: the result names the node and the victims, and the
-scheduler carries it out.
+The search is in the package ``preemption``, the eligibility rules in the policy (DefaultPreemption
+in the default profile); this module chooses the nodes to search and writes kube-scheduler's
+messages. Nothing is evicted here: the result names the node and the victims, and the scheduler
+carries it out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NEVER: Final = "not eligible due to preemptionPolicy=Never."
 RULED_OUT: Final = "not eligible due to a rule of {}."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
-#: Condition of a pod that was told to go, and its reason where a scheduler did so.
+#: Condition of a pod to be disrupted, and its reason where a scheduler set it.
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 BY_SCHEDULER: Final = "PreemptionByScheduler"
 

@@ -27,7 +27,7 @@ _KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
 
 
 class NodeInclusion:
-    """Masks over the rows [0, n) of a node table; None stands for every row."""
+    """Masks over the rows [0, n) of a node table; None is every row."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table

@@ -1,6 +1,6 @@
 """DynamicResources as far as it goes here: what it says of a pod without resource claims.
 
-Pods with claims are refused before anything is asked (`unbuilt`). Of the others kube-scheduler's
+Pods with claims are refused before any plugin runs (`unbuilt`). Of the others kube-scheduler's
 plugin says something in PostFilter only: no claim of theirs could be given back to make room. If a
 plugin before it rejects the pod in PreFilter, it finds nothing of the pod in the cycle's state and
 fails with "not found", so that preemption is not asked. Autoscalers read these words.
@@ -39,7 +39,7 @@ class DynamicResources:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Read nothing: no pod that is asked about has claims."""
+        """Read nothing: no pod that gets here has claims."""
         return _SIGNATURE
 
     @hookimpl

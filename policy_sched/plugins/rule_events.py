@@ -2,7 +2,7 @@
 
 Theory of operation. Every field that a rule can read is changed by events that are known, so an
 author registers nothing. Where a node's verdict depends on nothing beyond that node, the hint is
-the policy itself: it is asked again about the one node on which something changed. Otherwise
+the policy itself: it is evaluated again for the one node that changed. Otherwise
 every such event is worth an attempt. A pod that may evict others is tried again by any change of
 what runs on a node: where it still does not fit, evicting fewer than before may be enough now.
 Most rules never say yes to a node because it got another pod; those that may hear of that, too.
@@ -84,7 +84,7 @@ _OWN_CHANGES: Final = {
     "node_affinity": ActionType.UPDATE_OTHER,
 }
 _NAMESPACE: Final = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE)
-#: What changes the counts of a group, beside those of its pods that wait for permission.
+#: Events that change the counts of a group, other than its pods that wait for Permit.
 _OF_A_GROUP: Final = (
     ClusterEvent(EventResource.POD_GROUP, ALL),
     ClusterEvent(
@@ -105,7 +105,7 @@ def events_of(
 ) -> tuple[ClusterEventWithHint, ...]:
     """Return the events that may help a pod which the policy rejected or gated.
 
-    A policy with a hint of its own is asked about every event there is.
+    A policy with its own hint is evaluated for every event.
     """
     life = policy.life
     found = _hinted(own_hint) if life.hint is not None else _events(policy, helps, may_evict)

@@ -1,6 +1,6 @@
 """The hooks of a policy for what follows the choice of a node: Reserve, Permit, binding.
 
-Theory of operation. Each section is asked about one pod and the node that was chosen for it, on
+Theory of operation. Each section is evaluated for one pod and its chosen node, on
 which the cache counts the pod already. A pod that has to wait leaves a function by which it is
 asked about again when something that its rule reads has changed: its group's counts, nodes and
 what runs on them, the time. When a pod that a Permit rule let through or held is undone, all other
@@ -36,7 +36,7 @@ _ALLOWED: Final = PermitResult()
 def life_cycle_hooks(
     policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
 ) -> dict[str, Callable[..., object]]:
-    """Return the hooks that the policy's sections stand for, by name."""
+    """Return the hooks of the policy's sections, by name."""
     rules = _LifeCycle(policy, bound, handle, profile)
     life = policy.life
     hooks: dict[str, Callable[..., object]] = {}
@@ -98,7 +98,7 @@ class _LifeCycle:
     def permit(self, state: CycleState, pod: PodInfo, node: str) -> PermitResult:
         """Allow the binding, or let the pod wait for as long as the policy says."""
         section = self._sections.permit
-        assert section is not None, "only a policy that has the section is asked"
+        assert section is not None, "only policies with the section have this hook"
         cycle = self._cycle(pod, apart=True)
         if not self._bound.matches(pod, cycle):
             return _ALLOWED
@@ -168,7 +168,7 @@ class _LifeCycle:
     def _again(
         self, section: BoundStep, pod: PodInfo, node: str, reasons: tuple[str, ...]
     ) -> PermitCondition:
-        """Return how the pod is asked about again: pods that read the same things together."""
+        """Return how Permit is evaluated again: pods that read the same things share a topic."""
         reads = self._permit_reads
         assert reads is not None, "the policy has a permit section"
         if self._match_moves:

@@ -27,7 +27,7 @@ _ANYWHERE: Final = Placements(status=SKIP)
 def placement_hooks(
     policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
 ) -> dict[str, Callable[..., object]]:
-    """Return the hooks that the section stands for, by name."""
+    """Return the hooks of the section, by name."""
     if bound.placement is None:
         return {}
     rules = _Placing(bound, bound.placement, handle, profile)

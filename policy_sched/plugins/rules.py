@@ -48,12 +48,12 @@ from policy_sched.plugins.rule_events import events_of
 from policy_sched.plugins.rule_life_cycle import life_cycle_hooks
 from policy_sched.plugins.rule_placement import placement_hooks
 
-#: Reads that are no fields of the pod; a policy with one of them is asked at every attempt.
+#: Reads that are no fields of the pod; a policy with one of them is evaluated at every attempt.
 _OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
 
 
 def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
-    """Return a plugin object with the hooks that the policy's sections stand for."""
+    """Return a plugin object with the hooks of the policy's sections."""
     bound = policy.bind(handle.nodes, handle.pods)
     rules = _Rules(policy, bound, handle, profile)
     hooks: dict[str, Callable[..., object]] = {
@@ -259,7 +259,7 @@ class _Rules:
         )
 
     def _cycle(self, state: CycleState, pod: PodInfo) -> Activation:
-        """Return what the rules see of this cycle; time stands still within one."""
+        """Return the activation of this cycle; its time is fixed."""
         if not self._moves:
             return self._still
         cycle = state.read(Activation)

@@ -52,7 +52,7 @@ def hard_spread(
 ) -> HardSpread:
     """Count for the hard constraints of a pod."""
     keys = tuple(c.spread.topology_key for c in constraints)
-    # A lone constraint's nodes without the label are told apart by its domain already.
+    # A lone constraint's nodes without the label are distinguished by its domain already.
     wanted = keys if len(keys) > 1 else ()
     spreads = tuple(counter.spread(pod, c, wanted) for c in constraints)
     tables = _tables(constraints, spreads, pod)

@@ -1,10 +1,10 @@
 """The dry run on many nodes at once, where every filter looks at nothing but its own node.
 
-Theory of operation: all possible victims are taken off all nodes, and the filters are asked once
+Theory of operation: all possible victims are removed from all nodes, and the filters run once
 which nodes would do. Then, line by line, the next victim of every such node is put back, the
 filters are asked, and where the pod no longer fits it goes for good. A later, smaller pod can be
 spared after a bigger one was not, so this is a sweep and no search for a prefix. On nodes that
-are promised to other pods the filters are asked twice, the second time with those pods there.
+are promised to other pods the filters run twice, the second time with those pods added.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Extenders in preemption: which candidates stay, and which victims are evicted there.
 
-Extenders are asked in order, each about what the one before it left. What the last one answers
+Extenders are called in order, each with the result of the one before. What the last one answers
 are the candidates: it may name other victims, even other nodes.
 """
 
@@ -23,7 +23,7 @@ from policy_sched.preemption.rules import Candidates
 def consulted(
     extenders: Sequence[Extender], pod: PodInfo, victims: Mapping[str, NodeVictims], cache: Cache
 ) -> Mapping[str, NodeVictims]:
-    """Return what extenders leave of the victims by node; the same mapping if none was asked.
+    """Return what extenders leave of the victims by node; the same mapping if none was called.
 
     Raises PluginError if one fails that is not ignorable, or names what is not there.
     """

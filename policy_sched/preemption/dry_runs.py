@@ -170,7 +170,8 @@ class DryRun:
         self._violations[victims.rows] = victims.violations(gone)
 
     def _contradiction(self, row: int) -> Status:
-        """Return what is said where all victims were spared: the filters changed their mind."""
+        """Return the error for a row where all victims were reprieved: the filters contradict
+        themselves."""
         name = self._search.cache.nodes.names[row]
         return Status(Code.ERROR, (f'expected at least one victim pod on node "{name}"',))
 
@@ -192,7 +193,7 @@ class DryRun:
 
 
 def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]:
-    """Return which nodes can be asked about together: no filter looks from one to another."""
+    """Return the nodes that can be evaluated together: no filter reads across nodes."""
     filter_dry_run = attempt.filter_dry_run
     if not filter_dry_run.node_by_node:
         return np.ones(victims.rows.size, np.bool_)
@@ -216,7 +217,7 @@ def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]
 class DryRuns:
     """The dry runs of one profile, by kind of pod; the one not asked for longest goes first.
 
-    They are those of the filters in force: after a reload everything is asked anew.
+    They belong to the active filters: after a reload everything is evaluated again.
     """
 
     def __init__(self, search: Search) -> None:

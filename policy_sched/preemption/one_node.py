@@ -1,8 +1,8 @@
 """The dry run on one node after the other, for filters that look beyond a node.
 
-Plugins that keep counts for the attempt (spread, pod affinity) are told of every pod that goes or
-comes back, on a copy of their state; so are they of pods that are nominated to the node. Between
-two nodes everything is as it was, so a search that takes long may pause there.
+Plugins that keep counts for the attempt (spread, pod affinity) get RemovePod and AddPod for every
+pod, on a copy of their state; also for pods nominated to the node. Between two nodes
+everything is as it was, so a search that takes long may pause there.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _OneNode:
         self._attempt.filter_dry_run.remove_pod(self._state, self._attempt.pod, pod, self._row)
 
     def _rejection(self) -> Status | None:
-        """Return why the pod does not fit, beside its rivals or without them."""
+        """Return why the pod does not fit, with its nominated pods or without them."""
         attempt = self._attempt
         found = self._with_nominated_pods() or attempt.filter_dry_run.rejections(
             self._state, attempt.pod, np.array([self._row], np.intp)

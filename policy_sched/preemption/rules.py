@@ -54,7 +54,7 @@ class PreemptionRules:
     """The choices of one policy. Any of them may raise RuleError.
 
     ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict:
-    from the pod and rows of the pod table, any shape (-1 stands for no pod, the answer for it
+    from the pod and rows of the pod table, any shape (-1 is no pod, the answer for it
     does not count), to bools of that shape. ``victim_order``: the most important pod has the
     smallest key; it is the first to be spared; ``order_reads_pod``: it is another one for each
     pod that evicts. ``node_order``: keys of candidates, the deciding one first; a later one is

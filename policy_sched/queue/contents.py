@@ -1,4 +1,4 @@
-"""Contents: what the scheduling queue holds, and the questions that can be asked about it.
+"""Contents of the scheduling queue, and read-only queries on them.
 
 Pods are only taken out of their places here; where they go, `scheduling_queue` says.
 """
@@ -75,7 +75,7 @@ class Contents:
         return list(self._binding.values())
 
     def idle(self) -> bool:
-        """Tell whether nothing can be popped before time goes on or something happens."""
+        """Return whether nothing can be popped until time passes or an event arrives."""
         return self._active.peek() is None and not (
             self.timing.pop_from_backoff and self._backoff.has_early()
         )

@@ -23,7 +23,7 @@ SWEEP_FROM = 64
 
 
 class PodHeap:
-    """A heap of pods; ``key`` is asked once, when a pod comes or is updated."""
+    """A heap of pods; ``key`` is computed once, when a pod is added or updated."""
 
     def __init__(
         self, key: Callable[[QueuedPod], tuple[object, ...]], tickets: Iterator[int]

@@ -42,7 +42,7 @@ class Strategy(IntEnum):
 
 
 Told: TypeAlias = Callable[[str, str, str, float], None]
-"""Told of a hint that was asked: plugin, event label, result, seconds."""
+"""Called after a hint ran: plugin, event label, result, seconds."""
 
 
 @dataclass(frozen=True, slots=True)

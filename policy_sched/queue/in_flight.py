@@ -1,7 +1,7 @@
 """InFlight: pods that are being decided, and the events that came in the meantime.
 
 Theory of operation. An event that arrives while a pod is being decided may have come too late for
-the decision, so it is kept and judged when the pod comes back. Events stand in one list in the
+the decision, so it is kept and judged when the pod returns. Events are in one list in the
 order of arrival; a popped pod remembers how many there had been, so that those behind that mark
 are its own. Pods are kept in the order in which they were popped: when one leaves, events that
 came before the oldest of the others was popped are not needed and are dropped.

@@ -4,7 +4,7 @@ Theory of operation. Whether an event concerns a pod depends on the pod's profil
 that rejected it, and there are few such combinations however many pods there are: pods are kept in
 a group for each, so that an event is matched once per group, and pods of other groups are not even
 looked at. A pod's ticket says when it came; those that wait for an event come straight from an
-attempt, so that they stand in the order of `enqueued_at`.
+attempt, so that they are in the order of `enqueued_at`.
 """
 
 from __future__ import annotations

@@ -3,14 +3,14 @@
 Theory of operation. Everything the queue knows of a pod is its QueuedPod, and `places` says where
 it may go from where it is. What kube-scheduler's queue does (backend/queue) is done here without
 locks, threads or sleeping: time comes from a clock, and the caller runs `flush` when `next_flush`
-is due. The queue knows no plugin: the sort key, the PreEnqueue gate and the hints come in as
+is due. The queue knows no plugin: the sort key, the PreEnqueue gate and the hints are passed in as
 functions.
 
 What concerns many pods is work on the queue's `agenda`, which may be done in slices. Every
 other method has what is half done finished first, so that whatever is called when, pods stand
 where they would if all had been done at once. For a pod that is in flight an event counts from the
 beginning of its work: the pod is either among those that are looked at, or it is in flight and
-judged when it comes back.
+judged when it returns.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class SchedulingQueue(Transfers):
     def activate(self, uids: Iterable[str]) -> None:
         """Make pods ready now, whatever they wait for, except for what keeps them gated.
 
-        A pod in flight is tried again if it comes back. Unknown pods are ignored.
+        A pod in flight is retried if it returns. Unknown pods are ignored.
         """
         self.agenda.finish()
         for uid in uids:
@@ -285,7 +285,7 @@ class SchedulingQueue(Transfers):
         helps: Callable[[Rejection], bool] | None = None,
         regate: Container[str] = (),
     ) -> None:
-        """Follow other policies from now on; pods in flight are judged when they come back.
+        """Replace the policies; pods in flight are judged when they return.
 
         ``sort_key``: another order; None leaves it as it is. ``helps`` tells of pods that were
         rejected or are gated, group by group, whether they may hope now; the others stay

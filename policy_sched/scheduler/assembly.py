@@ -73,7 +73,7 @@ class Assembly:
         return Assembled(profiles, extenders)
 
     def settle(self, built: Assembled) -> None:
-        """What was built is in force; what only older profiles used is let go of.
+        """Activate the profiles that were built; release what only older profiles used.
 
         An attempt that is under way may ask an older extender yet, which connects again then.
         """

@@ -1,4 +1,4 @@
-"""Attempt: one pod on its way through one cycle, and the decisions that can come of it."""
+"""Attempt: one pod in one scheduling cycle, and its possible decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from policy_sched.plugins.unbuilt import UnsupportedFeatures
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One pipeline with what runs it, and the extenders that have a say beside it."""
+    """One pipeline with its runner and evaluator, and the extenders."""
 
     pipeline: Pipeline
     runner: Runner
@@ -58,8 +58,8 @@ class Bind:
 class Reject:
     """The pod cannot run anywhere now (``Unschedulable``), or something broke (``Error``).
 
-    ``message`` is the text of the condition and the event. ``nominated`` False: a nomination
-    that the pod has from before is taken back.
+    ``message`` is the text of the condition and the event. ``nominated`` False: an earlier
+    nomination of the pod is cleared.
     """
 
     status: Status
@@ -88,7 +88,7 @@ Decision = Bind | Preempt | Reject
 
 @dataclass(frozen=True, slots=True)
 class PendingDecision:
-    """No node fits, and PostFilter is asked next, which takes a while: ``finish`` does that.
+    """No node fits, and PostFilter runs next, which may take long: ``finish`` runs it.
 
     ``kind``: pods of one kind take about as long as each other; None: that may be very long.
     ``pausing``: whether it can run in slices.

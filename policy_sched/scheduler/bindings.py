@@ -68,7 +68,7 @@ class Bindings:
             self._polled[uid] = None
 
     def take(self, uid: str) -> Binding | None:
-        """Take an attempt out, if it is there: it goes on, or is given up."""
+        """Remove an attempt, if it waits: it resumes or is cancelled."""
         binding = self._bindings.pop(uid, None)
         if binding is not None and binding.wait is not None:
             binding.wait.wake = None

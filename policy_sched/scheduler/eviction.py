@@ -1,4 +1,4 @@
-"""Evictions: victims are told to go, and lower nominations to their node are taken back.
+"""Evictions: victims are deleted, and lower nominations to their node are cleared.
 
 As in kube-scheduler the victims keep running until they are gone; the room is only promised.
 """
@@ -22,7 +22,7 @@ IN_MEMORY: Final = " (in kube-scheduler memory)."
 def prepare_candidate(pod: PodInfo, decision: Preempt, handle: Handle) -> str:
     """Evict the victims; return what went wrong, empty if nothing did.
 
-    Victims that are on their way out already are left alone; if all are, so are nominations.
+    Victims that are already terminating are left alone; if all are, so are nominations.
     """
     victims = [victim for victim in decision.victims if not victim.terminating]
     if not victims:
@@ -37,14 +37,14 @@ def prepare_candidate(pod: PodInfo, decision: Preempt, handle: Handle) -> str:
 
 
 def clear_lower_nominations(pod: PodInfo, node: str, handle: Handle) -> None:
-    """Take back the nominations of less important pods to the node: they may not fit any more."""
+    """Clear the nominations of lower-priority pods to the node: they may not fit any more."""
     for other in handle.nominator.pods_on(node):
         if other.priority < pod.priority:
             handle.nominator.clear(other.uid)
             try:
                 handle.client.clear_nomination(other)
             except ClusterError as error:
-                # What counts for decisions is the nominator; the status is for others to read.
+                # Decisions use the nominator; the status is informational.
                 LOG.warning("cannot clear the nomination of pod %s: %s", other.key, error)
 
 

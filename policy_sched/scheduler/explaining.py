@@ -1,6 +1,6 @@
 """Why a pod goes where it goes, or nowhere: its decision taken apart, and what would change it.
 
-Theory of operation. The pod is decided as ever; then its filters are asked once more one by one,
+Theory of operation. The pod is decided as usual; then its filters run once more one by one,
 each over all nodes, which tells what each removes alone and what is left after it. What would
 change the decision is found by deciding again without one rule or one score. On a strand it pauses
 in between.
@@ -52,7 +52,7 @@ Mask = NDArray[np.bool_]
 
 
 def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -> Explanation:
-    """Return why `pod` goes where it goes on the cluster as it is; nothing is changed.
+    """Explain the decision for `pod` on the current cluster; nothing is changed.
 
     ``top``: how many of the best nodes have their scores told. ``by``: the profile that decides,
     unless it is the pod's own.
@@ -93,7 +93,7 @@ def _explained(
         _tell_together(found, profile, table, pod, plan, top)
         return found
     attempt = Attempt(QueuedPod(pod), profile)
-    # Ties are told, not broken.
+    # Ties are reported, not broken.
     decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
     found.message = "" if isinstance(decision, Bind) else decision.message
     if not isinstance(decision, Bind) and decision.diagnosis is None:

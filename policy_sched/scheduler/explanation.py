@@ -1,4 +1,4 @@
-"""What is told of a pod's decision; plain values, for people and for programs."""
+"""Explanation of a pod's decision; plain values, for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a pod that was not scheduled: condition and event, in upstream's words."""
+"""Handles a pod that was not scheduled: condition and event, in upstream's words."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def handle_scheduling_failure(
 
 
 def record_no_profile(pod: PodInfo, handle: Handle) -> None:
-    """Say that a pod waits because its profile is gone, and for what."""
+    """Report that a pod waits because its profile was removed."""
     message = f"{no_profile(pod)}; the pod waits until one has"
     record_event(handle, pod, "Warning", "FailedScheduling", "Scheduling", message)
     _set_condition(pod, "Unschedulable", message, handle, None)

@@ -2,7 +2,7 @@
 
 Theory of operation. This is kube-scheduler's placement algorithm for pod groups. In each domain the
 pods are decided one after the other, those of higher priority first, as if there were no other
-nodes; a pod that finds a node is assumed there, and its Reserve and Permit plugins are asked, so
+nodes; a pod that finds a node is assumed there, and its Reserve and Permit plugins run, so
 that the next one sees it. A domain will do if a Permit plugin allowed one of them: that is where a
 gang counts how many it has. Then the domain is rated, and all is undone before the next one is
 tried. No pod is evicted for a group that is placed so.

@@ -1,4 +1,4 @@
-"""News of pods that wait for a node, as the scheduler takes note of them."""
+"""Event handlers for pending pods: updates, deletions, nominations and activations."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PodEventHandlers:
     def _give_up(self, uid: str) -> bool:
         """End an attempt that waits for permission or for PreBind; tell whether there was one.
 
-        What was asked of the cluster cannot be called off.
+        A binding request that was sent cannot be cancelled.
         """
         waiting = self.handle.waiting_pods.get(uid)
         if waiting is not None and not waiting.answered:

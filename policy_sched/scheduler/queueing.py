@@ -1,6 +1,6 @@
 """The queue of a scheduler: its order, its gates and its hints are those of the profiles' plugins.
 
-Whatever a plugin raises when it is asked becomes a PluginError: a gate that fails keeps the pod
+Any exception of a plugin becomes a PluginError: a gate that fails keeps the pod
 out, a hint that fails lets it in. A plugin that names no events is woken by every one.
 """
 
@@ -38,7 +38,7 @@ REJECTING: Final = (
     *("pre_enqueue", "pre_filter", "filter", "placement_generate"),
     *("reserve", "permit", "pre_bind", "bind"),
 )
-#: Stands for a plugin: it gates the pods whose profile is not there any more.
+#: Pseudo plugin that gates the pods whose profile was removed.
 NO_PROFILE: Final = "NoProfile"
 Events: TypeAlias = tuple[ClusterEventWithHint, ...]
 _ANYTHING: Final = (ClusterEventWithHint(ClusterEvent(EventResource.WILDCARD, ALL)),)

@@ -1,12 +1,13 @@
 """Puts other policies in force between two cycles; what has begun ends under those it began with.
 
-Theory of operation. Everything that can fail happens first and beside what runs: the files are
-compiled, the profiles built, their events asked for, every queued pod given its new place in the
-order. Then one assignment changes the scheduler's profiles, and the queue follows. An attempt
-holds the profile that it began with, so pods that are being decided, wait for permission or are
-being bound end with the plugins that reserved for them. Pods of a profile that is gone stay in the
-queue, gated, until a profile of that name comes back. To ask every queued pod takes a while: it is
-done piece by piece, as work on the scheduler's agenda, and nothing else is done before its end.
+Theory of operation. Everything that can fail happens first, without touching the active policies:
+the files are compiled, the profiles built, their events asked for, every queued pod given its new
+place in the order. Then one assignment changes the scheduler's profiles, and the queue follows. An
+attempt holds the profile that it began with, so pods that are being decided, wait for permission or
+are being bound end with the plugins that reserved for them. Pods of a profile that is gone stay in
+the queue, gated, until a profile of that name comes back. To check every queued pod takes a while:
+it is done piece by piece, as work on the scheduler's agenda, and nothing else is done before its
+end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A shadow: decides the pods of another scheduler beside it, and compares.
+"""Shadow mode: decides the pods of another scheduler without binding, and compares.
 
 Theory of operation. A fair comparison decides on what the other scheduler saw. The stream of
 changes tells it: when a pod's binding comes, all that was bound before counts on its real node,
@@ -44,7 +44,7 @@ PATIENCE: Final = 30 * SECOND
 SETTLING: Final = SECOND
 """Nanoseconds in which bindings have come that were decided before a refusal."""
 MOST_DOUBTED: Final = 32
-"""Refused pods that are decided again; of more pods the oldest are told at once."""
+"""Refused pods that are decided again; if there are more, the oldest are reported at once."""
 MOST_KEPT: Final = 256
 """Decisions made beforehand that are kept; of more pods the oldest are decided late."""
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -56,7 +56,7 @@ Report = Callable[[Comparison], None]
 
 @dataclass(slots=True)
 class Waiting:
-    """A pod of the other scheduler that has no node, and what was said of it.
+    """A pending pod of the other scheduler, and the decisions reported for it.
 
     ``said`` is what the other scheduler says of it now, ``answer`` what was compared last, ``told``
     our last comparison, ``choice`` what we decided beforehand, while its claims ``unbound`` were
@@ -75,7 +75,8 @@ class Waiting:
 
 
 class Shadow:
-    """Compares what `scheduler` would do with what another one does; ``report`` is told.
+    """Compares what `scheduler` would do with what another one does; ``report`` receives the
+    comparisons.
 
     ``of`` is the other one's name. Pods are decided by our profile of that name, or by the only
     one. ``rng`` breaks ties, which count as agreement anyway.
@@ -129,7 +130,7 @@ class Shadow:
             self._answered(one)
 
     def pause(self) -> None:
-        """What comes now comes in no order: nothing is compared until `begin`."""
+        """Events arrive in no order while listing: nothing is compared until `begin`."""
         self.watching = False
 
     def waiting(self, uid: str) -> PodInfo | None:

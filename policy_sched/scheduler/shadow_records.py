@@ -1,4 +1,4 @@
-"""What a shadow notes down: its decisions beside another scheduler's, and how the nodes fill.
+"""Records of shadow mode: its decisions, the other scheduler's, and the use of the nodes.
 
 Lines of JSON, one record each; ``record`` says which. Amounts are scheduler units (thousandths of
 a CPU, bytes, pieces). A file can be read from any ``start`` on: it says how full the nodes were.

@@ -52,8 +52,8 @@ def build(
 ) -> Scheduler:
     """Return a scheduler with an empty cache.
 
-    ``seed`` breaks ties. ``objects`` are the cluster's API objects, for what plugins read beside
-    nodes and pods. ``now`` returns nanoseconds since the epoch; without it time stands still at
+    ``seed`` breaks ties. ``objects`` are the cluster's API objects, for plugins that read more than
+    nodes and pods. ``now`` returns nanoseconds since the epoch; without it time is fixed at
     EPOCH. Raises PolicyError with every problem of the files.
     """
     plans, _ = read(config, policies)

@@ -179,7 +179,7 @@ def _read(response: HTTPResponse) -> bytearray:
 class _Incoming(io.RawIOBase):
     """The receiving side of a socket; reads fail once the deadline has passed.
 
-    Stands in for the socket towards HTTPResponse, which asks it for a file to read from.
+    Passed to HTTPResponse as its socket; HTTPResponse calls `makefile`.
     """
 
     def __init__(self, connected: socket.socket, until: float) -> None:

@@ -2,7 +2,7 @@
 
 Theory of operation: what Reserve assumed is written by PreBind, volumes first; then other
 controllers of the cluster bind the claims and make the volumes, and what they did comes back
-through the watch. Whether everything is bound is asked again until the time is up.
+through the watch. Whether everything is bound is polled until the timeout.
 """
 
 from __future__ import annotations

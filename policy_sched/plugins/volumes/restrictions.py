@@ -41,7 +41,7 @@ _ASK: Final = PreFilterResult()
 
 @dataclass(frozen=True, slots=True)
 class OnePodClaims:
-    """The pod's claims that only one pod may use, and how many uses stand in its way."""
+    """The pod's claims that only one pod may use, and the number of conflicting uses."""
 
     namespace: str
     names: frozenset[str]

@@ -31,7 +31,7 @@ REASONS: Final = {
     NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
     NO_SUCH_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
-"""By bit of a code, in the order in which they are said."""
+"""By bit of a code, in the order of the message."""
 
 
 class Claims(NamedTuple):
