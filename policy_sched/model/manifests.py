@@ -65,6 +65,9 @@ SPLIT: Final = "split it, for instance into a file for each kind"
 SLOW_YAML: Final = 8 << 20
 """Characters of YAML from which on JSON is recommended: 8 MiB, which take some 1.5 s."""
 
+MAX_NOT_PLAIN: Final = 64 << 20
+"""Characters of a YAML document with anchors, aliases or tags: 64 MiB, which take 3 GB."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
@@ -286,7 +289,7 @@ class _Loading:
         whole = Place(file, document.whole)
         if items is None or not isinstance(head, dict) or not _is_list(head):
             data = document.json()
-            return self._document(whole) if data is None else self._one(data, whole)
+            return self._not_plain(whole) if data is None else self._one(data, whole)
         wrong = [Place(file, item).look().problems for item in items if item.json is None]
         if any(wrong):  # nothing of a document is taken whose text is wrong
             self.diagnostics.extend(problem for problems in wrong for problem in problems)
@@ -295,6 +298,20 @@ class _Loading:
         for item in items:
             self._one(item.json, Place(file, item), implied, nested=True)
         return False
+
+    def _not_plain(self, place: Place) -> bool:
+        """Take a document that has to be read with its places, which takes 45 times its size."""
+        size = place.record.end - place.record.start
+        words = f"{size >> 20} MiB of YAML with anchors, aliases or tags"
+        if size > MAX_NOT_PLAIN:
+            most = f"{MAX_NOT_PLAIN >> 20} MiB of them are read"
+            self.fail(place.file.path, f"{words}; {most}: write the aliases out, or use JSON")
+            return True
+        if size > SLOW_YAML:
+            self.hints.append(
+                f"{place}: {words}, which take 7 times as long and 45 times their size"
+            )
+        return self._document(place)
 
     def _one(
         self,

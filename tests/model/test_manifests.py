@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from policy_sched.model import manifests
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS
 from policy_sched.model.manifests import SLOW_YAML, Manifests, decode_object, load
 from policy_sched.model.pod import Pod
@@ -386,6 +387,26 @@ class TestSnapshots:
         assert hint.endswith(
             "a.yaml: 8 MiB of YAML; JSON is read four times as fast (kubectl get -o json)"
         )
+
+    def test_large_yaml_with_aliases_is_bounded_and_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One alias in a snapshot of 44 MB took 2 GB without a word, and more had no limit."""
+        monkeypatch.setattr(manifests, "SLOW_YAML", 1 << 20)
+        monkeypatch.setattr(manifests, "MAX_NOT_PLAIN", 2 << 20)
+        pods = POD % "a" + "\n---\n" + POD % "b"
+        labels = "metadata: {annotations: &a {x: %s}, labels: *a, name: n}"
+        for size, names in ((1 << 10, ["a", "b", "n"]), (1 << 20, ["a", "b", "n"]), (2 << 20, [])):
+            node = f"apiVersion: v1\nkind: Node\n{labels % ('x' * size)}\n"
+            (tmp_path / "a.yaml").write_text(f"{node}---\n{pods}\n")
+            found = load([str(tmp_path / "a.yaml")])
+            assert sorted(o.metadata.name for o in found.objects) == names
+            told = any("1 MiB of YAML with anchors, aliases or tags" in h for h in found.hints)
+            assert told is (size == 1 << 20)
+        assert messages(found) == [
+            "1:1 PS700 2 MiB of YAML with anchors, aliases or tags; "
+            "2 MiB of them are read: write the aliases out, or use JSON"
+        ]
 
 
 def test_null_is_absent_in_every_form_of_a_manifest(tmp_path: Path) -> None:
