@@ -304,8 +304,8 @@ class _Loading:
         size = place.record.end - place.record.start
         words = f"{size >> 20} MiB of YAML with anchors, aliases or tags"
         if size > MAX_NOT_PLAIN:
-            most = f"{MAX_NOT_PLAIN >> 20} MiB of them are read"
-            self.fail(place.file.path, f"{words}; {most}: write the aliases out, or use JSON")
+            most = f"at most {MAX_NOT_PLAIN >> 20} MiB of such a document are read"
+            self.fail(place.file.path, f"{words}: {most}; write the aliases out, or use JSON")
             return True
         if size > SLOW_YAML:
             self.hints.append(

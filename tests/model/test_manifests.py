@@ -403,10 +403,11 @@ class TestSnapshots:
             assert sorted(o.metadata.name for o in found.objects) == names
             told = any("1 MiB of YAML with anchors, aliases or tags" in h for h in found.hints)
             assert told is (size == 1 << 20)
-        assert messages(found) == [
-            "1:1 PS700 2 MiB of YAML with anchors, aliases or tags; "
-            "2 MiB of them are read: write the aliases out, or use JSON"
-        ]
+        (refusal,) = messages(found)
+        assert refusal == (
+            "1:1 PS701 2 MiB of YAML with anchors, aliases or tags: "
+            "at most 2 MiB of such a document are read; write the aliases out, or use JSON"
+        )
 
 
 def test_null_is_absent_in_every_form_of_a_manifest(tmp_path: Path) -> None:
