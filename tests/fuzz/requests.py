@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -195,7 +196,8 @@ class _Sender:
         self.said = [*self.said[-8:], what]
         begun = time.process_time()
         url = self._world.url + path
-        options: Plain = {"data": raw, "headers": headers, "allow_redirects": False}
+        data = None if raw is None else io.BytesIO(raw)
+        options: Plain = {"data": data, "headers": headers, "allow_redirects": False}
         try:
             async with self._world.session.request(method, url, **options) as answer:
                 status = answer.status

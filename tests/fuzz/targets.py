@@ -19,6 +19,7 @@ from policy_sched.cli.main import run
 from policy_sched.client.kube.kubeconfig import load
 from policy_sched.client.kube.kubeconfig_user import Clocks
 from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.source.documents import MAX_POLICY_BYTES
 
 EXIT_CODES: Final = {0, 1, 2, 3}
 COMMAND: Final = re.compile(r"^(::|##\[)", re.MULTILINE)
@@ -96,6 +97,9 @@ def kubeconfig(text: str, folder: Path) -> None:
     secret = "SECRET" if text.count("SECRET") == 1 else "\0"  # a mutation may copy it to a name
     try:
         load([path], Clocks(time.time_ns, time.monotonic_ns))
+    except OSError:
+        if path.stat().st_size <= MAX_POLICY_BYTES:
+            raise
     except PolicyError as error:
         said = "\n".join(one.render() for one in error.diagnostics)
         if secret in said:

@@ -30,11 +30,14 @@ MAX_SUGGESTIONS: Final = 100
 
 _OPEN_LINE: Final = re.compile(
     r"\s*(?:- )?(?:apiVersion|kind|name|server|cluster|user|namespace|current-context|contexts"
-    r"|clusters|users|certificate-authority|client-certificate|client-key|tokenFile|command"
+    r"|clusters|users|certificate-authority|client-certificate|command"
     r"|insecure-skip-tls-verify|tls-server-name|interactiveMode|provideClusterInfo)"
     r"\s*:\s*[^\s{@#&*!]*\s*|\s*(?:exec|auth-provider)\s*:\s*"
 )
-"""Lines that hold no secret: one key that is none, one word, no user of a URL, no flow style."""
+"""Lines that hold no secret: one key that is none, one word, no user of a URL, no flow style.
+
+A key or a token may stand where the name of its file should.
+"""
 
 
 def shown(problem: Diagnostic) -> Diagnostic:

@@ -201,6 +201,7 @@ def test_plugins_that_do_not_end_are_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "client-key: SECRET",
         "token: !x SECRET",
         "token: !SECRET",
         "token: !!int SECRET",
