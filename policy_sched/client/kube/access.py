@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 import tempfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from policy_sched.errors import ClusterError
+from policy_sched.source.reading import read_bytes
+
+MAX_SECRET_BYTES: Final = 1 << 20
+"""Bytes of a token, a key or a certificate: 1 MiB."""
 
 
 class AccessError(ClusterError):
@@ -131,7 +135,7 @@ def _reason(error: ssl.SSLError | ValueError) -> str:
 def read_secret(path: Path) -> bytes:
     """Return what is in a file. Raises AccessError that names the file and not its content."""
     try:
-        return path.read_bytes()
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno else "it cannot be read"
+        return read_bytes(path, MAX_SECRET_BYTES)
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or "it cannot be read"
         raise AccessError(f"{path}: {why}") from None

@@ -115,8 +115,11 @@ class Reader:
     def text(self, *where: str | int) -> str:
         """Return a text; "" if there is none, or after reporting that it is something else."""
         value = self._at(where)
-        if value is None or isinstance(value, str):
+        if value is None or (isinstance(value, str) and "\0" not in value):
             return value or ""
+        if isinstance(value, str):
+            self.report(where, BAD_VALUE, f"{where[-1]} must not hold the character NUL")
+            return ""
         self.report(where, WRONG_TYPE, f"{where[-1]} must be text", hint="put it in quotes")
         return ""
 

@@ -261,3 +261,21 @@ def test_a_token_that_no_header_can_have_is_refused_where_it_comes_from(
     with pytest.raises(AccessError, match="characters that no header can have") as refused:
         parse_credential(printed, ExecCommand("x"))
     assert "SECRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize("line", ['tokenFile: "a\\0b"', 'exec: {command: "a\\0b"}'])
+def test_a_nul_is_refused_where_it_stands(tmp_path: Path, line: str) -> None:
+    """A NUL in the name of a file or a program ended the first request with a traceback."""
+    path = tmp_path / "config"
+    path.write_text(f"{HEAD}users:\n- name: me\n  user:\n    {line}\n")
+    with pytest.raises(PolicyError) as refused:
+        load([path], Clock().both)
+    assert "must not hold the character NUL" in str(refused.value)
+
+
+def test_a_secret_that_is_a_device_is_not_read(tmp_path: Path) -> None:
+    """A token file that is /dev/zero was read until memory was full."""
+    path = tmp_path / "config"
+    path.write_text(f"{HEAD}users: [{{name: me, user: {{tokenFile: /dev/zero}}}}]\n")
+    with pytest.raises(AccessError, match="it is a device"):
+        asyncio.run(load([path], Clock().both).credentials.grant())
