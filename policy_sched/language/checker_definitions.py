@@ -139,16 +139,17 @@ def _variable(
 ) -> Checked | None:
     kind: Type = ERROR
     reads: frozenset[str] = frozenset()
-    checked, elements = None, 0
+    checked, elements, depth = None, 0, 0
     if pending.node is not None:
         tree, unit = check_tree(
             pending.node, DEFINITION, definitions, before_variable=pending.index
         )
         add(unit.problems, source.expression)
-        kind, reads, elements = tree.type, frozenset(unit.reads), unit.elements
+        kind, reads = tree.type, frozenset(unit.reads)
+        elements, depth = unit.elements, unit.depth
         checked = None if kind == ERROR else Checked(tree, source.expression)
     definitions.variables[source.name] = Definition(
-        source.name, pending.index, kind, reads, elements=elements
+        source.name, pending.index, kind, reads, elements=elements, depth=depth
     )
     return checked
 

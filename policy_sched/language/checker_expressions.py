@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from policy_sched.errors import Severity
 from policy_sched.language import checker_calls, checker_names, checker_operators
 from policy_sched.language.checker_sections import check_result
-from policy_sched.language.codes import MAX_ELEMENTS, MAX_NODES, MAX_TYPE_DEPTH
+from policy_sched.language.codes import MAX_ELEMENTS, MAX_INLINED_DEPTH, MAX_NODES, MAX_TYPE_DEPTH
 from policy_sched.language.environment import Section
 from policy_sched.language.list_sizes import ElementCount, TooManyError, type_depth
 from policy_sched.language.scope import Definitions, Local, Scope, Unit, silent
@@ -27,7 +27,7 @@ from policy_sched.language.syntax import (
     Select,
     Unary,
 )
-from policy_sched.language.tree_size import size
+from policy_sched.language.tree_size import depth, size
 from policy_sched.language.typed import Const, Core
 from policy_sched.language.types import BOOL, DOUBLE, INT, STRING
 
@@ -94,6 +94,12 @@ def check_tree(
     if parts > MAX_NODES:
         message = f"the expression has {parts} parts with its functions; at most {MAX_NODES}"
         return scope.wrong("PS501", tree.span, message, "split it with `variables`"), unit
+    depths = {f"variables.{v.name}": v.depth for v in definitions.variables.values()}
+    unit.depth = depth(tree, functions, depths)
+    if unit.depth > MAX_INLINED_DEPTH:
+        message = f"nested {unit.depth} deep with its functions and variables"
+        message += f"; the limit is {MAX_INLINED_DEPTH}"
+        return scope.wrong("PS501", tree.span, message), unit
     variables = {f"variables.{v.name}": v.elements for v in definitions.variables.values()}
     try:
         unit.elements = ElementCount(functions, variables, MAX_ELEMENTS).of(tree)

@@ -127,6 +127,7 @@ WARNINGS: Final[dict[str, Severity]] = {
 MAX_SOURCE_BYTES: Final = 10_240
 MAX_NODES: Final = 2_000  # of the typed tree, functions inlined
 MAX_DEPTH: Final = 100  # of the syntax tree
+MAX_INLINED_DEPTH: Final = 150  # of the typed tree with functions and variables written out
 MAX_MACROS: Final = 32  # in one expression
 MAX_MACRO_NESTING: Final = 3
 MAX_LIST_ITEMS: Final = 1_024  # of one literal

@@ -21,7 +21,7 @@ class Definition:
 
     ``index`` is its place in its list; ``reads`` are the names of the environment that it reads,
     also through others: ``node``, ``podGroup.members``, ``variables.x``. ``type`` is the value's,
-    and ``elements`` how many elements of literals it has.
+    ``elements`` how many elements of literals it has, ``depth`` how deep its tree is.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Definition:
     params: tuple[Type, ...] = ()
     function: UserFunction | None = None
     elements: int = 0
+    depth: int = 0
 
 
 @dataclass(slots=True)
@@ -64,6 +65,7 @@ class Unit:
     before_function: int | None = None
     problems: list[Problem] = field(default_factory=list)
     elements: int = 0
+    depth: int = 0
     reads: set[str] = field(default_factory=set)
     macros: int = 0
 

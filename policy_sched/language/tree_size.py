@@ -20,6 +20,7 @@ from policy_sched.language.typed import (
     Or,
     UserCall,
     UserFunction,
+    Var,
 )
 
 
@@ -77,3 +78,16 @@ def _size(tree: Core, functions: Mapping[str, UserFunction], known: dict[str, in
             total += known[part.name]
         stack.extend(children(part))
     return total
+
+
+def depth(tree: Core, functions: Mapping[str, UserFunction], variables: Mapping[str, int]) -> int:
+    """Return how deep ``tree`` is with its own functions and variables written out.
+
+    ``variables``: the depth of each, by ``variables.NAME``.
+    """
+    below = max((depth(child, functions, variables) for child in children(tree)), default=0)
+    if isinstance(tree, Var):
+        below = variables.get(tree.name, 0)
+    elif isinstance(tree, UserCall) and tree.name in functions:
+        below += depth(functions[tree.name].body, functions, variables)
+    return below + 1

@@ -66,3 +66,11 @@ def test_lists_of_a_usual_size_are_fine(rule: str) -> None:
     """Hundreds of names in a list, and variables that share a list, are what policies have."""
     found = checked(rule, '["a", "b"]', "variables.v0 + variables.v0")
     assert not {"PS501", "PS502"} & set(found), found
+
+
+def test_chains_of_deep_variables_are_refused() -> None:
+    """Sixty variables, each eighty calls around the one before, ended check with a traceback."""
+    steps = [f"{'abs(' * 80}variables.v{i}{')' * 80}" for i in range(60)]
+    assert checked("variables.v60 > 1", "pod.priority", *steps)[0] == "PS501"
+    few = [f"abs(variables.v{i} + 1)" for i in range(40)]
+    assert "PS501" not in checked("variables.v40 > 1", "pod.priority", *few)

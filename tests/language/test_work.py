@@ -102,7 +102,7 @@ BOMBS: Final = {
 def test_a_hostile_expression_is_refused_soon(name: str) -> None:
     """`eval` of such an expression took minutes and gigabytes, or printed a traceback."""
     text, code = BOMBS[name]
-    assert code_of(text) == code
+    assert code_of(text) in {code, "PS502"}  # a list that doubles is refused before it is made
 
 
 def code_of(text: str) -> str:
