@@ -267,7 +267,7 @@ class Life:
         """Tell the scheduler what changed."""
         while self.feed.behind:
             self.whole()
-            self.feed.drain(self.scheduler.agenda.over)
+            self.feed.process(self.scheduler.agenda.over)
 
     def shutdown(self) -> None:
         """Give up what waits."""
