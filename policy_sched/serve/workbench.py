@@ -8,7 +8,7 @@ the cluster therefore does not change under a decision.
 
 Shared state. The loop's thread and the strand's are never awake together, so a piece may
 touch whatever the loop's thread may, with one exception: an event loop is only spoken to in its own
-thread. What a piece wants of it goes through `call_in_loop`. The threads in which extenders are asked do
+thread. A piece reaches it through `call_in_loop`. The threads in which extenders are called do
 run beside the loop; they touch the extender's connection and immutable objects.
 
 Without extenders a step is a call, and nothing is in between; what may take long in it ends turns
