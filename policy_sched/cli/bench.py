@@ -145,7 +145,7 @@ def _workload(
     name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...], like: str | None
 ) -> Told:
     require_files([like] if like else [])
-    workload = likeness.like(WORKLOADS[name], like) if like else WORKLOADS[name]
+    workload = likeness.workload_from_test(WORKLOADS[name], like) if like else WORKLOADS[name]
     result = benchmark.run_benchmark(
         workload, nodes or workload.nodes, pods or workload.pods, policies
     )

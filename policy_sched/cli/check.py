@@ -25,7 +25,7 @@ from policy_sched.cli.render import (
     write_hints,
     write_lines,
 )
-from policy_sched.cli.side_by_side import side_by_side
+from policy_sched.cli.side_by_side import parallel_map
 from policy_sched.language.codes import MAX_ANNOTATED_COST
 from policy_sched.profiles.check import Checkup, check_all
 from policy_sched.profiles.files_of_ours import files_of_ours
@@ -124,7 +124,7 @@ def _checked(
         max_cost_limit=max_cost_limit,
     )
     if not snapshot:
-        return checked(each=side_by_side)
+        return checked(each=parallel_map)
     # API objects and the cluster take 50 ms to import.
     from policy_sched.model.manifests import load  # noqa: PLC0415  see above
     from policy_sched.profiles.snapshot import snapshot_of  # noqa: PLC0415  see above

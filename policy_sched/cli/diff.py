@@ -16,7 +16,7 @@ from policy_sched.cli.paths import ClusterPaths
 from policy_sched.cli.policy_names import policy_set_path
 from policy_sched.cli.progress import progress
 from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
-from policy_sched.cli.side_by_side import side_by_side
+from policy_sched.cli.side_by_side import parallel_map
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.meta import ApiObject
 from policy_sched.profiles.policy_diff import differences
@@ -147,7 +147,7 @@ def _placements(  # two sets, and how they are compared
         with progress("deciding with both", 2 * sum(map(waits, objects))) as advance:
             return compare_placements(old.plans, new.plans, objects, seeds[0], now, advance)
     shown = partial(progress, "deciding with each seed")
-    each = partial(side_by_side, enough=1, workers=workers, shown=shown)
+    each = partial(parallel_map, enough=1, workers=workers, shown=shown)
     return compare_seeds(old.plans, new.plans, objects, seeds, each, now)
 
 

@@ -1,8 +1,8 @@
-"""Who may ask the endpoints beside the embedded cluster: what its API would let a caller do.
+"""Authenticates and authorizes callers of the endpoints as the embedded cluster's API does.
 
-Without anything that knows users everybody on this machine may; otherwise callers show a
-certificate of the client authority, or a token of the file or of a service account, and with RBAC
-what a caller may is what roles and bindings say.
+Without an authenticator every caller on this machine is accepted. Otherwise a caller needs a
+certificate of the client CA, or a token of the token file or of a service account; with RBAC,
+roles and bindings authorize it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from policy_sched.serve.doorkeeper import (
 
 
 def embedded_door(given: Access, store: ObjectStore) -> Authorizer:
-    """Return who keeps the door of a cluster in this process. Raises ClusterError."""
+    """Return the authorizer for a cluster in this process. Raises ClusterError."""
     if not given.knows and not given.limited:
         return AlwaysAllow()
     tokens = Authenticator(given.known(), AccountTokens(store), anybody=False)
@@ -33,14 +33,14 @@ def embedded_door(given: Access, store: ObjectStore) -> Authorizer:
 
 
 class EmbeddedDoor:
-    """Knows the users of an embedded cluster; without ``rbac`` each of them may do everything."""
+    """Authorizer for an embedded cluster; without ``rbac`` every user may do everything."""
 
     def __init__(self, users: Authenticator, rbac: Rbac | None) -> None:
         self._users = users
         self._rbac = rbac
 
     async def authenticate(self, authorization: str) -> Caller | None:
-        """Return whose token it is; who shows none is let in only where roles say what it may."""
+        """Return the user of the token; with RBAC a caller without a token is anonymous."""
         if not authorization and self._rbac is not None:
             return ANONYMOUS
         scheme, _, token = authorization.partition(" ")

@@ -1,4 +1,4 @@
-"""The scheduler's own endpoints of ``run``: who is asked about callers, and where we listen."""
+"""The scheduler's own endpoints of ``run``: flags, listener, and authentication of callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from policy_sched.apiserver.access import Access, Address
 from policy_sched.cli.durations import nanoseconds
 from policy_sched.cli.embedded_door import embedded_door
 from policy_sched.cli.upstream_flags import Overrides
-from policy_sched.client.kube.access import Anonymous as Nobody
+from policy_sched.client.kube.access import Anonymous
 from policy_sched.client.kube.api import Api, Environment, Settings
 from policy_sched.client.kube.kubeconfig import load, paths_in
 from policy_sched.client.kube.kubeconfig_user import Clocks
@@ -65,7 +65,7 @@ _ASKING: Final = Settings(qps=50, burst=100, timeout=5.0, retry_policy=RetryPoli
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class EndpointFlags:
-    """What ``run`` is asked about its own endpoints.
+    """Flags of ``run`` for its own endpoints.
 
     Parameters
     ----------
@@ -92,8 +92,7 @@ class EndpointFlags:
     authorization_webhook_cache_authorized_ttl
         For how long answers about rights count.
     authorization_always_allow_paths
-        Paths that are for everybody, several with commas in between; one that ends with * stands
-        for all that begin so.
+        Comma-separated paths that need no authorization; one that ends with * matches a prefix.
     """
 
     bind_address: str | None = None
@@ -118,7 +117,7 @@ class EndpointFlags:
         _ = self.ttls
 
     def wanted(self, *, remote: bool) -> bool:
-        """Tell whether endpoints are served: unless they are turned off, or nobody asks here.
+        """Tell whether endpoints are served: unless they are turned off, or not requested.
 
         Raises ClusterError for a server of reviews where nothing is reviewed.
         """
@@ -129,7 +128,7 @@ class EndpointFlags:
 
     @property
     def open_paths(self) -> tuple[str, ...]:
-        """The paths that are for everybody."""
+        """The paths that need no authorization."""
         words = ",".join(self.authorization_always_allow_paths).split(",")
         return tuple(f"/{word.strip().removeprefix('/')}" for word in words if word.strip())
 
@@ -259,7 +258,7 @@ def _read(given: Access) -> Pair:
 async def _follow(
     context: ssl.SSLContext, given: Access, pair: Pair | None, log: DecisionLog
 ) -> None:
-    """Show what the files hold, when they are replaced; a pair that is no pair is told of."""
+    """Reload the certificate when its files are replaced; log a pair that does not match."""
     while True:
         await asyncio.sleep(REREAD)
         try:
@@ -299,10 +298,12 @@ async def _door(
         return _status_of(answer)
 
     door = DelegatingAuthorizer(review, time.monotonic, ttls=flags.ttls)
-    door.reviews_anonymous = not isinstance(asked["SubjectAccessReview"].access.credentials, Nobody)
+    door.reviews_anonymous = not isinstance(
+        asked["SubjectAccessReview"].access.credentials, Anonymous
+    )
     if not door.reviews_anonymous:
-        text = "The API server asks nobody for credentials; endpoints listen on loopback by default"
-        instance.log.say(WARNING, f"{text}, and tell other machines only their health")
+        text = "The API server requires no credentials; endpoints listen on loopback by default"
+        instance.log.say(WARNING, f"{text}, and serve only health to other machines")
     door.failed = lambda why: instance.log.say(WARNING, "Cannot review a token", error=why)
     return door
 

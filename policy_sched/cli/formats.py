@@ -107,7 +107,7 @@ def _rule(code: str) -> dict[str, Any]:
     return {
         "id": code,
         "shortDescription": {"text": CODES.get(code, code)},
-        "help": {"text": f"policy-sched docs {code} tells what it means."},
+        "help": {"text": f"Run policy-sched docs {code} for an explanation."},
         "defaultConfiguration": {"level": str(level)},
     }
 

@@ -46,7 +46,7 @@ _HEADINGS: Final = 3
 """Lines of the headings of pending pods, decisions and nodes."""
 
 
-class LiveView:
+class Dashboard:
     """Draws an instance on a terminal; a context manager, which leaves the last picture there."""
 
     every = EVERY

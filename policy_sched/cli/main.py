@@ -1,8 +1,8 @@
-"""The command ``policy-sched``: finds the verb, and turns what goes wrong into an exit code.
+"""The command ``policy-sched``: runs the verb, and turns errors into exit codes.
 
-Exit codes: 0 done; 1 there is something wrong in the files that were given (or, where asked for,
-a pod was not placed); 2 the command was called wrongly, a file could not be read, or we made a
-mistake; 3 only lints, where they are asked to be fatal; 130 interrupted; 141 nobody reads on.
+Exit codes: 0 done; 1 problems in the given files (or, where requested, a pod that was
+not placed); 2 usage error, unreadable file or internal error; 3 only lints, where requested to be
+fatal; 130 interrupted; 141 the reader closed the pipe.
 Verbs are imported when they are called, so that ``--help`` answers at once. What is not given by a
 flag is taken from the environment: POLICY_SCHED_CHECK_OUTPUT is ``check --output``.
 """
@@ -109,7 +109,7 @@ UNREAD: Final = 141
 
 def main() -> None:
     """Run the command line of this process and exit."""
-    # Nobody multiplies matrices here, and each of NumPy's threads would cost 10 ms to start.
+    # No matrix is multiplied here, and each of NumPy's threads would cost 10 ms to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _our_mistake
     _open_streams()

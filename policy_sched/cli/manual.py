@@ -164,7 +164,7 @@ def _variables() -> Iterator[str]:
 def _functions() -> Iterator[str]:
     yield "## Operators, functions and methods"
     yield ""
-    yield "`ext` marks what Kubernetes' CEL does not have. Behind `=>` stands an example's value."
+    yield "`ext` marks what Kubernetes' CEL does not have. The value of an example follows `=>`."
     groups: dict[str, list[Overload]] = {}
     for overload in spellings():
         groups.setdefault(overload.group, []).append(overload)
@@ -229,8 +229,8 @@ def column_example(family: Family) -> tuple[str, ...]:
 def _codes() -> Iterator[str]:
     yield "## Codes of problems"
     yield ""
-    yield "Examples are filter rules, or parts of a policy's spec, or tell in words what has the "
-    yield "problem. What exactly is said, and how to mend it, `check` shows with the place."
+    yield "Examples are filter rules, or parts of a policy's spec, or describe what has the "
+    yield "problem. `check` shows the exact message, the position and the fix."
     yield ""
     rows = (
         (_code(c), str(WARNINGS.get(c, _kind(c))), text, _code(CODE_EXAMPLES[c]))

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from policy_sched.cli.connecting import ShadowFlags, chosen, connected, shadow_options
 from policy_sched.cli.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.limits import MaxCostLimit
-from policy_sched.cli.live_view import LiveView
+from policy_sched.cli.live_view import Dashboard
 from policy_sched.cli.log_lines import gathered, writer
 from policy_sched.cli.policy_names import policy_paths
 from policy_sched.cli.render import FAILED, OK, require_files
@@ -135,7 +135,7 @@ def _begin(wanted: Wanted) -> None:
         instance = _instance(wanted, writer(client.logging_format))
         _run(instance, RunLoop(instance, lambda: None, LONGEST_SLEEP), wanted)
         return
-    with LiveView(sys.stdout) as view:
+    with Dashboard(sys.stdout) as view:
         instance = _instance(wanted, view.take)
         running = RunLoop(
             instance,

@@ -1,6 +1,6 @@
-"""A certificate of its own for an API that asks who its clients are and was given none.
+"""A self-signed certificate for an API that authenticates its clients and was given none.
 
-Clients of Kubernetes send no token over plain HTTP; kubectl would be nobody there.
+Kubernetes clients send no token over plain HTTP: kubectl would be anonymous.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from policy_sched.serve.certificates import self_signed
 
 @contextmanager
 def certified(access: Access, address: Address, now: int) -> Iterator[Access]:
-    """Yield access with a certificate if it asks who somebody is; ``now``: ns since 1970.
+    """Yield access with a certificate if it authenticates clients; ``now``: ns since 1970.
 
     The files are in a folder that only this user can read, and go with the context.
     """

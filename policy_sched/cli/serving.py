@@ -26,7 +26,7 @@ from policy_sched.serve.instance import EmbeddedInstance
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class ApiServerFlags:
-    """What ``run`` is asked about serving the embedded cluster's API.
+    """Flags of ``run`` for serving the embedded cluster's API.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class ApiServerFlags:
     tls_private_key_file
         Its private key (PEM).
     token_auth_file
-        Lines of token,user,uid[,groups]: only who sends such a bearer token is answered.
+        Lines of token,user,uid[,groups]: requests need one of these bearer tokens.
     authorization_mode
-        AlwaysAllow, or RBAC: what a user of the API may do is what roles and bindings say.
+        AlwaysAllow, or RBAC: roles and bindings authorize users of the API.
     write_kubeconfig
         Where to write a kubeconfig for the API server.
     controllers
@@ -60,14 +60,14 @@ class ApiServerFlags:
 
     @property
     def access(self) -> Access:
-        """Who may reach the server."""
+        """How the server authenticates and authorizes."""
         files = self.tls_cert_file, self.tls_private_key_file, self.token_auth_file
         return Access(*files, mode=self.authorization_mode)
 
     def believing(self, clients: str | None) -> Access:
-        """Return who may reach a server that believes certificates of authorities (a file).
+        """Return the access of a server that accepts certificates of a client CA (a file).
 
-        Raises ClusterError if there are neither controllers nor a server for those of elsewhere.
+        Raises ClusterError if there are neither controllers nor a server for external ones.
         """
         if not self.controllers and self.serve is None:
             raise ClusterError("--controllers=false needs --serve [HOST:]PORT, for others")
@@ -76,7 +76,7 @@ class ApiServerFlags:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Where the API is served, to whom, and where the kubeconfig goes; None: nowhere.
+    """The API's address, access, and kubeconfig file; None: not served, not written.
 
     ``beside``: the scheduler's own endpoints are served, with the same certificate and tokens.
     Raises ClusterError if the options do not go together.

@@ -24,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def side_by_side(
+def parallel_map(
     work: Callable[[T], R],
     items: Sequence[T],
     *,

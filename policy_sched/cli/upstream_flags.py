@@ -1,4 +1,4 @@
-"""Flags of ``run`` that kube-scheduler's operators know, and why some of them are not here."""
+"""Flags of ``run`` that kube-scheduler has too, and its flags that ``run`` does not support."""
 
 from __future__ import annotations
 
@@ -12,51 +12,53 @@ from policy_sched.cli.durations import nanoseconds
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 
+_FRONT_PROXY: Final = "there is no request-header authentication (front proxy)"
+
 UNSUPPORTED: Final = {
     "--write-config-to": "/configz shows the configuration with all its defaults",
     "--master": "the server is the one of --kubeconfig; a kubeconfig can name another",
     "--kube-api-content-type": "requests and answers are JSON",
-    "--profiling": "there are no /debug/pprof pages: they are of Go",
-    "--contention-profiling": "there are no /debug/pprof pages: they are of Go",
-    "--cert-dir": "name --tls-cert-file and --tls-private-key-file, or none of them",
-    "--tls-cipher-suites": "suites are those of OpenSSL's configuration",
-    "--tls-sni-cert-key": "one certificate is served to all",
+    "--profiling": "/debug/pprof pages exist only for Go programs",
+    "--contention-profiling": "/debug/pprof pages exist only for Go programs",
+    "--cert-dir": "use --tls-cert-file and --tls-private-key-file",
+    "--tls-cipher-suites": "cipher suites are set in OpenSSL's configuration",
+    "--tls-sni-cert-key": "SNI is not supported: one certificate for all names",
     "--http2-max-streams-per-connection": "endpoints speak HTTP/1.1",
     "--disable-http2-serving": "endpoints speak HTTP/1.1, so there is nothing to disable",
     "--permit-port-sharing": "a port belongs to one process",
     "--permit-address-sharing": "a port belongs to one process",
-    "--authentication-skip-lookup": "certificates of clients are those of --client-ca-file",
-    "--authentication-tolerate-lookup-failure": "nothing is looked up that could fail",
-    "--requestheader-client-ca-file": "there is no proxy in front that says who asks",
-    "--requestheader-allowed-names": "there is no proxy in front that says who asks",
-    "--requestheader-username-headers": "there is no proxy in front that says who asks",
-    "--requestheader-group-headers": "there is no proxy in front that says who asks",
-    "--requestheader-uid-headers": "there is no proxy in front that says who asks",
-    "--requestheader-extra-headers-prefix": "there is no proxy in front that says who asks",
+    "--authentication-skip-lookup": "client certificates are verified with --client-ca-file",
+    "--authentication-tolerate-lookup-failure": "there is no authentication lookup that could fail",
+    "--requestheader-client-ca-file": _FRONT_PROXY,
+    "--requestheader-allowed-names": _FRONT_PROXY,
+    "--requestheader-username-headers": _FRONT_PROXY,
+    "--requestheader-group-headers": _FRONT_PROXY,
+    "--requestheader-uid-headers": _FRONT_PROXY,
+    "--requestheader-extra-headers-prefix": _FRONT_PROXY,
     "--authorization-webhook-cache-unauthorized-ttl": (
-        "--authorization-webhook-cache-authorized-ttl counts for refusals, too"
+        "--authorization-webhook-cache-authorized-ttl applies to refusals, too"
     ),
-    "--feature-gates": "what the scheduler does is what its plugins and policies say",
+    "--feature-gates": "features are chosen by plugins and policies",
     "--emulated-version": "decisions are those of kube-scheduler 1.36",
     "--min-compatibility-version": "decisions are those of kube-scheduler 1.36",
     "--show-hidden-metrics-for-version": "no metric is hidden",
-    "--allow-metric-labels": "relabel metrics where they are scraped",
-    "--allow-metric-labels-manifest": "relabel metrics where they are scraped",
-    "--disabled-metrics": "drop metrics where they are scraped",
+    "--allow-metric-labels": "relabel metrics in Prometheus",
+    "--allow-metric-labels-manifest": "relabel metrics in Prometheus",
+    "--disabled-metrics": "drop metrics in Prometheus",
     "--log-flush-frequency": "every line is written at once",
     "--log-json-split-stream": "all lines go to standard output",
     "--log-json-info-buffer-size": "every line is written at once",
     "--log-text-split-stream": "all lines go to standard output",
     "--log-text-info-buffer-size": "every line is written at once",
-    "--vmodule": "there is one verbosity for all: -v",
+    "--vmodule": "-v sets one verbosity for all modules",
 }
-"""kube-scheduler's flags that ``run`` refuses, and why."""
+"""kube-scheduler's flags that ``run`` rejects, with the reason."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class LeaderFlags:
-    """What ``run --kubeconfig`` is asked about leader election; flags win over the configuration.
+    """Leader election flags of ``run --kubeconfig``; flags win over the configuration.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ class LeaderFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class ClientFlags:
-    """What ``run`` is asked about its requests, its queue and its log.
+    """Flags of ``run`` for its requests, its queue and its log.
 
     Parameters
     ----------
@@ -147,12 +149,12 @@ class Overrides:
     def check_read(self, *, shadow: bool) -> None:
         """Raise ClusterError for flags that nothing reads without an API server, or an election.
 
-        ``shadow``: nobody is elected, for nothing is written.
+        ``shadow``: there is no election, as nothing is written.
         """
         elected = [name for name, value in self.leader.said().items() if value is not False]
         given = [f"leader_elect_{name.removeprefix('leader_elect')}" for name in elected]
         if given and shadow:
-            raise ClusterError(f"a shadow holds no lease: it has no use for {_flags(given)}")
+            raise ClusterError(f"a shadow holds no lease and does not use {_flags(given)}")
         asked = {
             "kube_api_qps": self.client.kube_api_qps,
             "kube_api_burst": self.client.kube_api_burst,

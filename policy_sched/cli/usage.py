@@ -50,7 +50,7 @@ def _unknown_option(typed: str, known: Iterable[Argument]) -> str:
     names = [name for one in known for name in one.names if name.startswith("--")]
     why = UNSUPPORTED.get(typed.partition("=")[0]) if "--leader-elect" in names else None
     if why is not None:
-        return f"{typed.partition('=')[0]} is not here: {why}"
+        return f"{typed.partition('=')[0]} is not supported: {why}"
     close = nearest(typed.partition("=")[0], names)
     return f"unknown option: {typed}" + (f"; did you mean {close}?" if close else "")
 

@@ -1,4 +1,4 @@
-"""Who a deployment is, and what it may do: as much as its client asks for, and nothing else."""
+"""Service account and RBAC rules of a deployment: only what its client requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def access(options: Options, lease: tuple[str, str] | None) -> Iterator[Plain]:
     rights = READING if options.shadow is not None else (*READING, *WRITING)
     yield named(f"{RBAC}/v1", "ClusterRole", options.name) | {"rules": rules(rights)}
     yield _binding(options, "ClusterRoleBinding", options.name, ("ClusterRole", options.name))
-    # Who asks for metrics is looked up at the API server: TokenReview and SubjectAccessReview.
+    # The API server reviews callers of /metrics: TokenReview and SubjectAccessReview.
     reviews = ("ClusterRole", "system:auth-delegator")
     yield _binding(options, "ClusterRoleBinding", f"{options.name}:auth-delegator", reviews)
     if lease is not None:

@@ -31,7 +31,7 @@ _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 class Contents:
     """Texts of the configuration and the policies by file name.
 
-    ``lease``: namespace and name of the lease, None where nobody is elected. ``warnings``: of the
+    ``lease``: namespace and name of the lease, None without leader election. ``warnings``: of the
     files.
     """
 

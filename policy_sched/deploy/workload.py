@@ -54,7 +54,7 @@ def monitored(options: Options) -> Iterator[Plain]:
         "scheme": "https",
         "path": "/metrics",
         "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-        # Like kube-scheduler's, the certificate is made at the start and signed by nobody.
+        # Like kube-scheduler's, the certificate is made at the start and self-signed.
         "tlsConfig": {"insecureSkipVerify": True},
     }
     if options.tls_secret is not None:

@@ -1,4 +1,4 @@
-"""What lowering knows of a value: a constant, an operation, or a structure made of these.
+"""Abstract values of lowering: a constant, an operation, or a structure of these.
 
 Theory of operation. Lowering runs an expression over these values instead of over numbers. A
 `Constant` is known at compile time. A `Value` is one operation with its error and range. The others
@@ -72,7 +72,7 @@ class Opt:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """The node that is asked about."""
+    """The node under evaluation."""
 
     type: Type
     err: Op | None = None

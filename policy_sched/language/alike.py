@@ -1,4 +1,4 @@
-"""Nodes that an expression cannot tell apart: one of them is asked, and all get its answer.
+"""Equivalence classes of nodes: an expression runs once for rows that it cannot distinguish.
 
 Where an expression reads nothing of a node but columns, two rows with equal values there are
 alike. In a cluster of a few kinds of nodes thousands of rows are a few dozens of answers.
@@ -25,7 +25,7 @@ _FACTOR: Final = np.int64(-7046029254386353131)
 
 
 def each(table: NodeTable, reads: Reads, rows: Rows, answer: Callable[[int], T]) -> list[T]:
-    """Return ``answer`` of each row, asked once of rows that are alike for what is read."""
+    """Return ``answer`` of each row, called once per class of rows with equal reads."""
     if rows.size < FEW or not reads.columns_only:
         return [answer(row) for row in rows.tolist()]
     known = -1

@@ -1,4 +1,4 @@
-"""A policy bound to a node table: the questions that are asked at pod time."""
+"""A policy bound to a node table: the evaluations of pod time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class BoundPolicy:
             if sections.preemption is None or pods is None
             else BoundPreemption(sections.preemption, table, pods)
         )
-        """Who may evict others, whom, and where rather."""
+        """Which pods may preempt, which pods are victims, and which nodes are preferred."""
         self.placement = (
             None
             if sections.placement is None

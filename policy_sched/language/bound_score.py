@@ -1,6 +1,6 @@
 """The score of a policy over a table: raw scores, what failed, and what normalisation makes of it.
 
-Theory of operation. Raw scores may be asked of rows on which the pod cannot run, and kept for other
+Theory of operation. Raw scores may cover rows on which the pod cannot run, and kept for other
 pods, so a rule that fails only marks its row: whether that ends the attempt is known when the
 scores of the feasible rows are normalised. Raw scores are int64, or float64 where a rule that is a
 double is normalised. A normalize expression is computed over those rows,

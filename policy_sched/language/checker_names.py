@@ -254,7 +254,7 @@ def index(node: IndexExpr, scope: Scope) -> Core:
 
 
 def _value_type(kind: Type, key: Core, scope: Scope) -> Type | None:
-    """Return the type of what stands under ``key``; note PS201 where nothing can."""
+    """Return the type of the value under ``key``; report PS201 if there can be none."""
     expected: Type
     value: Type
     match kind:

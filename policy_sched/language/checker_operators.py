@@ -261,7 +261,7 @@ def map_literal(node: MapExpr, scope: Scope) -> Core:
 
 
 def _repeated(keys: Sequence[Core]) -> Core | None:
-    """Return the first literal key that stands in the map for the second time."""
+    """Return the first duplicate literal key of the map."""
     seen = set()
     for key in keys:
         if isinstance(key, Const):

@@ -27,7 +27,7 @@ class Problem:
 #: What each code means; the manual lists them.
 CODES: Final[dict[str, str]] = {
     "PS001": "unexpected token",
-    "PS002": "a slip of the pen: another language's spelling",
+    "PS002": "syntax of another language",
     "PS003": "bad escape in a string",
     "PS004": "string or comment without an end",
     "PS005": "reserved word or keyword as a name",

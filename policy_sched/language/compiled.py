@@ -33,7 +33,7 @@ class Unit:
     sites: tuple[Site, ...]
     can_fail: bool
     eased: bool = False
-    """Whether a pod that comes to a node may turn what a filter says of the node to yes."""
+    """Whether adding a pod to a node may make a filter accept the node."""
 
     @property
     def units(self) -> float:
@@ -91,7 +91,7 @@ class Score:
 
     @property
     def marks_failures(self) -> bool:
-        """Whether raw scores of nodes where the rule failed are told apart from others."""
+        """Whether raw scores of nodes where the rule failed are distinguishable from others."""
         return self.aborts or self.normalizer is not None or self.expression is not None
 
     @property
@@ -127,7 +127,7 @@ class Step:
 class LifeCycle:
     """What a policy says after a node was chosen, and when a pod that it rejected is tried again.
 
-    ``hint`` is asked of events in place of what the rules read. ``every`` is in ns; 0: never.
+    ``hint`` is evaluated for events, instead of the rules' reads. ``every`` is in ns; 0: never.
     """
 
     reserve: Step | None = None

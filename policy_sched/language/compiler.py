@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TypeVar
@@ -58,7 +59,7 @@ class PolicyCompiler:
     """Compiles the sections of one policy and collects what is wrong with them.
 
     All sections share one lowering, so that what they have in common is lowered once. Without
-    ``code``, what is wrong is all that is asked for: the sections cannot be bound.
+    ``code``, only errors are collected: the sections cannot be bound.
     """
 
     def __init__(self, policy: CheckedPolicy, *, code: bool = True) -> None:
@@ -266,13 +267,18 @@ class PolicyCompiler:
         try:
             found, error = constant(self._low, value)
         except LimitError as limit:
-            self._problem(checked, "PS503", f"this cannot be worked out: {limit}")
+            self._problem(checked, "PS503", f"the value cannot be computed: {limit}")
             return 0
         every = int(found)
         if error:
-            self._problem(checked, "PS012", f"this is no time to wait: {error}", "write 1m")
+            self._problem(checked, "PS012", _invalid_every(checked, error), "for example 1m")
         elif every <= 0:
-            self._problem(checked, "PS012", "a pod cannot be tried again all the time", "write 1m")
+            self._problem(
+                checked,
+                "PS012",
+                _invalid_every(checked, "must be greater than 0"),
+                "for example 1m",
+            )
         return every
 
     def _score(self, score: CheckedScore) -> Score | None:
@@ -346,7 +352,7 @@ class PolicyCompiler:
 
 @cache
 def _nothing() -> Unit:
-    """Return the unit that stands for one of which nothing is asked."""
+    """Return a placeholder for a unit that is not compiled."""
     return Unit(generate((), code=False), (), Reads(), (), False)
 
 
@@ -372,3 +378,8 @@ def make_unit(
         any(root.error is not None for root in roots),
         keeps and any(may_become_true(value.op, value.err) for value in values),
     )
+
+
+def _invalid_every(checked: Checked, reason: object) -> str:
+    """Return the message for an invalid ``requeue.every``."""
+    return f"requeue.every: Invalid value: {json.dumps(checked.text.text)}: {reason}"

@@ -1,4 +1,4 @@
-"""What an attempt to schedule a pod knows besides the pod and the cluster, as rules may read it."""
+"""Variables of one evaluation that belong to the scheduling attempt, not to pod or cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy_sched.model.queued_pod import QueuedPod
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change in the cluster: its kind of object, what was done, and the object if it is told."""
+    """A change in the cluster: its kind of object, what was done, and the object if it is known."""
 
     kind: str = ""
     action: str = ""
@@ -31,7 +31,7 @@ NOTHING: Final = Event()
 class Activation:
     """One attempt. ``now`` is in ns since 1970, and the same for every node.
 
-    ``event`` is what a ``requeue`` hint is asked about, ``placement`` the domain that is scored.
+    ``event`` is the event of a ``requeue`` hint, ``placement`` the domain that is scored.
     """
 
     now: int = 0

@@ -1,4 +1,4 @@
-"""Tells whether what a rule says of a node may turn from no to yes because a pod comes to the node.
+"""Monotonicity: whether adding a pod to a node may turn a filter's result from false to true.
 
 Theory of operation. A pod that comes makes some columns grow (what is requested, pods, ports) and
 one shrink (what is free). From there the direction of every operation follows: a sum grows with
@@ -17,7 +17,7 @@ from policy_sched.model.records import ports_conflict
 
 
 class Monotonicity(Enum):
-    """Where a value goes as pods come to the node; a truth value grows by becoming true."""
+    """How a value changes as pods are added to the node; a bool increases by becoming true."""
 
     CONSTANT = 0
     INCREASING = 1

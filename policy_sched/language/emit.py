@@ -1,6 +1,6 @@
 """Writes the Python text of a function from placed operations.
 
-Theory of operation. Ops are written when they are first asked for, into the scope that
+Theory of operation. Ops are emitted at their first use, into the block that
 `placement` chose: as an expression in place if they are used once, else as an assignment. A
 branch or a loop body that turns out to hold statements becomes an `if` or a `for`; otherwise it
 stays an expression. A region becomes a nested function, written by an emitter of its own.

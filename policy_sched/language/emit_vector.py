@@ -1,6 +1,6 @@
 """The NumPy text of each operation over rows; a kind that is not here is done row by row.
 
-An argument may be an array with an element per row, or one number that stands for every row:
+An argument may be an array with an element per row, or one number for every row:
 every text here takes both. Int garbage wraps, divisions by zero give garbage without a warning
 (the caller sets `numpy.errstate`), both under a mask or an error.
 """

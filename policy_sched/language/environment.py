@@ -1,8 +1,8 @@
-"""The nouns of the rule language: records with their fields, variables, and who sees which where.
+"""The environment of rules: records with their fields, variables, and the sections that see them.
 
-Theory of operation. `RECORDS` says what fields a record has, `VARIABLES` what names stand for
-records and values, `SECTIONS` which variables an expression of a section may read and what type
-its value must have. A field's level says how often its value changes: C config, P per pod,
+Theory of operation. `RECORDS` lists the fields of each record, `VARIABLES` the names of
+records and values, `SECTIONS` the variables that an expression of a section may read and the type
+of its value. A field's level says how often its value changes: C config, P per pod,
 S with a node's static data, D with what runs on a node, T with the cluster as a whole.
 """
 

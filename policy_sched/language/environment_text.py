@@ -9,7 +9,7 @@ name namespace uid | string | P | | Identity in the API.
 labels annotations | map(string, string) | P | | Metadata by key.
 nodeName | string | P | | The node that spec.nodeName asks for or that it runs on, or "".
 nominatedNodeName | string | P | | The node kept free for it by preemption, or "".
-schedulerName | string | P | | The scheduler that it asked for.
+schedulerName | string | P | | The scheduler that it requests.
 priority | int | P | int32 | Its priority; 0 where none is set.
 priorityClassName | string | P | | The name of its priority class, or "".
 preemptionPolicy | string | P | | PreemptLowerPriority or Never.
@@ -115,7 +115,7 @@ scheduleTimeout | optional(duration) | P | | How long its pods may wait for one 
         "A pod's time in the scheduling queue.",
         """
 enqueuedAt firstEnqueuedAt | timestamp | P | | The last and the first time it was added.
-attempts unschedulableCount | int | P | count | How often it was tried, how often in vain.
+attempts unschedulableCount | int | P | count | Attempts, and failed attempts.
 """,
     ),
     (
@@ -176,7 +176,7 @@ requests limits | resources | P | | Its own.
         "HostPort",
         "A port on the node's own address.",
         """
-ip protocol | string | D | | 0.0.0.0 stands for all addresses.
+ip protocol | string | D | | 0.0.0.0 means all addresses.
 port | int | D | port | Its number.
 """,
     ),
@@ -192,7 +192,7 @@ port | int | D | port | Its number.
 #: name | type | level | sentence
 VARIABLE_TEXT: Final = """
 pod | Pod | P | The pod to be scheduled.
-node | Node | D | The node that is asked about.
+node | Node | D | The node under evaluation.
 cluster | Cluster | T | All nodes together.
 namespaceObject | Namespace | P | The pod's namespace.
 podGroup | PodGroup | P | The pod's group.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-#: By the id of the overload; behind => stands the value, where it is always the same.
+#: By the id of the overload; the value follows =>, where it is constant.
 EXAMPLES: Final[Mapping[str, str]] = {
     "add_int_int": "7 + 2 => 9",
     "add_double_double": "7.5 + 2.0 => 9.5",
@@ -206,7 +206,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "getMilliseconds_duration": 'duration("90m").getMilliseconds() => 0',
     "optional_of_any": 'optional.of("a") => optional.of("a")',
     "optional_none": 'node.labels[?"zone"] == optional.none()',
-    "optional_ofNonZeroValue_any": 'optional.ofNonZeroValue(pod.ownerName).orValue("nobody")',
+    "optional_ofNonZeroValue_any": 'optional.ofNonZeroValue(pod.ownerName).orValue("none")',
     "optional_unwrap_list": 'optional.unwrap([node.labels[?"zone"], node.labels[?"rack"]])',
     "unwrapOpt_list": "[optional.of(1), optional.none()].unwrapOpt() => [1]",
     "hasValue_optional": 'node.labels[?"zone"].hasValue()',

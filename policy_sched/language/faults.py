@@ -1,4 +1,4 @@
-"""What an operation of the language raises when it fails, and the form of a present optional."""
+"""Exceptions of evaluation, and the form of a present optional."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Theory of operation. The text is parsed and printed again from its tree: one line if it fits, else
 broken after ``&&``, ``||`` and commas and before ``?`` and ``:``, each step indented by two. Only
-those places, called slots, may stand on lines of their own, so a comment goes with the slot that
+those places, called slots, may have lines of their own, so a comment goes with the slot that
 it follows on its line, or precedes. Parentheses are printed where precedence needs them, and
-where somebody put them around ``&&`` inside ``||``.
+where the source has them around ``&&`` inside ``||``.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Printer:
         self.before, self.behind = places.before, places.behind
 
     def _quiet(self, node: Node) -> bool:
-        """Tell whether no comment stands in or at a node."""
+        """Tell whether a node has no comment in or beside it."""
         if self.before.get(id(node)) or self.behind.get(id(node)):
             return False
         return all(self._quiet(child) for child in below(node))

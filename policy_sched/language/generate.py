@@ -55,7 +55,7 @@ class Functions:
     """Compiled functions, bound to a table: each returns a tuple, one element per root.
 
     ``scalar(pod, ctx, row)`` gives the values of one row, ``vector(pod, ctx, rows, n)`` arrays
-    with an element for each of ``n`` rows, or one value that stands for all of them.
+    with an element for each of ``n`` rows, or one value for all of them.
     """
 
     scalar: RowFunction

@@ -56,7 +56,7 @@ class Call:
     """A generic call's data: a function of the kernel tables, what it is called, how it fails.
 
     ``guards`` first arguments are error ops: the function is only called where they are 0.
-    ``site`` is the error site that stands for kind 1; the kinds of a call have adjoining sites.
+    ``site`` is the error site of kind 1; the kinds of a call have adjoining sites.
     """
 
     function: Callable[..., object]

@@ -1,4 +1,4 @@
-"""Units over a table, and what a filter makes of the values and errors of its rules."""
+"""Units over a table, and a filter's status codes from the values and errors of its rules."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BoundUnit:
     def vector(self, pod: PodInfo | None, cycle: Activation, rows: Any, n: int) -> Any:
         """Run the vector function over ``n`` rows: a slice, row numbers, or None for all rows.
 
-        Arrays may be read-only; of all rows, what is said of dead ones is of no use.
+        Arrays may be read-only; values of dead rows are undefined.
         """
         with np.errstate(all="ignore"):
             if rows is None:

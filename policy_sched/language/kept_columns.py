@@ -1,12 +1,11 @@
-"""Columns that are worked out of a node table's columns, and kept up to date row by row.
+"""Materialized columns: computed from a node table's columns, and updated row by row.
 
 Theory of operation. A program's standing operations make two groups: those that read static
-columns only, and those that move with pods. Before a full pass the journal tells which rows
-changed: they are computed by the functions of one row, or, if they are many, if nodes came or
-went, or in the beginning, all rows by the functions of all rows; both say the same. A mask that
-holds for every live row, or for none, is handed out as True or False, which costs whoever reads it
-nothing; so is the absence of errors, as 0. While something is tried out (the table has a
-hypothesis) nothing is handed out.
+columns only, and those that move with pods. Before a full pass the journal names the rows that
+changed: they are computed by the functions of one row. At the start, when nodes come or go, and
+when many rows changed, the functions of all rows compute all; both give equal values. A mask that
+holds for every live row, or for none, is handed out as True or False, which is free to read; the
+absence of errors is handed out as 0. While the table has a hypothesis, nothing is handed out.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _DTYPES: Final = {"b": np.bool_, "i": np.int64, "f": np.float64, "e": np.int16}
 
 
 class MaterializedColumn:
-    """One kept column. ``limit``: beyond it, in magnitude, doubles are no longer to be trusted."""
+    """One kept column. ``limit``: beyond it, in magnitude, doubles are no longer exact."""
 
     __slots__ = ("_live", "_set", "_values", "limit", "rep", "shown", "within")
 
@@ -38,7 +37,7 @@ class MaterializedColumn:
         self.limit = limit
         self.within = True
         self.shown: Any = None
-        """What is handed out: a read-only array, or one value that stands for all live rows."""
+        """What readers get: a read-only array, or one value for all live rows."""
         self._values: Values = np.empty(0)
         self._live = 0
         self._set = 0

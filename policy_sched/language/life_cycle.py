@@ -1,4 +1,4 @@
-"""What a policy says once a node was chosen: each section asked for one pod and one row."""
+"""Sections of a policy that run after a node was chosen: for one pod and one row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policy_sched.model.pod_info import PodInfo
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What a section says: whether it holds and, where it does not, why.
+    """The outcome of a section: whether it holds and, if not, why.
 
     ``wait`` is how long the pod may wait for permission, in ns; 0 where it does not wait.
     """
@@ -30,7 +30,7 @@ HOLDS: Final = StepOutcome(True)
 
 
 class BoundStep:
-    """One section over one cluster's tables. Its answers are right for the tables as they are."""
+    """One section over one cluster's tables. Evaluates against the tables' current state."""
 
     def __init__(self, step: Step, runtime: Runtime) -> None:
         self._step = step
@@ -96,7 +96,7 @@ class BoundLifeCycle:
         self._hint = _unit(life.hint, runtime)
 
     def hint(self, pod: PodInfo, cycle: Activation) -> bool:
-        """Tell whether ``cycle.event`` is worth an attempt; RuleError if that cannot be told."""
+        """Tell whether ``cycle.event`` justifies an attempt; RuleError if the hint fails."""
         assert self._hint is not None, "the policy has no hint"
         value = _value(self._hint, pod, cycle, 0)
         if isinstance(value, Failure):

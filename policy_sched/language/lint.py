@@ -1,7 +1,7 @@
 """Finds what is well formed in a policy and still not what its author can have meant.
 
 Theory of operation. Each lint looks at the typed trees of a checked policy, where names and
-overloads are settled; what is always true or can fail is asked of the compiler, which knows the
+overloads are settled; constant conditions and failures come from the compiler, which knows the
 ranges of columns. What depends on a parameter is left alone: another value changes it.
 """
 

@@ -51,7 +51,7 @@ class _Visitor:
         self._trees = trees
 
     def visit(self, tree: Core, *, asked: bool) -> list[Problem]:
-        """Return the problems of a tree; ``asked``: it stands where a condition is expected."""
+        """Return the problems of a tree; ``asked``: a condition is expected at its position."""
         found: list[Problem] = []
         match tree:
             case And(args=args) | Or(args=args):
@@ -79,7 +79,7 @@ class _Visitor:
         return [Problem(tree.span.start, tree.span.end, code, message, "")]
 
     def _fails(self, tree: Core) -> bool:
-        """Tell whether a tree may be an error in place of a value; yes if it cannot be asked."""
+        """Tell whether a tree may be an error in place of a value; yes if that is unknown."""
         return not self._trees.closed(tree) or bool(self._trees.ask(tree).sites)
 
     def _branches(self, tree: Cond) -> list[Problem]:

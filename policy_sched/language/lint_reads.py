@@ -1,4 +1,4 @@
-"""Rules whose answer changes by itself, or is different for every pod (PS420, PS421)."""
+"""Rules whose value changes with time, or differs for every pod (PS420, PS421)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _OWN: Final = ("pod.uid", "pod.name", "now", "queue")
 
 
 def time_that_passes(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
-    """Yield filters that read the time, where nothing says when to look again."""
+    """Yield filters that read the time, of policies without `requeue.every`."""
     if policy.requeue is not None and policy.requeue.every is not None:
         return
     for checked in _rejecting(policy):
         if "now" in trees.reads(checked.core):
-            message = "this filter reads `now`, and no event tells that time has passed"
-            hint = "say when rejected pods are tried again: requeue: {every: 1m}"
+            message = "this filter reads `now`, and no event reports that time has passed"
+            hint = "set when rejected pods are retried: requeue: {every: 1m}"
             yield _whole(checked, TIME, message, hint)
 
 
 def pods_that_differ(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
-    """Yield rules over all nodes that have to be asked anew for every single pod."""
+    """Yield rules over all nodes that must be evaluated for every pod."""
     score = (
         () if policy.score is None else (policy.score.expression, *policy.score.match_conditions)
     )
@@ -36,7 +36,7 @@ def pods_that_differ(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
         found = [name for name in _OWN if any(r == name or r.startswith(f"{name}.") for r in reads)]
         if found:
             message = f"pods cannot share the work of this rule: it reads {', '.join(found)}"
-            yield _whole(checked, NO_BATCH, message, "fine where it is meant so")
+            yield _whole(checked, NO_BATCH, message, "harmless if intended")
 
 
 def _rejecting(policy: CheckedPolicy) -> Iterator[Checked]:

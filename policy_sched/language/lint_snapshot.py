@@ -84,7 +84,7 @@ def _problems(tree: Core, vocabulary: Vocabulary, written: str) -> Iterator[Prob
 
 
 def _place(name: _Name, written: str) -> tuple[int, int]:
-    """Return where a name stands: the constant, or the word in it if that is found there."""
+    """Return the span of a name: the constant, or the word in it if that is found there."""
     span = name.constant.span
     word = re.escape(name.word)
     inside = re.search(rf"(?<![\w./-]){word}(?![\w./-])", written[span.start : span.end])

@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class AbstractResult:
-    """What the compiler knows of an expression: its value if that is constant, and where it fails.
+    """The compiler's result for an expression: its value if constant, and where it fails.
 
     ``sites``: places of possible errors; of a call that may fail in any way there are several.
     """
@@ -104,7 +104,7 @@ class Trees:
         return "#" in name or name in parameters
 
     def ask(self, tree: Core) -> AbstractResult:
-        """Return what the compiler knows of a closed tree; nothing if it refuses it."""
+        """Return the compiler's result for a closed tree; nothing if it rejects it."""
         known = self._answers.get(id(tree))
         if known is None:
             known = self._answers[id(tree)] = self._asked(tree)

@@ -54,7 +54,7 @@ def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
     for element, optional in zip(core.elements, core.optional, strict=True):
         value = low.lower(element, env)
         if isinstance(value, Comprehension):
-            value = low.val(value)  # its errors are the literal's, whoever reads the element
+            value = low.val(value)  # its errors are the literal's, whichever element is read
         mask: Constant | Value | None = None
         if optional:
             found = low.opt(value)

@@ -59,7 +59,7 @@ def _over_cluster(low: Lowering, loop: Comprehension, kind: str, value: Op, own:
         number = tally_op(low.build, "tally_all", loop.param, test, low.totals)
     if number is None:
         message = "a condition on the pods of the cluster reads another loop's variable"
-        raise Refusal("PS510", message, None, "count pods by what the pod that is scheduled says")
+        raise Refusal("PS510", message, None, "count pods by fields of the pod that is scheduled")
     if kind == "count":
         return number
     return low.op("eq" if kind == "all" else "gt", number, low.build.const(0, "i"), rep="b")
@@ -76,7 +76,7 @@ def of_domain(source: Op) -> bool:
 
 def refuse_node(test: Value, source: Op, span: Span) -> None:
     """Refuse a predicate over the pods of a domain or of the cluster that reads the node: it would
-    be asked of each pod for each node.
+    be evaluated for each pod and node.
     """
     owner = "the cluster's" if of_cluster(source) else "a domain's"
     todo, seen = [test.op, *([] if test.err is None else [test.err])], set[Op]()
@@ -87,7 +87,7 @@ def refuse_node(test: Value, source: Op, span: Span) -> None:
                 "PS509",
                 f"this predicate over {owner} pods reads the node",
                 span,
-                "count pods by what the pod that is scheduled says, or ask node.pods",
+                "count pods by fields of the pod that is scheduled, or read node.pods",
             )
         if op not in seen:
             seen.add(op)

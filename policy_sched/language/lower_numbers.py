@@ -149,7 +149,7 @@ def _percent_kind(part: Value, total: Value) -> tuple[str, tuple[str, ...] | Non
 
 
 def _never_negative(op: Op) -> bool:
-    """Tell whether an int can be seen not to be negative, whatever is known where it stands."""
+    """Tell whether an int is never negative, without facts of its position."""
     match op.kind:
         case "column":
             assert isinstance(op.data, tuple)

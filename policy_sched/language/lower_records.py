@@ -157,7 +157,7 @@ def _unless_zero(low: Lowering, value: Abstract, result: OptionalType) -> Opt:
 
 
 def node_field(low: Lowering, name: str, result: Type) -> Abstract:
-    """Lower a field of the node that is asked about."""
+    """Lower a field of the node under evaluation."""
     if name in _CODES:
         return Value(_column(low, _CODES[name], "c"), None, STRING)
     if name in _NUMBERS:
@@ -230,7 +230,7 @@ def lookup(
 
 
 def _values_range(value: Abstract, result: Type) -> Interval:
-    """Return the range of a constant map's values (0 stands for a missing one)."""
+    """Return the range of a constant map's values (0 for a missing one)."""
     if isinstance(value, Constant) and rep_of(result) in "if":
         numbers = [0, *value.value.values()] if isinstance(value.value, dict) else [0, *value.value]
         if not any(isinstance(n, float) for n in numbers):

@@ -96,7 +96,7 @@ _WEIGHTS: Final = INT64.__class__(0, 10**8)
 
 
 def _given_affinity(low: Lowering, value: Abstract, span: Span) -> Constant | Value:
-    """Return an affinity that stands in the parameters; None where it says nothing."""
+    """Return an affinity from the parameters; None if it is empty."""
     if not isinstance(value, Constant):
         return low.call(read_affinity, [low.val(value)], _AFFINITY, span, fallible=True)
     try:

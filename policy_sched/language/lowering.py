@@ -3,7 +3,7 @@
 Theory of operation. Lowering runs the typed tree over abstract values. `Facts` are what is known
 where an expression stands: ranges of ops narrowed by the tests that guard it, and bools known to
 be true or false. They only choose variants (a sum without an overflow check); where the guard does
-not hold, such an op computes garbage that nobody looks at. A name is bound to a `Thunk`: it is
+not hold, the value of such an op is undefined and never read. A name is bound to a `Thunk`: it is
 lowered when it is first read, with the facts of the place where it was bound, and then kept.
 """
 
@@ -66,7 +66,7 @@ class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known where an expression stands."""
+    """Facts at the position of an expression."""
 
     ranges: Mapping[Op, Interval] = field(default_factory=dict)
     truths: Mapping[Op, bool] = field(default_factory=dict)
@@ -356,7 +356,7 @@ class Lowering:
         except Fault as fault:
             return self.failing(fault.kind, "", span, result)
         except LimitError as error:
-            raise Refusal("PS503", f"this constant cannot be worked out: {error}", span) from None
+            raise Refusal("PS503", f"the constant cannot be computed: {error}", span) from None
 
     def int_const(self, number: int) -> Constant:
         """Return an int known at compile time."""

@@ -1,4 +1,4 @@
-"""A node as a record by itself: for rules over a node that is not a row that is asked about."""
+"""A node as a record by itself: for rules over a node that is not the row under evaluation."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _OF_THE_CYCLE: Final = tuple(one.name for one in fields(Activation))
 class Scored(Activation):
     """A cycle with the least, the greatest, the total, the average and the number of raw scores.
 
-    ``score``: the raw scores, one for each node that is asked about. The numbers are doubles where
+    ``score``: the raw scores, one for each node under evaluation. The numbers are doubles where
     the raw scores are.
     """
 

@@ -1,4 +1,4 @@
-"""The garbage of each type: what a value is where it is an error, so that nothing ever raises."""
+"""Default value of each type: the value of a row under an error mask, so that nothing raises."""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ def parse(text: str) -> tuple[Node | None, list[Problem]]:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         at = error.start
-        return None, [Problem(at, at + 1, "PS001", "half of a character cannot stand alone")]
+        return None, [
+            Problem(at, at + 1, "PS001", "a surrogate without its pair is not a character")
+        ]
     if size > MAX_SOURCE_BYTES:
         message = f"the expression has {size} bytes; the limit is {MAX_SOURCE_BYTES}"
         return None, [Problem(0, 1, "PS501", message, "split it with `variables` or `functions`")]

@@ -125,7 +125,7 @@ class Shapes:
         return op.rep in _ARRAYS and self.has_array(op)
 
     def is_region(self, op: Op) -> bool:
-        """Tell whether ``op``, asked for as an array, is the root of a region."""
+        """Tell whether ``op``, read as an array, is the root of a region."""
         if op.level is Level.SCALAR or op.kind in ("val", "err"):
             return False
         return not self.has_array(op) or self.per_distinct(op)

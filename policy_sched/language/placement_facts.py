@@ -15,7 +15,7 @@ from policy_sched.model.pod_info import PodInfo
 
 
 class PlacementFacts:
-    """The record `Placement` under its Python names, as the table is when it is asked.
+    """The record `Placement` under its Python names, computed from the table when read.
 
     ``rows``: the domain's nodes, shape (k,). ``assigned``: the group's pods in it.
     """

@@ -56,7 +56,7 @@ class Spots:
 
 
 class BoundPreemption:
-    """Who may evict others, whom, and where rather. Any method may raise RuleError."""
+    """Preemption rules over one cluster's tables. Any method may raise RuleError."""
 
     def __init__(self, choices: PreemptionChoices, nodes: NodeTable, pods: PodTable) -> None:
         runtime = Runtime(nodes)
@@ -65,7 +65,7 @@ class BoundPreemption:
             return _BoundChoice(choice, nodes, pods, runtime)
 
         self.victim_reads: Reads = choices.victim.unit.reads
-        """What decides who is a victim."""
+        """What decides whether a pod is a victim."""
         self.order_reads: Reads = reduce(
             or_, (choice.unit.reads for choice in choices.victim_order), Reads()
         )
@@ -163,7 +163,7 @@ class _BoundChoice:
 
 
 def _array(values: list[Any]) -> Keys:
-    """Return values of one type as numbers that compare alike; None stands for no pod."""
+    """Return values of one type as numbers that compare alike; None means no pod."""
     known = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in known):
         return _ranked(values, (len(values),))

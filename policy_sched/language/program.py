@@ -69,7 +69,7 @@ class CompiledPolicy:
         self.sort_reads: Reads = _reads(sections.queue_sort)
         """What the order of the queue depends on."""
         self.preemption = sections.preemption
-        """Who may evict others, whom, and where rather."""
+        """Which pods may preempt, which pods are victims, and which nodes are preferred."""
         placement = sections.placement
         self.domain_reads: Reads | None = (
             None

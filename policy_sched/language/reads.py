@@ -23,7 +23,7 @@ _FAMILIES: Final = {
     "imagePresent": "images",
     "allocatable?": "allocatable",
 }
-#: Totals that change only when a node comes, changes or goes: then everything is asked anew.
+#: Totals that change only with node events: then everything is re-evaluated.
 _STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
 _DYNAMIC: Final = frozenset(
     {"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"}
@@ -124,7 +124,7 @@ def _is_part_of_node(op: Op, arg: Op) -> bool:
 
 
 def field_of_column(key: tuple[str, ...]) -> str:
-    """Return the node's field that a column of the node table stands for."""
+    """Return the node's field that a column of the node table holds."""
     family = key[0] if key[0] != "field" else key[1]
     return _FAMILIES.get(family, family)
 

@@ -1,9 +1,9 @@
-"""Rearranges what all rows compute for a pod, so that more of it stands and less is left to do.
+"""Reassociates operations over rows, so that more of them are pod-invariant.
 
 Theory of operation. Sums are regrouped so that the parts that read no pod come together: they can
 be kept. Whole numbers that are only going to be divided are computed as doubles. Both give the
 very same numbers: int64 sums are the same in any order, and doubles hold whole numbers exactly up
-to 2^53. That the numbers are as small as that is not proved here but asked at pod time:
+to 2^53. The bound on the numbers is not proved here but checked at pod time:
 ``limits`` says of which kept columns and ``guards`` of which numbers of the pod. Where one of them
 is too great, the plain function is called.
 """
@@ -118,7 +118,7 @@ class Reassociation:
         return self._build.op("to_double", op, rep="f")
 
     def _apart(self, op: Op) -> tuple[Op, str, Op] | None:
-        """Return (a, fadd or fsub, b) of a sum of what stands and of a number of the pod."""
+        """Return (a, fadd or fsub, b) of a sum of a pod-invariant and a number of the pod."""
         if op.kind not in _SIGNS or op.rep != "i":
             return None
         standing, own = op.args

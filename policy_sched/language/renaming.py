@@ -1,4 +1,4 @@
-"""Gives loops variables of their own, where two of them run over one list that has a name.
+"""Alpha-renames loop variables where two loops run over one named list.
 
 Theory of operation. A comprehension that has a name (a variable, `cel.bind`, an element that is a
 list) may be run more than once, also inside of itself. Its values are ops over its loop variable;

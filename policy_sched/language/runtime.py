@@ -19,7 +19,7 @@ from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 
-#: Which rows a vector function is asked for: all of them as a slice, or row numbers.
+#: The rows of a vector function: all of them as a slice, or row numbers.
 RowSet = slice | npt.NDArray[np.intp]
 Function = Callable[..., Any]
 #: A function of all distinct values at once: a list with the result for each.

@@ -14,7 +14,7 @@ from policy_sched.model.pod_info import PodInfo
 
 
 class Amounts(Mapping[str, int]):
-    """Resources of many nodes together: a total by name, worked out when it is asked for.
+    """Resources of many nodes together: a total by name, computed when it is read.
 
     It has the names that one of the nodes has.
     """

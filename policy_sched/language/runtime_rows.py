@@ -1,6 +1,6 @@
 """The arithmetic that generated functions call for all rows at once; equal to runtime_scalar's.
 
-Arguments are arrays with an element per row, or one number that stands for every row.
+Arguments are arrays with an element per row, or one number for every row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What generated functions make of lists of masked values, for all rows at once.
 
 A list is written (mask, value, mask, value, ...), or with a weight after each value. Masks, values
-and weights are arrays with an element per row, or one number that stands for every row.
+and weights are arrays with an element per row, or one number for every row.
 """
 
 from __future__ import annotations

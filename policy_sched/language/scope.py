@@ -136,7 +136,7 @@ class Scope:
 
 
 def silent(span: Span) -> Core:
-    """Return the tree that stands for something already reported."""
+    """Return the tree of an error that is already reported."""
     return Const(value=None, type=ERROR, span=span)
 
 

@@ -1,4 +1,4 @@
-"""Words for a text that does not parse: habits from other languages first, then what was expected.
+"""Error messages for syntax errors: syntax of other languages first, then the expected tokens.
 
 Theory of operation. Strings and comments are blanked, so that a pattern cannot match inside them.
 A habit is looked for where the parser stopped (and, for the few that the grammar reads as

@@ -17,7 +17,7 @@ Locate = Callable[[int], tuple[int, int, str]]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One expression, where it stands in a file, and its path in the policy.
+    """One expression, its position in a file, and its path in the policy.
 
     ``path`` is such as ``filter[0].expression``, and is shown with problems. Equal texts in
     different files compare equal.

@@ -1,4 +1,4 @@
-"""Finds the operations that read columns of nodes and nothing of the pod: their values can be kept.
+"""Finds pod-invariant operations: they read node columns only, so their values can be materialized.
 
 A standing operation is a function of one row of the node table and of constants. One that reads
 static columns only stays as it is until a node changes; another changes on a row whenever a pod

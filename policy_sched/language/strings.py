@@ -61,7 +61,7 @@ def _unescape(body: str, at: int) -> tuple[str, list[Problem]]:
 
 
 def _escape(body: str, at: int) -> tuple[str | None, int]:
-    """Return the character that the escape stands for, and how long it is after the backslash."""
+    """Return the character of an escape, and the escape's length after the backslash."""
     letter = body[at : at + 1]
     if letter in _SIMPLE:
         return _SIMPLE[letter], 1

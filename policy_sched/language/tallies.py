@@ -2,13 +2,13 @@
 
 Theory of operation. A condition is a rule's function of one pod and of some values of the pod
 that is to be scheduled; a tally belongs to a condition and such values. It starts from the pod
-table: equalities with texts choose the pods by column, the function is asked about those that are
-left. From then on the node table's journal tells on which rows pods came or went, and only the pods
-of those rows are asked about again. A tally that fell far behind starts anew. Those that nobody
-asked for longest are dropped.
+table: equalities with texts select the pods by column, the function is called for the remaining
+pods. From then on the node table's journal names the rows whose pods changed, and only the pods
+of those rows are counted again. A tally that fell far behind starts anew. The least recently used
+tallies are evicted.
 
-A total over all nodes is also asked for while pods are supposed to come or go (see WhatIf), which
-the journal does not tell. Tallies never count that: it is added to the total.
+A total over all nodes is also read while the table has hypothetical pods (see WhatIf), which
+the journal does not record. Tallies never count that: it is added to the total.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _passing(infos: Iterable[PodInfo | None], test: Test, values: tuple[Any, ...
 
 
 def _hashable(value: Any) -> Any:
-    """Return what stands for a value as a key: lists and mappings are equal to no other type's."""
+    """Return a hashable key for a value: lists and mappings are equal to no other type's."""
     if isinstance(value, Mapping):
         return Mapping, frozenset((key, _hashable(one)) for key, one in value.items())
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Finds counts of pods on a node or in a domain, and lets tallies answer them.
+"""Replaces loops that count pods on a node or in a domain by incremental counts.
 
 Theory of operation. `node.pods.filter(p, f).size()`, `.all(p, f)` and `.exists(p, f)`, and the
 same of `domain(k).pods` and of `d.pods` within `domains(k)`, are loops over pods. Where `f` reads

@@ -55,7 +55,7 @@ Elements: TypeAlias = list[tuple[bool, Node]]
 Entries: TypeAlias = list[tuple[bool, Node, Node]]
 Listed: TypeAlias = list[object]
 Enclosed: TypeAlias = list[object]
-"""An opening token, what stands between, or None, and a closing token."""
+"""An opening token, the tokens between, or None, and a closing token."""
 Signs: TypeAlias = tuple[int, int]
 """The first character of a row of ``!`` or ``-``, and how many there are."""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from policy_sched.lsp.place import CursorPlace, place_at
+from policy_sched.lsp.place import CursorPosition, place_at
 from policy_sched.lsp.policy_text import member_before, word_before
 from policy_sched.profiles.document import parse
 from policy_sched.source import Marked, SourceFile
@@ -35,7 +35,7 @@ def definition(path: str, text: str, line: int, character: int) -> Lines | None:
     return first - 1, start - 1, last - 1, after - 1
 
 
-def _defined(marked: Marked, place: CursorPlace, line: int) -> tuple[int, int] | None:
+def _defined(marked: Marked, place: CursorPosition, line: int) -> tuple[int, int] | None:
     """Return the span of the key or name that defines what the place's text ends in."""
     before = place.before or ""
     member = member_before(before)

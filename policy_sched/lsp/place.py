@@ -1,7 +1,7 @@
-"""Where in a policy file the cursor stands: at a key, or in the text of a rule.
+"""Position of the cursor in a policy file: at a key, or in the text of a rule.
 
-Theory of operation. While somebody types, the file is seldom YAML. So the place is found from the
-lines above by their indentation alone: keys in columns further left lead to it.
+Theory of operation. During editing, the file is seldom valid YAML. So the position follows from the
+indentation of the lines above: keys in columns further left lead to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BLOCK: Final = re.compile(r"[|>][-+0-9]*\s*(?:#.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
-class CursorPlace:
+class CursorPosition:
     """The keys that lead to the cursor, and what stands before it.
 
     ``path`` has no list positions. ``before`` is the text of the value up to the cursor; None if
@@ -44,7 +44,7 @@ class _Line:
     value: str
 
 
-def place_at(text: str, line: int, character: int) -> CursorPlace:
+def place_at(text: str, line: int, character: int) -> CursorPosition:
     """Return the place of a cursor; line and character count from 0, in characters."""
     lines = text.split("\n")[: line + 1]
     head = lines[-1][:character] if lines else ""
@@ -54,7 +54,9 @@ def place_at(text: str, line: int, character: int) -> CursorPlace:
     if block is not None:
         start = len(above) - block
         before = "\n".join([*lines[-start:-1], head])
-        return CursorPlace((*_keys(above[:block], above[block].column), above[block].key), before)
+        return CursorPosition(
+            (*_keys(above[:block], above[block].column), above[block].key), before
+        )
     column = min(current.column, len(head))
     path = _keys(above, column)
     if current.key:
@@ -63,8 +65,8 @@ def place_at(text: str, line: int, character: int) -> CursorPlace:
     if content.startswith("{"):
         return _in_value(path, content)
     if re.fullmatch(r"[$\w]*", content):
-        return CursorPlace(path, content if path[-1:] == ("matchConditions",) else None, content)
-    return CursorPlace(path, content)
+        return CursorPosition(path, content if path[-1:] == ("matchConditions",) else None, content)
+    return CursorPosition(path, content)
 
 
 def section_of(path: tuple[str, ...]) -> Section | None:
@@ -125,10 +127,10 @@ def _keys(above: list[_Line], column: int) -> tuple[str, ...]:
     return tuple(reversed(path))
 
 
-def _in_value(path: tuple[str, ...], value: str) -> CursorPlace:
+def _in_value(path: tuple[str, ...], value: str) -> CursorPosition:
     """Return the place in a value on the cursor's line, which may be ``{key: value``."""
     if not value.startswith("{"):
-        return CursorPlace(path, _unquoted(value))
+        return CursorPosition(path, _unquoted(value))
     quote, start, key = "", 1, ""
     for i, char in enumerate(value):
         if quote:
@@ -143,8 +145,8 @@ def _in_value(path: tuple[str, ...], value: str) -> CursorPlace:
             key, start = value[start:i].strip(" {"), i + 1
     rest = value[start:].lstrip()
     if not key:
-        return CursorPlace(path, None, rest.strip("{ "))
-    return CursorPlace((*path, key), _unquoted(rest))
+        return CursorPosition(path, None, rest.strip("{ "))
+    return CursorPosition((*path, key), _unquoted(rest))
 
 
 def _unquoted(value: str) -> str:

@@ -20,7 +20,7 @@ from policy_sched.language.reference import (
 from policy_sched.language.sources import PolicySource
 from policy_sched.language.types import ListType, MapType, OptionalType, RecordType
 from policy_sched.language.unify import fit
-from policy_sched.lsp.place import CursorPlace, place_at
+from policy_sched.lsp.place import CursorPosition, place_at
 from policy_sched.lsp.policy_text import (
     locals_in,
     member_before,
@@ -90,7 +90,7 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
     return found[0].entry if found else None
 
 
-def _names(place: CursorPlace, source: PolicySource) -> Iterator[Suggestion]:
+def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
     """Yield what an expression may begin with in a section."""
     section, before = place.section, place.before or ""
     assert section is not None, "the cursor is in a rule"
@@ -119,7 +119,7 @@ def _names(place: CursorPlace, source: PolicySource) -> Iterator[Suggestion]:
 
 
 def _members(
-    base: str, before: str, source: PolicySource, place: CursorPlace
+    base: str, before: str, source: PolicySource, place: CursorPosition
 ) -> Iterator[Suggestion]:
     """Yield what can stand behind the dot of an expression."""
     section = place.section

@@ -1,4 +1,4 @@
-"""Cluster events: what happened to which kind of object, and who may be helped by it."""
+"""Cluster events: kinds of objects, actions on them, and the registrations that they match."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class ClusterEvent:
 
     @property
     def wildcard(self) -> bool:
-        """Whether the event stands for anything at all: it moves whatever plugin rejected."""
+        """Whether the event matches everything: it moves pods whatever plugin rejected them."""
         return self.resource is EventResource.WILDCARD and self.action == ALL
 
     def covers(self, incoming: ClusterEvent) -> bool:
-        """Tell whether somebody who registered for this event wants to hear of the other."""
+        """Tell whether a plugin registered for this event receives the other."""
         if self.wildcard:
             return True
         wanted = self.resource in (EventResource.WILDCARD, incoming.resource) or (

@@ -44,7 +44,7 @@ _HOST_NETWORK_TOLERATION: Final = ("node.kubernetes.io/network-unavailable", "No
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who makes pods: what an owner reference says, and in which namespace."""
+    """The controller of pods: an owner reference, and its namespace."""
 
     api_version: str
     kind: str
@@ -131,7 +131,7 @@ def replica_set_of(
 ) -> Plain:
     """Return the replica set of a deployment's present template, without uid.
 
-    ``fingerprint``: the template's hash, where somebody else has given it one.
+    ``fingerprint``: the template's hash, where another controller has set it.
     """
     owner, template = Owner.of(deployment), template_of(deployment)
     spec = deployment["spec"]

@@ -15,7 +15,7 @@ from policy_sched.source.documents import MAX_DEPTH, unprintable
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class LocatedManifest:
     """An object that was read with its places: its plain data, or the problems of its text.
 
     ``marked`` is None where only the line is known: of JSON that YAML cannot read. ``ended``: what
@@ -37,7 +37,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ManifestPosition:
     """Where an object stands in a file of YAML, or of JSON."""
 
     file: SourceFile
@@ -47,19 +47,19 @@ class Place:
     def __str__(self) -> str:
         return f"{self.file.path}:{self.file.position(self.record.start)[0]}"
 
-    def look(self) -> Looked:
+    def look(self) -> LocatedManifest:
         """Read the object with its places."""
         if self.is_json:
             return _look_at_json(self.file.section(self.record.start, self.record.end))
         parsed = self.record.look(self.file)
         if parsed.problems or not parsed.documents:
             section = self.file.section(self.record.start, self.record.end)
-            return Looked(None, section, None, parsed.problems, parsed.ended)
+            return LocatedManifest(None, section, None, parsed.problems, parsed.ended)
         marked = parsed.documents[0]
-        return Looked(marked.value, marked.file, marked)
+        return LocatedManifest(marked.value, marked.file, marked)
 
 
-def _look_at_json(file: SourceFile) -> Looked:
+def _look_at_json(file: SourceFile) -> LocatedManifest:
     """Read JSON with its places, by reading it as YAML, which has nearly all of it."""
     refused = unprintable(file)
     parsed = None if refused else parse_text(file, _without_surrogates(file.text))
@@ -67,21 +67,21 @@ def _look_at_json(file: SourceFile) -> Looked:
         value = json.loads(file.text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         message = f"the text is not JSON: {error.msg}"
-        return Looked(None, file, None, [diagnostic(file, error.pos, UNREADABLE, message)])
+        return LocatedManifest(None, file, None, [diagnostic(file, error.pos, UNREADABLE, message)])
     except RecursionError:
         message = f"values are nested more than {MAX_DEPTH} deep"
-        return Looked(None, file, None, [diagnostic(file, 0, UNREADABLE, message)])
+        return LocatedManifest(None, file, None, [diagnostic(file, 0, UNREADABLE, message)])
     except ValueError as error:  # a constant, or a number of more digits than int() takes
         found = [] if parsed is None else parsed.problems
         other = diagnostic(file, 0, UNREADABLE, f"the text is not JSON: {error}")
-        return Looked(None, file, None, found or [other])
+        return LocatedManifest(None, file, None, found or [other])
     value = _without_halves(value)
     if parsed is not None and len(parsed.documents) == 1 and not parsed.problems:
-        return Looked(value, file, parsed.documents[0])
+        return LocatedManifest(value, file, parsed.documents[0])
     problems = [] if parsed is None else parsed.problems
     if any("duplicate key" in problem.message for problem in problems):
-        return Looked(None, file, None, problems)
-    return Looked(value, file)  # JSON that YAML does not know: no exact places
+        return LocatedManifest(None, file, None, problems)
+    return LocatedManifest(value, file)  # JSON that YAML does not know: no exact places
 
 
 def _without_halves(value: object) -> object:

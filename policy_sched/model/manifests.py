@@ -20,7 +20,7 @@ import msgspec
 from policy_sched.errors import Diagnostic
 from policy_sched.model.defaulting import Priorities, fill_in
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS
-from policy_sched.model.manifest_places import Looked, Place
+from policy_sched.model.manifest_places import LocatedManifest, ManifestPosition
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.objects import (
     UNKNOWN_KIND,
@@ -219,9 +219,9 @@ class _Loading:
         self.diagnostics: list[Diagnostic] = []
         self.hints: list[str] = []
         self.skipped = 0
-        self._seen: dict[tuple[str, str, str], Place] = {}
-        self._unclassed: list[tuple[str, Path, Place]] = []
-        self._runtimes: list[tuple[Pod, Place]] = []
+        self._seen: dict[tuple[str, str, str], ManifestPosition] = {}
+        self._unclassed: list[tuple[str, Path, ManifestPosition]] = []
+        self._runtimes: list[tuple[Pod, ManifestPosition]] = []
 
     def fail(self, name: str, message: str) -> None:
         """Report a file as a whole."""
@@ -247,13 +247,16 @@ class _Loading:
         for line in file.text.split("\n"):
             if line.strip():
                 end = start + len(line.removesuffix("\r"))
-                self._one(line.encode(errors="replace"), Place(file, Record(start, 0, end), True))
+                self._one(
+                    line.encode(errors="replace"),
+                    ManifestPosition(file, Record(start, 0, end), True),
+                )
             start += len(line) + 1
 
     def _json(self, file: SourceFile) -> None:
         """Read one object, the objects of a list, or one a line if there are several."""
         data = file.text.encode(errors="replace")
-        whole = Place(file, Record(0, 0, len(file.text)), True)
+        whole = ManifestPosition(file, Record(0, 0, len(file.text)), True)
         try:
             implied, records = _records(data)
         except (msgspec.DecodeError, RecursionError):
@@ -270,7 +273,7 @@ class _Loading:
         for record in records:
             text = bytes(record).decode()
             start = file.text.index(text, start)
-            place = Place(file, Record(start, 0, start + len(text)), True)
+            place = ManifestPosition(file, Record(start, 0, start + len(text)), True)
             start += len(text)
             self._one(record, place, implied, nested=True)
 
@@ -286,20 +289,22 @@ class _Loading:
     def _plain_document(self, file: SourceFile, document: PlainDocument) -> bool:
         """Take one document; return whether what follows in the file cannot be read."""
         head, items = document.head, document.items
-        whole = Place(file, document.whole)
+        whole = ManifestPosition(file, document.whole)
         if items is None or not isinstance(head, dict) or not _is_list(head):
             data = document.json()
             return self._not_plain(whole) if data is None else self._one(data, whole)
-        wrong = [Place(file, item).look().problems for item in items if item.json is None]
+        wrong = [
+            ManifestPosition(file, item).look().problems for item in items if item.json is None
+        ]
         if any(wrong):  # nothing of a document is taken whose text is wrong
             self.diagnostics.extend(problem for problems in wrong for problem in problems)
             return False
         implied = _implied(_Head(head.get("apiVersion") or "", head["kind"]))
         for item in items:
-            self._one(item.json, Place(file, item), implied, nested=True)
+            self._one(item.json, ManifestPosition(file, item), implied, nested=True)
         return False
 
-    def _not_plain(self, place: Place) -> bool:
+    def _not_plain(self, place: ManifestPosition) -> bool:
         """Take a document that has to be read with its places, which takes 45 times its size."""
         size = place.record.end - place.record.start
         words = f"{size >> 20} MiB of YAML with anchors, aliases or tags"
@@ -316,7 +321,7 @@ class _Loading:
     def _one(
         self,
         record: bytes | msgspec.Raw | None,
-        place: Place,
+        place: ManifestPosition,
         implied: _Head = _NO_HEAD,
         *,
         nested: bool = False,
@@ -336,7 +341,7 @@ class _Loading:
             return self._document(place)
         return False
 
-    def _take(self, decoded: ApiObject, place: Place) -> None:
+    def _take(self, decoded: ApiObject, place: ManifestPosition) -> None:
         self._seen[object_key(decoded)] = place
         self.objects.append(decoded)
         path, name = _priority_class(decoded)
@@ -345,7 +350,7 @@ class _Loading:
         if isinstance(decoded, Pod) and decoded.spec.runtime_class_name:
             self._runtimes.append((decoded, place))
 
-    def _document(self, place: Place) -> bool:
+    def _document(self, place: ManifestPosition) -> bool:
         """Take a document after a second look: an object, or a list of them.
 
         Returns whether what follows in the file cannot be read.
@@ -366,7 +371,7 @@ class _Loading:
                 self._object(replace(found, value=item), place, at)
         return False
 
-    def _item(self, found: Looked, place: Place, implied: _Head) -> None:
+    def _item(self, found: LocatedManifest, place: ManifestPosition, implied: _Head) -> None:
         """Take an item of a list after a second look."""
         self.diagnostics.extend(found.problems)
         if found.problems:
@@ -379,10 +384,12 @@ class _Loading:
             found = replace(found, value=given)
         self._object(found, place, ())
 
-    def _report(self, found: Looked, path: Path, code: str, message: str, hint: str = "") -> None:
+    def _report(
+        self, found: LocatedManifest, path: Path, code: str, message: str, hint: str = ""
+    ) -> None:
         self.diagnostics.append(found.diagnostic(path, code, message, hint))
 
-    def _object(self, found: Looked, place: Place, prefix: Path) -> None:
+    def _object(self, found: LocatedManifest, place: ManifestPosition, prefix: Path) -> None:
         """Take one object; ``prefix`` is where it stands in what was looked at."""
 
         def report(path: Path, code: str, message: str, hint: str) -> None:
@@ -399,7 +406,7 @@ class _Loading:
             return
         if found.marked is not None:
             start, end = found.marked.span(prefix)
-            place = Place(found.file, Record(start, 0, end), place.is_json)
+            place = ManifestPosition(found.file, Record(start, 0, end), place.is_json)
         key = object_key(decoded)
         if key in self._seen:
             name = "/".join(part for part in key[1:] if part)

@@ -39,7 +39,7 @@ class CsiSource(ApiValue, frozen=True, gc=False):
 
 
 class PersistentVolumeSpec(ApiStruct):
-    """What a volume is and who may use it."""
+    """A volume's source, capacity, access modes and claim."""
 
     capacity: dict[str, Amount] = field(default_factory=dict)
     access_modes: tuple[str, ...] = ()

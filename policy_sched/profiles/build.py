@@ -23,7 +23,7 @@ from policy_sched.profiles.compile import compiled, content_hash, kept_hash
 from policy_sched.profiles.extenders import certificate_problems
 from policy_sched.profiles.load_config import LoadedConfig
 from policy_sched.profiles.load_policies import LoadedPolicy, load_policies
-from policy_sched.profiles.made_plugins import MadePlugins
+from policy_sched.profiles.made_plugins import PluginCache
 from policy_sched.profiles.problems import UNKNOWN_PLUGIN, Problem
 from policy_sched.profiles.resolve import ProfilePlan, place_of, resolve
 from policy_sched.profiles.resources import default_policies
@@ -123,7 +123,7 @@ def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Di
 
 
 def build_pipeline(
-    ready: CompiledPlan, handle: Handle, generation: int = 0, made: MadePlugins | None = None
+    ready: CompiledPlan, handle: Handle, generation: int = 0, made: PluginCache | None = None
 ) -> Pipeline:
     """Make a compiled plan's plugins for one cluster and freeze them.
 
@@ -131,7 +131,7 @@ def build_pipeline(
     its arguments or does not fit.
     """
     plan = ready.plan
-    made = MadePlugins() if made is None else made
+    made = PluginCache() if made is None else made
     profile = plan.scheduler_name
     found = {
         name: made.get((profile, name, policy), partial(rule_plugin, policy, handle, profile))

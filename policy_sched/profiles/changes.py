@@ -1,8 +1,8 @@
-"""What differs between two compiled sets of policies, as far as somebody has to act on it.
+"""What differs between two compiled sets of policies, as far as the scheduler has to act on it.
 
-A profile's plugins are compared by what they say: a policy by its texts and parameters, a Python
-plugin by its arguments. A rejection is void where the plugin that spoke it is gone, or says
-something else now; a plugin that came can only reject more, and a score helps nobody.
+Plugins are compared by content: a policy by its texts and parameters, a Python plugin by its
+arguments. A rejection is void if its plugin was removed or changed; an added plugin can only
+reject more pods, and a score never makes a pod schedulable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REJECTING: Final = (
     *("preEnqueue", "preFilter", "filter", "placementGenerate"),
     *("reserve", "permit", "preBind", "bind"),
 )
-"""Points whose plugins can turn a pod away; postFilter is asked about everybody's rejections."""
+"""Points whose plugins can reject a pod; postFilter runs for rejections of every plugin."""
 
 _NO_ARGS: Final[Mapping[str, object]] = {}
 GATING: Final = ("preEnqueue",)
@@ -36,18 +36,18 @@ RESTART: Final = (
     "pod_initial_backoff_seconds",
     "pod_max_backoff_seconds",
 )
-"""Settings that count only from the next start."""
+"""Settings that take effect only after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class PlanDiff:
     """What a new set changes; profiles by schedulerName, sorted.
 
-    ``policies``: names of the policies that came, went or say something else; ``gone``: those that
+    ``policies``: names of the policies that were added, removed or changed; ``gone``: those that
     no profile has any more. ``filters``:
     profiles whose filters or other rejecting plugins differ, ``gates`` those whose PreEnqueue
     plugins do. ``void``: by profile, the plugins whose rejections may not hold any more; None
-    instead of names: everybody's.
+    instead of names: those of all plugins.
     """
 
     added: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Changes:
     def helps(self, profile: str, rejected_by: Iterable[str]) -> bool:
         """May a pod of the profile, that these plugins rejected, be accepted now?
 
-        A pod that nobody rejected met an error: it may.
+        A pod without rejecting plugins met an error: it may.
         """
         if profile not in self.void:
             return False
@@ -75,18 +75,18 @@ class Changes:
         return names is None or not rejectors or not names.isdisjoint(rejectors)
 
 
-def changes_between(old: Sequence[CompiledPlan], new: Sequence[CompiledPlan]) -> Changes:
+def diff_plans(old: Sequence[CompiledPlan], new: Sequence[CompiledPlan]) -> PlanDiff:
     """Return what differs between two sets."""
     before = {ready.plan.scheduler_name: ready for ready in old}
     after = {ready.plan.scheduler_name: ready for ready in new}
     both = sorted(before.keys() & after.keys())
     changed = [n for n in both if before[n].content_hash != after[n].content_hash]
     if [n for n in before if n in after] != [n for n in after if n in before]:
-        # The first profile's queue sort is everybody's.
+        # All profiles use the first one's queue sort.
         changed = both
     pairs = {name: (before[name], after[name]) for name in changed}
     void = {name: _void(*pair) for name, pair in pairs.items()}
-    return Changes(
+    return PlanDiff(
         added=tuple(sorted(after.keys() - before.keys())),
         removed=tuple(sorted(before.keys() - after.keys())),
         changed=tuple(changed),

@@ -19,7 +19,7 @@ from policy_sched.language.sources import PolicySource
 from policy_sched.profiles import models, models_policy
 from policy_sched.profiles.document import (
     SUFFIXES,
-    Place,
+    DocumentPosition,
     files_below,
     kind_of,
     kind_problem,
@@ -78,7 +78,7 @@ class _Found:
 
     def read(self, marked: Marked, *, named: bool) -> None:
         """Read one document; one of another kind is refused only in a file that was named."""
-        place = Place(marked.file.path, marked)
+        place = DocumentPosition(marked.file.path, marked)
         self.files[marked.file.path] = marked.file
         version, kind = kind_of(marked.value)
         if kind in models_policy.TEST_KINDS:
@@ -205,7 +205,7 @@ def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnos
     """Return every problem of a file that an editor has open, as its text is there.
 
     Documents of other kinds are passed over. A configuration may name the policies in the files
-    and directories ``beside`` it; what is wrong with those is not told.
+    and directories ``beside`` it; errors of those are not reported.
     """
     found = _Found()
     found.read_all(SourceFile(path, text), named=False)
@@ -268,7 +268,7 @@ def _timed(
 def _policy(
     policy: LoadedPolicy, configs: Sequence[LoadedConfig], further: Further | None
 ) -> list[Diagnostic]:
-    """Return what is wrong with a policy's rules, as far as the rest of it lets that be told.
+    """Return the errors of a policy's rules, as far as the rest of it is valid.
 
     Placeholders that stand for rules are left alone; ranges are checked only in a sound document,
     as a misspelt ``normalize`` would be blamed on the rule; lints only where there is no error.
@@ -290,7 +290,7 @@ def _policy(
 
 
 def _about_placeholder(one: Diagnostic, policy: LoadedPolicy) -> bool:
-    """Tell whether a problem of a rule is about what stands in its place, not about the rule."""
+    """Tell whether a problem of a rule is about its placeholder, not about the rule."""
     text = one.context.partition("; ")[0].removeprefix(f"policy {policy.name}, ")
     return any(
         text == path or text.startswith((f"{path}.", f"{path}["))

@@ -27,7 +27,7 @@ import msgspec
 from policy_sched.errors import Diagnostic
 from policy_sched.profiles.policy_files import Compilation, PolicyFiles
 from policy_sched.profiles.shipping import Receiver, Sender
-from policy_sched.profiles.steady_files import compile_steadily
+from policy_sched.profiles.steady_files import compile_consistently
 
 #: The program of the child, for the interpreter.
 PROGRAM: Final[tuple[str, ...]] = ("-m", __name__)
@@ -64,16 +64,16 @@ class CompilerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether there is a child that can be asked."""
+        """Whether the child process is ready."""
         return self._child.alive
 
     def compile(self, files: PolicyFiles) -> Compilation:
-        """Return what the files hold now; `compile_steadily` says the same.
+        """Return what the files hold now; `compile_consistently` says the same.
 
         Where that cannot be worked out within the limits, a problem says so.
         """
         if files != self._files:
-            return compile_steadily(files)
+            return compile_consistently(files)
         self.ask()
         return self.answer()
 
@@ -89,7 +89,7 @@ class CompilerProcess:
         return self._child.answered()
 
     def answer(self) -> Compilation:
-        """Return what was asked for, when it is there."""
+        """Return the requested compilation, when it is done."""
         try:
             return self._child.answer()
         except _NoAnswerError as error:
@@ -103,7 +103,7 @@ class CompilerProcess:
 
     def _failed(self, why: str) -> Compilation:
         name = self._files.paths[0] if self._files.paths else "<default configuration>"
-        hint = "the policies in force stay; `policy-sched check` says more of the files"
+        hint = "the current policies stay active; `policy-sched check` reports more about the files"
         problem = Diagnostic(name, 1, 1, _TOO_COSTLY, f"cannot compile the policies: {why}", hint)
         return Compilation((), (problem,))
 
@@ -132,7 +132,7 @@ class _Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it is ready for requests."""
         return self.process.poll() is None
 
     def ask(self) -> None:
@@ -192,11 +192,11 @@ def _described(files: PolicyFiles) -> str:
 
 
 def serve(pipe: Connection, files: PolicyFiles) -> None:
-    """Compile the files whenever it is asked for, until the pipe ends."""
+    """Compile the files on request, until the pipe closes."""
     sender = Sender()
     _bound_time()
     with suppress(MemoryError):  # what is in force compiled before; a question will say more
-        compile_steadily(files)
+        compile_consistently(files)
     with suppress(EOFError, OSError):
         while True:
             pipe.recv_bytes()
@@ -206,7 +206,7 @@ def serve(pipe: Connection, files: PolicyFiles) -> None:
 
 def _answer(sender: Sender, files: PolicyFiles) -> bytes:
     try:
-        return _SHIPMENT + sender.pack(compile_steadily(files))
+        return _SHIPMENT + sender.pack(compile_consistently(files))
     except MemoryError:
         return _FAILURE + f"it takes more than {MEMORY // 2**20} MiB of memory".encode()
     except RecursionError:

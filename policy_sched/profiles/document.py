@@ -53,8 +53,8 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a document stands: its file's name, and its marks if it was read from text."""
+class DocumentPosition:
+    """Position of a document: its file's name, and its marks if it was read from text."""
 
     name: str
     marked: Marked | None = None
@@ -170,7 +170,7 @@ def kind_of(value: object) -> tuple[str, str]:
 def without_nulls(value: Any, keep: Sequence[str] = ()) -> Any:
     """Return a copy without keys whose value is null, as Kubernetes reads them.
 
-    What stands below a key of ``keep`` is copied as it is.
+    Values below a key of ``keep`` are copied unchanged.
     """
     if isinstance(value, dict):
         return {
@@ -225,7 +225,7 @@ def model_problems(
 
 
 def inside(value: Any, path: Path) -> Any:
-    """Return what stands at ``path``, which exists."""
+    """Return the value at ``path``, which exists."""
     for step in path:
         value = value[step]
     return value

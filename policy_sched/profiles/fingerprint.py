@@ -26,7 +26,7 @@ def fingerprint(
 ) -> Fingerprint:
     """Return the state of files and directories.
 
-    ``listing`` returns the files that a path stands for. What vanishes while it is looked at
+    ``listing`` returns the files of a path. What vanishes while it is looked at
     counts as unreadable, so that the next look sees a change.
     """
     found: dict[str, str] = {}

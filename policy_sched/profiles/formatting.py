@@ -1,6 +1,6 @@
 """Puts policy files into their one form: rules printed anew, keys in the order of the schema.
 
-Theory of operation. The file's text is edited where it stands: a rule is replaced by its one form,
+Theory of operation. The file's text is edited in place: a rule is replaced by its one form,
 and an entry that is out of order is moved with its comments. All else stays as written. In the
 end both texts are read and compared, so that nothing but form can have changed.
 """
@@ -48,7 +48,7 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
     shown = in_order(path, _edited(file.text, edits), Policy, (API_VERSION, KIND))
     shown = shown if shown.endswith("\n") or not shown else shown + "\n"
     if _meaning(path, shown) != _meaning(path, file.text):
-        message = "the file cannot be formatted without changing what it says"
+        message = "the file cannot be formatted without changing its meaning"
         return text, [diagnostic(file, 0, CHANGED, message, hint="write it without aliases")]
     return shown, []
 
@@ -97,13 +97,13 @@ def _rule_edit(marked: Marked, path: Path, node: ScalarNode) -> list[_Edit]:
 
 
 def _in_flow(marked: Marked, path: Path) -> bool:
-    """Tell whether a value stands inside ``{}`` or ``[]``."""
+    """Tell whether a value is inside ``{}`` or ``[]``."""
     nodes = (marked.node(path[:i]) for i in range(len(path)))
     return any(getattr(node, "flow_style", False) for node in nodes)
 
 
 def _parent_column(marked: Marked, path: Path) -> int:
-    """Return the column of the key, or of the dash, that a value stands behind."""
+    """Return the column of the key, or of the dash, before a value."""
     text = marked.file.text
     if isinstance(path[-1], str):
         start, _ = marked.key_span(path)

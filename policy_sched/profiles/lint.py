@@ -25,7 +25,7 @@ _COMMENT: Final = re.compile(
     r"(?P<sign>\#|//)\s*policy-sched:\s*ignore(?P<codes>\[[^\]\n]*\])?(?P<reason>[^\n]*)"
 )
 _BLOCK: Final = re.compile(r"[|>][-+]?\s*(#.*)?$")
-"""The end of a line behind which a value stands on the lines below."""
+"""The end of a line whose value follows on the lines below."""
 _CODE: Final = re.compile(r"PS[0-9]{3}")
 _OF_THE_SEARCH: Final = frozenset({"minCandidateNodesPercentage", "minCandidateNodesAbsolute"})
 """Parameters of a policy with a ``preemption`` section that the search for victims reads."""

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.defaults import DEFAULT_PLUGINS, DEFAULT_SCHEDULER
 from policy_sched.profiles.document import (
-    Place,
+    DocumentPosition,
     covered,
     inside,
     kind_of,
@@ -54,7 +54,7 @@ class LoadedConfig:
     """
 
     model: KubeSchedulerConfiguration
-    place: Place
+    place: DocumentPosition
     args: Mapping[tuple[int, str], PluginArgs] = field(default_factory=dict)
     sound: bool = True
 
@@ -74,7 +74,7 @@ def _config_of(path: str, text: str) -> tuple[LoadedConfig | None, tuple[Diagnos
     documents, problems = parse(SourceFile(path, text))
     loaded: LoadedConfig | None = None
     for i, marked in enumerate(documents):
-        place = Place(path, marked)
+        place = DocumentPosition(path, marked)
         if i:
             text = "a configuration file holds one document"
             problems.append(place.diagnostic(Problem((), "PS701", text)))
@@ -91,7 +91,7 @@ def config_from_value(
     value: Mapping[str, Any], name: str = "<configuration>"
 ) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     """Read a configuration that is data already; diagnostics point at line 1 of ``name``."""
-    loaded, problems = load_config_document(value, Place(name))
+    loaded, problems = load_config_document(value, DocumentPosition(name))
     failed = any(d.severity is Severity.ERROR for d in problems)
     return None if failed else loaded, problems
 
@@ -113,11 +113,11 @@ def _default_config(policies: tuple[str, ...]) -> LoadedConfig:
         plugins=Plugins(multi_point=PluginSet(enabled=enabled)),
     )
     model = KubeSchedulerConfiguration.model_validate({**_HEAD, "profiles": [profile]})
-    return LoadedConfig(model, Place("<default configuration>"))
+    return LoadedConfig(model, DocumentPosition("<default configuration>"))
 
 
 def load_config_document(
-    value: object, place: Place
+    value: object, place: DocumentPosition
 ) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     """Read one document; one with errors is returned too, mended, if that is possible."""
     if kind_of(value) != (API_VERSION, KIND):

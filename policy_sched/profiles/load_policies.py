@@ -14,7 +14,7 @@ from policy_sched.errors import Diagnostic
 from policy_sched.language.budget import ANNOTATION
 from policy_sched.language.codes import MAX_ANNOTATED_COST, MAX_FUNCTION_PARAMS
 from policy_sched.profiles.document import (
-    Place,
+    DocumentPosition,
     covered,
     files_below,
     kind_of,
@@ -77,7 +77,7 @@ class LoadedPolicy:
     """
 
     model: Policy
-    place: Place
+    place: DocumentPosition
     sound: bool = True
     filled: tuple[Path, ...] = ()
 
@@ -129,7 +129,7 @@ def _policies_of(
 
 def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
     """Read one document; a policy with errors is returned too, mended, if that is possible."""
-    place = Place(marked.file.path, marked)
+    place = DocumentPosition(marked.file.path, marked)
     version, kind = kind_of(marked.value)
     if kind in TEST_KINDS:
         return None, []
@@ -245,7 +245,7 @@ def _null_params(value: object, path: Path) -> Iterator[Problem]:
     """Yield the parameters without a value: the rule language has no null."""
     if value is None:
         text = f"{path_text(path)}: expected a value, found nothing"
-        hint = "the rule language has no null; give a default, which also says the type"
+        hint = "the rule language has no null; set a default, which also sets the type"
         yield Problem(path, WRONG_TYPE, text, hint, on_key=True)
     elif isinstance(value, dict):
         for key, item in value.items():

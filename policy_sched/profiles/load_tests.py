@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.errors import Diagnostic
-from policy_sched.profiles.document import Place, kind_of, read_model
+from policy_sched.profiles.document import DocumentPosition, kind_of, read_model
 from policy_sched.profiles.models_policy import API_VERSION
 from policy_sched.profiles.models_test import PolicyTest
 from policy_sched.profiles.schema_files import TEST_FILE
@@ -15,4 +15,4 @@ def test_problems(marked: Marked) -> list[Diagnostic]:
     if kind_of(marked.value) != (API_VERSION, "PolicyTest"):
         return []
     _, problems, _ = read_model(marked.value, PolicyTest, TEST_FILE)
-    return Place(marked.file.path, marked).diagnostics(problems)
+    return DocumentPosition(marked.file.path, marked).diagnostics(problems)

@@ -15,7 +15,7 @@ Key: TypeAlias = tuple[str, str, object]
 """Profile, plugin, and what it says: a compiled policy, or a hash of arguments."""
 
 
-class MadePlugins:
+class PluginCache:
     """What plugins implement, by what they were made of.
 
     A build begins, takes plugins by `get` and whole profiles by `keep`; once its result is in
@@ -27,7 +27,7 @@ class MadePlugins:
         self._used: set[Key] = set()
 
     def begin(self) -> None:
-        """Forget what an earlier build has asked for."""
+        """Clear the record of an earlier build's requests."""
         self._used.clear()
 
     def get(self, key: Key, make: Callable[[], object]) -> Implementations:
@@ -46,5 +46,5 @@ class MadePlugins:
         self._used.update(key for key in self._made if key[0] == profile)
 
     def settle(self) -> None:
-        """Drop what was not asked for since the build began."""
+        """Evict plugins that were not requested since the build began."""
         self._made = {key: made for key, made in self._made.items() if key in self._used}

@@ -306,4 +306,4 @@ class KubeSchedulerConfiguration(Document):
     extenders: Many[Extender] = ()
     """Extenders, shared by all profiles."""
     delay_cache_until_active: bool = False
-    """Accepted and unused: who does not lead keeps its caches up to date. Default false."""
+    """Accepted and unused: a standby keeps its caches up to date. Default false."""

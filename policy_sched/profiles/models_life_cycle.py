@@ -28,7 +28,7 @@ class Permit(Document):
     """Whether a pod that has a node may be bound now, or waits for permission."""
 
     allow: Expression
-    """True lets the binding begin. A pod that waits is asked about again."""
+    """True lets the binding begin. A waiting pod is evaluated again."""
     timeout: Expression | None = None
     """How long a pod waits for permission before it is rejected, at most 15m: a duration such as
     2m, or a rule. Absent: it does not wait."""

@@ -96,7 +96,7 @@ class PreEnqueueRule(Document):
 
 
 class PreFilter(Document):
-    """What is said about a pod before nodes are filtered."""
+    """The result of PreFilter for a pod."""
 
     node_names: Expression | None = None
     """The only nodes that can run the pod: a list of names, or an optional one."""
@@ -161,7 +161,7 @@ class PolicySpec(Document):
     queue_sort: Many[SortKey] = ()
     """Order of the scheduling queue."""
     pre_filter: PreFilter | None = None
-    """What is said about a pod before nodes are filtered."""
+    """The result of PreFilter for a pod."""
     filter: Many[FilterRule] = ()
     """Rules that a node must pass, in order."""
     score: Score | None = None

@@ -1,4 +1,4 @@
-"""The ``preemption`` section of a policy: who may evict, whom, and where rather."""
+"""The ``preemption`` section of a policy: preemptors, victims and preferred nodes."""
 
 from __future__ import annotations
 

@@ -60,11 +60,11 @@ class AnswerEntry(Document):
     rule: str | None = None
     """The rule of the policy, such as filter[0]; of rejected nodes only."""
     reasons: str | Pattern | Many[str | Pattern] | None = None
-    """The reasons in their order; one text stands for a list of one."""
+    """The reasons in their order; one text is a list of one."""
 
 
 Reply = str | Many[str | Pattern] | AnswerEntry
-"""A text or a list stands for the reasons alone."""
+"""A text or a list is short for the reasons alone."""
 
 
 class ScoreEntry(Document):
@@ -105,7 +105,7 @@ class Expectation(Document):
     rejected: dict[str, Reply] = Field(default_factory=dict)
     """By node: why the pod cannot run there."""
     scores: dict[str, int | ScoreEntry] = Field(default_factory=dict)
-    """By node: its score; a number stands for the total."""
+    """By node: its score; a number is the total."""
     order: Many[str | Many[str]] = ()
     """Nodes by their total score, the best first; those in a list of their own are equal."""
     message: str | Pattern | None = None
@@ -119,7 +119,7 @@ class Expectation(Document):
     preemption: Many[EvictionEntry] = ()
     """The acceptable ways to make room; the one that is taken must be among them."""
     victims: Many[str] = ()
-    """The pods that have to leave, on whichever node; [] if nobody has to."""
+    """The victims, on whichever node; [] for none."""
     reserve: Reply | None = None
     """What Reserve answers about the chosen node."""
     permit: Reply | None = None
@@ -133,7 +133,7 @@ class Expectation(Document):
 
 
 class NodeEntry(Document):
-    """A node in short: 4 cpu, 32Gi of memory and 110 pods if nothing else is said."""
+    """A node in short form: 4 cpu, 32Gi of memory and 110 pods by default."""
 
     node: str
     """Name, which is also the label kubernetes.io/hostname."""
@@ -256,11 +256,11 @@ class PolicyTest(Document):
     objects: Many[NodeEntry | PodEntry | NamespaceEntry | Manifest] = ()
     """What is in the cluster: short forms, or whole manifests."""
     pending: Annotated[Many[str | PodEntry | Manifest], Field(default=())]
-    """The pods to place, in this order; a name stands for a pod without requests."""
+    """The pods to place, in this order; a name is a pod without requests."""
     ops: Many[Operation] = ()
     """What happens, in this order; without it each pending pod is decided once, in its order."""
     expect: Many[Expectation] = ()
-    """What is expected of them; the second entry of a pod stands for its second decision."""
+    """Expected decisions; the second entry of a pod is its second decision."""
 
 
 def keys_of(model: type[Document]) -> tuple[str, ...]:

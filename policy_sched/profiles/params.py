@@ -1,7 +1,7 @@
 """Effective parameters: a policy's own params with a profile's arguments laid over them.
 
 Mappings merge deeply; lists and scalars replace. What a profile gives must look like the
-default: known names, the same types, or an integer where a double stands.
+default: known names, the same types, or an integer for a double.
 """
 
 from __future__ import annotations

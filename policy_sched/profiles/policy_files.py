@@ -64,7 +64,7 @@ class PolicyFiles:
         return fingerprint(self.paths)
 
     def compile(self) -> Compilation:
-        """Load, resolve and compile everything; every problem of every file is told."""
+        """Load, resolve and compile everything; every problem of every file is reported."""
         policies, found = load_policies(list(self.policies))
         found += beyond_ceiling(policies, self.max_cost_limit)
         problems = [*found, *self._empty_paths(policies, found)]

@@ -168,7 +168,7 @@ class _Texts:
     @property
     def orders(self) -> Mapping[str, Sequence[SortKey]]:
         """The orders of the preemption section."""
-        assert self._preemption is not None, "asked for where there is the section"
+        assert self._preemption is not None, "only called with a preemption section"
         return {
             "victimOrder": self._preemption.victim_order,
             "nodeOrder": self._preemption.node_order,
@@ -256,7 +256,7 @@ def _default_preemption() -> _Texts:
 
 
 def as_duration(text: Text) -> Text:
-    """Return a bare duration such as ``90s`` as the rule that it stands for; a rule as it is."""
+    """Return a bare duration such as ``90s`` as the equivalent rule; a rule as it is."""
     bare = bare_duration(text.text)
     if not bare:
         return text
@@ -271,7 +271,7 @@ def as_duration(text: Text) -> Text:
 def locator(marked: Marked, path: Path) -> Locate:
     """Return the function from an offset of the scalar at ``path`` to its place in the file.
 
-    A text that stands for a missing scalar is placed at the start of what lacks it.
+    The text of a missing scalar has the position of its parent's start.
     """
 
     def locate(offset: int) -> tuple[int, int, str]:

@@ -60,7 +60,7 @@ class ProfilePlan:
     args: Mapping[str, Mapping[str, Any]]
     policies: Mapping[str, PolicySource]
     extenders: tuple[ExtenderSettings, ...] = ()
-    """Extenders in the order in which they are asked; the same in all profiles."""
+    """Extenders in calling order; the same in all profiles."""
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -194,7 +194,7 @@ def _troubles(
 
 
 def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) -> None:
-    """Enable the points at which matchConditions are asked beside the section that they guard.
+    """Enable the points at which matchConditions run besides the section that they guard.
 
     A policy that stands in for an in-tree plugin runs at the points that are enabled, as that does.
     """

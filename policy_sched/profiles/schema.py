@@ -138,7 +138,7 @@ def configuration_schema() -> Schema:
 
 
 def test_schema() -> Schema:
-    """Return the schema of a PolicyTest document; short forms and manifests are told apart."""
+    """Return the schema of a PolicyTest document; short forms and manifests differ."""
     schema = _print(PolicyTest)
     expected = schema["definitions"]["Expectation"]["properties"]
     for nowhere in ("chosen", "placement"):  # null says that the pod fits nowhere

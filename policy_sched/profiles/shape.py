@@ -87,7 +87,7 @@ def shape_problems(value: object, file: str) -> list[Problem]:
 class _Suggestions:
     """Looks for the known word that was meant, for the first misspelt words of a document.
 
-    A comparison with every known word takes a millisecond, and nobody reads ten thousand.
+    A comparison with every known word takes a millisecond, so their number is limited.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class _Suggestions:
 def _explain(
     error: ValidationError, validator: Draft7Validator, suggest: _Suggestions
 ) -> Iterator[Problem]:
-    """Yield the problems that one error of jsonschema stands for."""
+    """Yield the problems of one jsonschema error."""
     path: Path = tuple(error.absolute_path)
     instance: Any = error.instance
     schema: Schema = error.schema if isinstance(error.schema, dict) else {}
@@ -188,7 +188,7 @@ def _type_hint(wanted: str | list[str], value: object) -> str:
 
 
 def _word_hint(schema: Schema, value: str) -> str:
-    """Return how to mend a text that stands for a number, where one word may stand for it."""
+    """Return the fix for a text in place of a number, where one word is allowed."""
     if "integer" not in schema.get("type", ()):
         return ""
     return _type_hint("integer", value) or did_you_mean(value, (schema["pattern"].strip("^$"),))

@@ -5,7 +5,7 @@ Theory of operation. The parts of a compilation that stay the same objects from 
 needs them, and held at both ends until two shipments did without them. So a shipment is as large
 as what has changed. Generated code travels as code objects, which only the same interpreter
 reads, and kernels that are closures as their code and cells. Places in files stay behind: all
-problems have been told where they were found.
+problems were reported where they were found.
 """
 
 from __future__ import annotations

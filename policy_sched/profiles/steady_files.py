@@ -1,4 +1,4 @@
-"""Compiles files that somebody may be writing: as they were at one moment."""
+"""Compiles a consistent read of the policy files, even while they are being written."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from policy_sched.profiles.policy_files import Compilation, PolicyFiles
 TRIES: Final = 3
 
 
-def compile_steadily(files: PolicyFiles) -> Compilation:
-    """Compile the files as they were at one moment, if they hold still for long enough."""
+def compile_consistently(files: PolicyFiles) -> Compilation:
+    """Compile the files from one consistent read; after `TRIES` attempts, from the last read."""
     before = files.fingerprint()
     found = files.compile()
     for _ in range(TRIES - 1):

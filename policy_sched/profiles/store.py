@@ -1,4 +1,4 @@
-"""The policies in force: the loaded set, what came of the last reload, and how to get the next.
+"""The active policies: the loaded set, the result of the last reload, and how to reload.
 
 Theory of operation. A set is frozen: plans, generation and content hash never change. A reload
 compiles everything beside the set in force; any problem keeps that set, and all problems are
@@ -16,11 +16,11 @@ from enum import StrEnum
 
 from policy_sched.errors import Diagnostic, PluginError, PolicyError, bounded
 from policy_sched.profiles.build import CompiledPlan, raise_errors
-from policy_sched.profiles.changes import Changes, changes_between, restarts_between
+from policy_sched.profiles.changes import PlanDiff, diff_plans, restarts_between
 from policy_sched.profiles.compile import content_hash
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.policy_files import Compilation, PolicyFiles
-from policy_sched.profiles.steady_files import compile_steadily
+from policy_sched.profiles.steady_files import compile_consistently
 from policy_sched.queue.agenda import Finding, Work, at_once
 
 #: Code of a set that compiles, but whose plugins cannot be built.
@@ -46,7 +46,7 @@ class Result(StrEnum):
     """What came of a reload; the values are metric labels."""
 
     LOADED = "loaded"
-    """Another set is in force."""
+    """A new set is active."""
     UNCHANGED = "unchanged"
     """The files say what they said before."""
     REFUSED = "refused"
@@ -55,21 +55,21 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """One reload: its result, the set in force afterwards, and what is different.
+    """One reload: its result, the active set afterwards, and the changes.
 
-    ``restart``: settings that differ from those in force and count only after a restart.
+    ``restart``: changed settings that take effect only after a restart.
     """
 
     result: Result
     policies: PolicySet
     problems: tuple[Diagnostic, ...] = ()
-    changes: Changes = field(default_factory=Changes)
+    changes: PlanDiff = field(default_factory=PlanDiff)
     restart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """What an operator wants to know; times are nanoseconds since 1970.
+    """Status for operators; times are nanoseconds since 1970.
 
     ``loaded_at``: since when the set is in force; ``succeeded_at``: when files last loaded without
     an error, whether they said anything new or not. ``problems`` are those of the last reload if
@@ -92,19 +92,19 @@ class StoreStatus:
         return not self.refused_at
 
 
-Enact = Callable[[PolicySet, Changes], None]
-"""Builds a set's pipelines and puts them in force, or raises PolicyError or PluginError and
+Enact = Callable[[PolicySet, PlanDiff], None]
+"""Builds a set's pipelines and activates them, or raises PolicyError or PluginError and
 leaves everything as it was."""
-Enacting = Callable[[PolicySet, Changes], Work]
-"""Does so piece by piece; nothing that reads policies may go on before it is done."""
+Enacting = Callable[[PolicySet, PlanDiff], Work]
+"""Does so in steps; nothing may read policies before the last one."""
 
 
-def _nothing(_policies: PolicySet, _changes: Changes) -> None:
-    """Nobody runs the set."""
+def _nothing(_policies: PolicySet, _changes: PlanDiff) -> None:
+    """No-op: no scheduler uses the set."""
 
 
 class PolicyStore:
-    """The set in force; made by loading ``files`` for the first time.
+    """The active set; the constructor loads ``files`` for the first time.
 
     ``now`` returns nanoseconds since 1970. Raises PolicyError with every problem of the files.
     """
@@ -112,18 +112,18 @@ class PolicyStore:
     def __init__(self, files: PolicyFiles, now: Callable[[], int]) -> None:
         self.seen = files.fingerprint()
         """The state of the files before they were loaded for the first time."""
-        found = compile_steadily(files)
+        found = compile_consistently(files)
         raise_errors(found.problems)
         assert found.settings is not None, "there are no errors"
         self.files = files
-        self.compiler: Callable[[PolicyFiles], Compilation] = compile_steadily
+        self.compiler: Callable[[PolicyFiles], Compilation] = compile_consistently
         """Reads and compiles the files at a reload, here or in another process."""
         self._now = now
         self.current = PolicySet(found.plans, found.settings, 1, found.problems)
         self.status = StoreStatus(1, self.current.content_hash, now(), now())
 
     def reload(self, enact: Enact = _nothing) -> Reload:
-        """Load the files again; afterwards either the new set is in force, or all is as before."""
+        """Reload the files; afterwards the new set is active, or nothing has changed."""
         return self.commit(self.prepare(), enact)
 
     def prepare(self) -> Compilation:
@@ -131,9 +131,9 @@ class PolicyStore:
         return self.compiler(self.files)
 
     def commit(self, found: Compilation, enact: Enact = _nothing) -> Reload:
-        """Put what was compiled in force if it has no errors and says something new."""
+        """Activate what was compiled if it has no errors and is different."""
 
-        def enacting(policies: PolicySet, changes: Changes) -> Work:
+        def enacting(policies: PolicySet, changes: PlanDiff) -> Work:
             enact(policies, changes)
             yield from ()
 
@@ -145,10 +145,10 @@ class PolicyStore:
         if found.failed or found.settings is None:
             return self._refuse(found.problems)
         restart = restarts_between(old.settings, found.settings)
-        changes = changes_between(old.plans, found.plans)
+        changes = diff_plans(old.plans, found.plans)
         if not changes:
             return self._done(Reload(Result.UNCHANGED, old, found.problems, changes, restart))
-        # What waits for a restart is compared with what is in force, not with the last file.
+        # Settings that need a restart are compared with the active ones, not with the last file.
         settings = old.settings
         new = PolicySet(found.plans, settings, old.generation + 1, found.problems)
         try:

@@ -34,7 +34,7 @@ NEVER_CHANGES: Final = "PS712"
 class Watched:
     """Paths and what they held when they were looked at last; pure but for the looking.
 
-    ``listing`` returns the files that a path stands for.
+    ``listing`` returns the files of a path.
     """
 
     paths: tuple[str, ...]
@@ -80,9 +80,9 @@ def _places(path: Path) -> list[Path]:
 async def changes(
     watched: Sequence[Watched], stop: asyncio.Event, *, poll: int = POLL
 ) -> AsyncIterator[tuple[Watched, tuple[str, ...]]]:
-    """Yield who changed, and the files, until `stop` is set.
+    """Yield each watched set that changed, and its changed files, until `stop` is set.
 
-    What changed between the last look and the first event is told, too. ``poll`` is in
+    Changes between the last read and the first event are reported, too. ``poll`` is in
     milliseconds. When a directory was replaced it is watched anew.
     """
     while not stop.is_set():

@@ -21,7 +21,7 @@ from policy_sched.plugins.extenders.http_extender import HttpExtender
 from policy_sched.plugins.extenders.settings import ExtenderSettings
 from policy_sched.plugins.unbuilt import UnsupportedFeatures
 from policy_sched.profiles.build import CompiledPlan, build_pipeline
-from policy_sched.profiles.made_plugins import MadePlugins
+from policy_sched.profiles.made_plugins import PluginCache
 from policy_sched.scheduler.attempt import Profile
 
 
@@ -54,7 +54,7 @@ class Assembly:
         self._runner = runner
         self._rotation = Rotation()
         self._nominations = Nominations(handle.cache, handle.nominator)
-        self._made = MadePlugins()
+        self._made = PluginCache()
         self._current = Assembled({}, {})
 
     def build(self, plans: Sequence[CompiledPlan], generation: int = 1) -> Assembled:

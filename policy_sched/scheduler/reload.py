@@ -16,7 +16,7 @@ from policy_sched.framework.pipeline import Hook
 from policy_sched.model.events import POLICY_RELOAD
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.plugins.preempting import Preempting
-from policy_sched.profiles.changes import Changes
+from policy_sched.profiles.changes import PlanDiff
 from policy_sched.profiles.policy_files import Compilation
 from policy_sched.profiles.store import PolicySet, PolicyStore, Reload, StoreStatus
 from policy_sched.queue.agenda import Finding, Work, at_once
@@ -61,7 +61,7 @@ class Reloader:
         """Do what `commit` does as work on the scheduler's agenda."""
         return self.store.committing(found, self._enacting)
 
-    def _enacting(self, policies: PolicySet, changes: Changes) -> Work:
+    def _enacting(self, policies: PolicySet, changes: PlanDiff) -> Work:
         """Build, then swap. Raises PolicyError or PluginError before anything has changed."""
         scheduler, queue = self._scheduler, self._scheduler.queue
         built = self._assembly.build(policies.plans, policies.generation)
@@ -89,7 +89,7 @@ class Reloader:
             record_no_profile(queued.info, scheduler.handle)
             yield
 
-    def _preempting(self, changes: Changes) -> Finding[list[str]]:
+    def _preempting(self, changes: PlanDiff) -> Finding[list[str]]:
         """Return the UIDs of pods that may evict others where a rejection may not hold any more.
 
         It may have stood behind the one that their attempt was told of.

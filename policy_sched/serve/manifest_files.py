@@ -21,7 +21,7 @@ from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.client.embedded.resources import resource
 from policy_sched.client.embedded.store import Key
 from policy_sched.errors import ClusterError, Diagnostic, Severity
-from policy_sched.model.manifest_places import Place
+from policy_sched.model.manifest_places import ManifestPosition
 from policy_sched.model.manifests import SPLIT, SUFFIXES, load
 from policy_sched.model.objects import list_items
 from policy_sched.profiles.fingerprint import fingerprint
@@ -188,7 +188,7 @@ def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
         for document in plain_documents(source)[0]:
             data = document.json()
             begin = source.position(document.whole.start)[0]
-            whole = Place(source, document.whole)
+            whole = ManifestPosition(source, document.whole)
             yield begin, whole.look().value if data is None else msgspec.json.decode(data)
         return
     if name.endswith(".json"):

@@ -1,4 +1,4 @@
-"""The processes of ``bench API``: an API server that is asked, a scheduler whose log is followed.
+"""The processes of ``bench API``: an API server, and a scheduler whose log is followed.
 
 What a process uses is read from /proc; where there is none, nothing is said of it.
 """

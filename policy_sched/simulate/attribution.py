@@ -35,7 +35,7 @@ class Cause(StrEnum):
     FOLLOWS = "follows"
     """Other pods moved before, and left another cluster."""
     GROUP = "group"
-    """The pod is placed together with its group, of which this cannot be told."""
+    """The pod is placed together with its group, which attribution does not support."""
 
 
 class Attribution:

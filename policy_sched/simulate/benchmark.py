@@ -6,9 +6,9 @@ and scored), assume, bind to the client in memory. Each decision is timed by its
 phase ``cold`` meets empty caches; before the phase ``warm`` its pods are deleted again, so that
 both find the same cluster. There is no API server and no network: numbers of a scheduler that
 talks to one are not comparable: a ratio to kube-scheduler's own threshold says how far away it is,
-not how much faster. Pods that were evicted are gone at once, and the queue is told of each; time
-stands still, so who waits for that backs off until no other pod is ready. Pods that churn cost time
-as all others do, but are not counted.
+not how much faster. Evicted pods are removed at once, and the queue gets an event for each; the
+clock does not advance, so preemptors stay in backoff until no other pod is ready. Churned pods
+cost time as all others do, but are not counted.
 
 Garbage collection: before a phase everything that lives is collected and frozen out of the
 collector's sight, and the thresholds are raised, as a scheduler does after its first list of the
@@ -225,7 +225,7 @@ class _Phase:
                 self._failed(outcome)
 
     def _failed(self, outcome: Outcome) -> None:
-        """Note who is not bound, and let victims be gone."""
+        """Record an unbound pod, and remove its victims."""
         self.failed[outcome.pod.uid] = outcome.pod
         if not isinstance(outcome.decision, Preempt):
             return

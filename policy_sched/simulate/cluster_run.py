@@ -26,7 +26,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Bind, Preempt
 from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.simulate.report import Allocation, Placement, Preemption, Run, quantity_text
+from policy_sched.simulate.report import Allocation, PodPlacement, Preemption, Run, quantity_text
 
 MAIN_RESOURCES: Final[tuple[str, ...]] = ("cpu", "memory", "ephemeral-storage", "pods")
 """Shown first in the allocation; extended resources follow by name."""
@@ -50,7 +50,7 @@ def run_queue(
 ) -> Run:
     """Do as `run_cluster` does, with pods that are decoded already."""
     started = time.perf_counter()
-    placements: dict[str, Placement] = {}
+    placements: dict[str, PodPlacement] = {}
     for info in infos:
         answer = turned_away(scheduler, info)
         if answer is not None:
@@ -103,7 +103,7 @@ def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
             yield outcome
 
 
-def _placed(outcome: Outcome) -> Placement:
+def _placed(outcome: Outcome) -> PodPlacement:
     decision = outcome.decision
     if isinstance(decision, Bind) and outcome.node:
         evaluation = decision.evaluation
@@ -113,7 +113,7 @@ def _placed(outcome: Outcome) -> Placement:
     return _placement(outcome.pod, None, outcome.message, _reasons(outcome))
 
 
-def _still_waiting(waiting: WaitingPod) -> Placement:
+def _still_waiting(waiting: WaitingPod) -> PodPlacement:
     """A pod holds a node, but nothing that would let it be bound will happen any more."""
     by = ", ".join(waiting.pending_plugins)
     reasons = waiting.reasons or (f"waiting for permission of {by}",)
@@ -144,9 +144,9 @@ def _placement(
     reasons: tuple[str, ...],
     feasible: int = 0,
     score: int | None = None,
-) -> Placement:
+) -> PodPlacement:
     requests = info.requests
-    return Placement(
+    return PodPlacement(
         pod=info.key,
         node=node,
         message=message,

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.simulate.outcome import (
-    Answer,
     Between,
     Matching,
     NodeScore,
     Number,
     Outcome,
+    PluginOutcome,
     Words,
 )
 
@@ -117,7 +117,7 @@ def _score_shown(score: int | None) -> Value:
 
 
 def _answers(
-    field: str, expected: Answer | None, got: Answer | None, complete: bool
+    field: str, expected: PluginOutcome | None, got: PluginOutcome | None, complete: bool
 ) -> Iterator[Difference]:
     """Compare two answers; one that is stated must be there, and in a record no other is."""
     if expected is None:
@@ -129,7 +129,9 @@ def _answers(
         yield from _answer(field, expected, got, complete)
 
 
-def _answer(field: str, expected: Answer, got: Answer, complete: bool) -> Iterator[Difference]:
+def _answer(
+    field: str, expected: PluginOutcome, got: PluginOutcome, complete: bool
+) -> Iterator[Difference]:
     if (expected.code is not None or complete) and expected.code != got.code:
         yield Difference(f"{field}.code", expected.code or ABSENT, got.code or ABSENT)
     if (expected.plugin is not None or complete) and (expected.plugin or "") != (got.plugin or ""):
@@ -150,13 +152,13 @@ def _fits(expected: Words, got: str) -> bool:
     return expected.fits(got) if isinstance(expected, Matching) else expected == got
 
 
-def _same_rule(expected: str, got: Answer) -> bool:
+def _same_rule(expected: str, got: PluginOutcome) -> bool:
     """A rule may be named with its policy, ``SpotNodes.filter[0]``, or without."""
     return got.rule is not None and expected in (got.rule, got.rule.removeprefix(f"{got.plugin}."))
 
 
 def _rejections(
-    expected: Mapping[str, Answer] | None, got: Mapping[str, Answer], complete: bool
+    expected: Mapping[str, PluginOutcome] | None, got: Mapping[str, PluginOutcome], complete: bool
 ) -> Iterator[Difference]:
     for node, answer in sorted((expected or {}).items()):
         yield from _answers(f"rejected.{node}", answer, got.get(node), complete)
@@ -256,7 +258,7 @@ def _sets(
         yield Difference(field, sorted(expected), sorted(got or ()))
 
 
-def _shown(answer: Answer) -> str:
+def _shown(answer: PluginOutcome) -> str:
     words = [answer.code or "", f"by {answer.plugin}" if answer.plugin else ""]
     reasons = "; ".join(map(str, answer.reasons or ()))
     head = " ".join(word for word in words if word)

@@ -95,7 +95,7 @@ def configuration_lines(found: PolicyDiff) -> Iterator[str]:
 
 
 def placement_lines(found: PlacementDiff) -> Iterator[str]:
-    """Yield who goes elsewhere and what the cluster comes to, for people."""
+    """Yield the pods that move and the change of the cluster, as text."""
     counts = found.counts
     yield (
         f"{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
@@ -170,7 +170,7 @@ def policies_document(found: PlacementDiff) -> dict[str, object]:
 
 
 def placement_document(placements: PlacementDiff) -> dict[str, object]:
-    """Return who goes elsewhere and what the cluster comes to, as plain data."""
+    """Return the pods that move and the change of the cluster, as plain data."""
     return {
         "pods": placements.pods,
         "nodes": placements.nodes,

@@ -164,7 +164,7 @@ def _words(site: Site) -> str:
 
 
 def text_lines(found: Evaluated, nodes: int) -> Iterator[str]:
-    """Yield what was found out for people; the cost is told for so many nodes."""
+    """Yield the result as text; the cost is given for so many nodes."""
     yield f"type   {found.type}" + (f", range {found.range}" if found.range else "")
     yield f"cost   {_cost_text(found, nodes)}"
     yield ""

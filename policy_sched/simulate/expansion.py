@@ -270,7 +270,7 @@ def _of_owner(owner: Workload, named: Iterable[tuple[str, T]]) -> list[T]:
 
 
 def _plain(one: Workload) -> dict[str, Any]:
-    """Return a workload as plain data; one without a uid gets one that its name stands for."""
+    """Return a workload as plain data; one without a uid gets a uid derived from its name."""
     plain: dict[str, Any] = msgspec.to_builtins(one)
     plain["apiVersion"] = one.api_version
     namespace, plain["kind"], name = _key(one)

@@ -17,13 +17,13 @@ from policy_sched.profiles.models_test import (
     keys_of,
 )
 from policy_sched.simulate.outcome import (
-    Answer,
     Between,
     Eviction,
     Matching,
     NodeScore,
     Number,
     Outcome,
+    PluginOutcome,
     Words,
 )
 from policy_sched.simulate.reader import WRONG_VALUE, Path, Plain, Reader
@@ -40,7 +40,7 @@ def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
     if reader.require(stated, "pod", path):
         pod = full_name(reader.text(stated["pod"], (*path, "pod")))
 
-    def answer(key: str) -> Answer | None:
+    def answer(key: str) -> PluginOutcome | None:
         return _answer(reader, stated[key], (*path, key)) if key in stated else None
 
     def texts(key: str) -> tuple[str, ...] | None:
@@ -156,10 +156,10 @@ def _between(reader: Reader, stated: Plain, path: Path) -> Between:
     return Between(least, most)
 
 
-def _answer(reader: Reader, value: object, path: Path) -> Answer:
+def _answer(reader: Reader, value: object, path: Path) -> PluginOutcome:
     """A text or a list of texts stands for the reasons alone."""
     if isinstance(value, str | list):
-        return Answer(reasons=_reasons(reader, value, path))
+        return PluginOutcome(reasons=_reasons(reader, value, path))
     stated = reader.mapping(value, path, keys_of(AnswerEntry))
     code = plugin = reasons = rule = None
     if "code" in stated:
@@ -175,7 +175,7 @@ def _answer(reader: Reader, value: object, path: Path) -> Answer:
         reasons = _reasons(reader, stated["reasons"], (*path, "reasons"))
     if "rule" in stated:
         rule = reader.text(stated["rule"], (*path, "rule"))
-    return Answer(code, plugin, reasons, rule)
+    return PluginOutcome(code, plugin, reasons, rule)
 
 
 def _score(reader: Reader, value: object, path: Path) -> NodeScore:

@@ -18,7 +18,7 @@ from yaml.nodes import MappingNode
 
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.simulate.comparison import as_far_as
-from policy_sched.simulate.outcome import Answer, NodeScore, Outcome
+from policy_sched.simulate.outcome import NodeScore, Outcome, PluginOutcome
 from policy_sched.simulate.reader import Path, Plain
 from policy_sched.simulate.scenario import MAX_YAML, decision_name, load_scenarios
 from policy_sched.simulate.scenario_report import StepResult
@@ -169,7 +169,7 @@ def _ranked(names: list[str], scores: Mapping[str, NodeScore]) -> list[object]:
     return [group[0] if len(group) == 1 else group for group in groups]
 
 
-def _answer(stated: object, got: Answer, field: str, fields: set[str]) -> object:
+def _answer(stated: object, got: PluginOutcome, field: str, fields: set[str]) -> object:
     if not isinstance(stated, dict):
         return _reasons(got)
     words = {"code": got.code, "plugin": got.plugin, "rule": got.rule, "reasons": _reasons(got)}
@@ -178,7 +178,7 @@ def _answer(stated: object, got: Answer, field: str, fields: set[str]) -> object
     }
 
 
-def _reasons(answer: Answer) -> object:
+def _reasons(answer: PluginOutcome) -> object:
     reasons = [str(reason) for reason in answer.reasons or ()]
     return reasons[0] if len(reasons) == 1 else reasons
 

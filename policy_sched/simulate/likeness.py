@@ -1,6 +1,6 @@
 """Makes a benchmark's nodes and pods look like those of a scenario, so that its policy has work.
 
-A policy that asks for labels, annotations or devices costs little where nobody has them. Nodes
+A policy that reads labels, annotations or devices costs little where no object has them. Nodes
 become like the scenario's nodes in turn, pods like its first pending pod: labels, annotations,
 owners, priority and namespace, and every resource but cpu, memory and pods, so that as many pods
 fit as before. Its other objects (namespaces, pod groups) are there, its running pods are not.
@@ -25,7 +25,7 @@ _SAME: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 """Resources of which nodes and pods keep the benchmark's own amounts."""
 
 
-def like(workload: Workload, path: str) -> Workload:
+def workload_from_test(workload: Workload, path: str) -> Workload:
     """Return a workload whose nodes and measured pods look like those of a file's first scenario.
 
     Raises PolicyError with every problem of the file, and PolicySchedError if it has no node or no

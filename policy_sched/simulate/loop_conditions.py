@@ -15,7 +15,7 @@ from policy_sched.language.typed import And, Call, Cond, Const, Core, Let, Macro
 from policy_sched.language.types import BOOL
 
 Ask: TypeAlias = Callable[[Core], Core]
-"""From what is asked about an element to the expression that tells whether there is one."""
+"""From a condition on an element to the expression that tells whether there is one."""
 
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})
 
@@ -23,7 +23,7 @@ _OPTIONAL = frozenset({"optMap", "optFlatMap"})
 def conditions_inside(core: Macro | Let) -> Iterator[tuple[Core, Ask]]:
     """Yield the conditions in the body of a macro, and how to ask about each.
 
-    What stands in the body of ``optMap`` and ``optFlatMap`` is left out.
+    The bodies of ``optMap`` and ``optFlatMap`` are left out.
     """
     yield from _inside(core, lambda asked: asked)
 
@@ -72,7 +72,7 @@ def _whole(condition: Core, ask: Ask) -> Iterator[tuple[Core, Ask]]:
 
 
 def _below(core: Core, ask: Ask) -> Iterator[tuple[Core, Ask]]:
-    """Yield the conditions below a tree, as its evaluation comes to them."""
+    """Yield the conditions below a tree, in evaluation order."""
     match core:
         case Cond(test=test, then=then, otherwise=otherwise):
             yield from _whole(test, ask)

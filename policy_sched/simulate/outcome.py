@@ -50,7 +50,7 @@ Number = int | Between
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PluginOutcome:
     """A plugin's answer: status code (kube-scheduler's word), plugin name, reasons for people.
 
     ``rule`` names the rule of a policy that gave it, such as ``SpotNodes.filter[0]``.
@@ -93,19 +93,19 @@ class Outcome:
     """
 
     pod: str
-    pre_enqueue: Answer | None = None
-    pre_filter: Answer | None = None
-    rejected: Mapping[str, Answer] | None = None
+    pre_enqueue: PluginOutcome | None = None
+    pre_filter: PluginOutcome | None = None
+    rejected: Mapping[str, PluginOutcome] | None = None
     feasible: tuple[str, ...] | None = None
     scores: Mapping[str, NodeScore] | None = None
     best: tuple[str, ...] | None = None
     chosen: str | None = None
     placed: bool | None = None
     message: Words | None = None
-    post_filter: Answer | None = None
+    post_filter: PluginOutcome | None = None
     preemption: tuple[Eviction, ...] | None = None
-    reserve: Answer | None = None
-    permit: Answer | None = None
+    reserve: PluginOutcome | None = None
+    permit: PluginOutcome | None = None
     nominated: str | None = None
     not_on: tuple[str, ...] | None = None
     order: tuple[tuple[str, ...], ...] | None = None

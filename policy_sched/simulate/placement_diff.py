@@ -131,18 +131,18 @@ class SeedsDiff:
         return estimate([run.causes[cause] for run in self.runs])
 
     @property
-    def fates(self) -> list[Fate]:
+    def fates(self) -> list[PodDifference]:
         """Pods that have a node with more seeds on one side, those that lose most first."""
         net: Counter[str] = Counter()
         for run in self.runs:
             net.update(move.pod for move in run.moves if move.old is None)
             net.subtract(move.pod for move in run.moves if move.new is None)
-        found = [Fate(pod, change) for pod, change in net.items() if change]
+        found = [PodDifference(pod, change) for pod, change in net.items() if change]
         return sorted(found, key=lambda one: (one.change, one.pod))
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class PodDifference:
     """A pod, and with how many more seeds it has a node in NEW; less than 0: with fewer."""
 
     pod: str

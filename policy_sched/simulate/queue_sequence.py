@@ -64,7 +64,7 @@ class PodForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The queue after an operation: names of pods, the active ones in popping order.
 
-    ``backoff``: by pod, the end of its backoff in milliseconds. ``popped``: whom a pop gave.
+    ``backoff``: by pod, the end of its backoff in milliseconds. ``popped``: the popped pod.
     """
 
     active: list[str] = []

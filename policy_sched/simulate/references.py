@@ -50,5 +50,5 @@ class References:
                     return f"{shown} holds a link that leads out: {file.name!r}", ""
         elif not is_file_of_ours(path):
             message = f"{shown} is neither a policy nor a configuration"
-            return message, "policy-sched check FILE tells what is wrong with a file"
+            return message, "run policy-sched check FILE to see the problems of a file"
         return None

@@ -22,8 +22,8 @@ BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """The decision for one pod: where it runs, or why it does not.
+class PodPlacement:
+    """The decision for one pod: its node, or why it has none.
 
     ``feasible``: nodes that passed every filter; ``score``: total of the chosen node, None where
     nothing was scored. ``reasons``: kube-scheduler's reasons, each once, for the summary.
@@ -41,7 +41,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A pod that fits nowhere yet, the node it is nominated to, and the pods told to leave it."""
+    """A preemption: the pod, its nominated node, and the victims."""
 
     pod: str
     node: str
@@ -72,7 +72,7 @@ class Run:
     """
 
     nodes: int
-    placements: tuple[Placement, ...]
+    placements: tuple[PodPlacement, ...]
     unschedulable_by: Mapping[str, int]
     preemptions: tuple[Preemption, ...]
     allocation: tuple[Allocation, ...]
@@ -121,7 +121,7 @@ def summary_lines(run: Run) -> Iterator[str]:
         yield ""
         yield "Preemption:"
         for one in run.preemptions:
-            yield f"  {one.pod} is nominated to {one.node}; told to leave: {', '.join(one.victims)}"
+            yield f"  {one.pod} is nominated to {one.node}; victims: {', '.join(one.victims)}"
     if run.policies:
         yield ""
         yield from policy_lines(run.policies)

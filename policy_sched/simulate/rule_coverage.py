@@ -30,12 +30,12 @@ from policy_sched.scheduler.loop import Scheduler
 from policy_sched.simulate.node_order_coverage import watch_search
 from policy_sched.simulate.rule_probes import (
     ERROR,
-    Asker,
+    CoverageCriterion,
+    Fixture,
     PolicyProbes,
     Probe,
-    Scene,
-    Spot,
-    Wanted,
+    ProbeRunner,
+    SourceLocation,
     probes_of,
 )
 from policy_sched.simulate.scenario import Scenario
@@ -48,7 +48,7 @@ Rows: TypeAlias = npt.NDArray[np.intp]
 class SpotCoverage:
     """What was seen of one rule or condition, in words, and what was not."""
 
-    spot: Spot
+    spot: SourceLocation
     seen: tuple[str, ...]
     missing: tuple[str, ...]
 
@@ -62,13 +62,13 @@ class RuleCoverage:
     """Collects over many scenarios; `watch` one after the other."""
 
     def __init__(self) -> None:
-        self._seen: dict[Spot, set[object]] = {}
-        self._wanted: dict[Spot, Wanted] = {}
+        self._seen: dict[SourceLocation, set[object]] = {}
+        self._wanted: dict[SourceLocation, CoverageCriterion] = {}
 
     def watch(
         self, scenario: Scenario, plans: Sequence[CompiledPlan], scheduler: Scheduler
     ) -> CoverageWatch:
-        """Return what is to be told of the pods of one scenario."""
+        """Return the report about the pods of one scenario."""
         probes: dict[str, list[PolicyProbes]] = {}
         orders: dict[str, list[tuple[PolicyProbes, CompiledPolicy]]] = {}
         for ready in plans:
@@ -95,7 +95,7 @@ class RuleCoverage:
         spot = probe.spot
         if spot is None or probe.expression is None or self._wanted.get(spot) == "once":
             return
-        self._wanted[spot] = probe.wanted
+        self._wanted[spot] = probe.criterion
 
     def report(self) -> list[SpotCoverage]:
         """Return every rule and condition of the tested policies, in file order."""
@@ -105,7 +105,7 @@ class RuleCoverage:
         ]
 
 
-def _coverage(spot: Spot, wanted: Wanted, seen: set[object]) -> SpotCoverage:
+def _coverage(spot: SourceLocation, wanted: CoverageCriterion, seen: set[object]) -> SpotCoverage:
     values = sorted((one for one in seen if one != ERROR), key=str)
     if wanted == "both":
         missing = [word for value, word in ((True, "true"), (False, "false")) if value not in seen]
@@ -128,7 +128,7 @@ class CoverageWatch:
         probes: dict[str, list[PolicyProbes]],
         orders: dict[str, list[tuple[PolicyProbes, CompiledPolicy]]],
         scheduler: Scheduler,
-        seen: dict[Spot, set[object]],
+        seen: dict[SourceLocation, set[object]],
     ) -> None:
         self._probes = probes
         self._orders = orders
@@ -162,7 +162,7 @@ class CoverageWatch:
                 self._ask_normalizer(policy, pod, asker, rows[passed], passed)
 
     def _ask_normalizer(
-        self, policy: PolicyProbes, pod: PodInfo, asker: Asker, rows: Rows, passed: np.ndarray
+        self, policy: PolicyProbes, pod: PodInfo, asker: ProbeRunner, rows: Rows, passed: np.ndarray
     ) -> None:
         """Ask a normalizer about the nodes that passed, with their raw scores."""
         if not policy.normalize or not policy.score:
@@ -188,7 +188,7 @@ class CoverageWatch:
                     asker.ask(timeout, ALL)
 
     def fits_nowhere(self, pod: PodInfo) -> None:
-        """Filters left no node: who may evict others, and whom."""
+        """Filters left no node: run the probes of the preemption section."""
         now = self._handle.now()
         here = np.zeros(1, np.intp)
         once = self._asker(pod, Activation(now=now, profile=pod.scheduler_name), here)
@@ -222,9 +222,9 @@ class CoverageWatch:
     def _of(self, pod: PodInfo) -> Iterator[PolicyProbes]:
         yield from self._probes.get(pod.scheduler_name, ())
 
-    def _asker(self, pod: PodInfo, cycle: Activation | Case, rows: np.ndarray) -> Asker:
-        scene = Scene(self._handle.nodes, self._handle.pods, pod, cycle, rows)
-        return Asker(scene, self._seen)
+    def _asker(self, pod: PodInfo, cycle: Activation | Case, rows: np.ndarray) -> ProbeRunner:
+        scene = Fixture(self._handle.nodes, self._handle.pods, pod, cycle, rows)
+        return ProbeRunner(scene, self._seen)
 
     def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
         handle = self._handle
@@ -239,7 +239,7 @@ class CoverageWatch:
 
 
 class _Form:
-    """A policy by the file that it stands in and what it says: compiled once."""
+    """A policy by file and content: compiled once."""
 
     def __init__(self, source: PolicySource) -> None:
         self.source = source
@@ -267,7 +267,7 @@ def _is_tested(source: PolicySource, scenario: Scenario) -> bool:
 
 
 def _file(source: PolicySource) -> str:
-    """Return the file in which a policy stands; "" of one without any text.
+    """Return the file of a policy; "" for one without any text.
 
     A ``preemption`` section has texts of the shipped policy where it leaves something open.
     """

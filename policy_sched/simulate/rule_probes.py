@@ -1,4 +1,4 @@
-"""Probes of a policy: every rule, and every condition within one, to be asked by itself.
+"""Probes of a policy: every rule, and every condition within one, compiled separately.
 
 Theory of operation. The scheduler runs a policy's rules together and stops at the first that says
 no. A test's author wants to know of each of them what it said. So each expression, and each
@@ -35,13 +35,13 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.simulate.loop_conditions import conditions_inside, negated
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Wanted = Literal["both", "values", "once"]
-"""What has to be seen: true and false; two different values; one value, as there is no other."""
+CoverageCriterion = Literal["both", "values", "once"]
+"""The values that coverage needs: true and false; two different values; any one value."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Spot:
-    """Where a rule, or a condition within one, stands. ``path`` is such as ``filter[0]``."""
+class SourceLocation:
+    """The location of a rule, or of a condition within one. ``path`` is such as ``filter[0]``."""
 
     file: str
     line: int
@@ -61,8 +61,8 @@ class Probe:
     element; ``expression`` tells then only whether it is true for some.
     """
 
-    spot: Spot | None
-    wanted: Wanted
+    spot: SourceLocation | None
+    criterion: CoverageCriterion
     expression: Expression | None
     inner: tuple[Probe, ...] = ()
     if_true: tuple[Probe, ...] = ()
@@ -111,11 +111,11 @@ class _Prober:
         self._policy = policy
         self._globals = tuple((name, one.core) for name, one in policy.variables)
 
-    def rule(self, checked: Checked, wanted: Wanted = "both") -> Probe:
+    def rule(self, checked: Checked, criterion: CoverageCriterion = "both") -> Probe:
         """Return the probe of a whole rule."""
         text = checked.text
         path = text.path.removesuffix(".expression")
-        return self._probe(checked.core, text, path, wanted, is_rule=True)
+        return self._probe(checked.core, text, path, criterion, is_rule=True)
 
     def within(self, checked: Checked) -> tuple[Probe, ...]:
         """Return the probes of the conditions in an expression that is no rule itself."""
@@ -125,19 +125,27 @@ class _Prober:
         return self._inner(checked.core, checked.text, path)
 
     def _probe(
-        self, core: Core, text: Text, path: str, wanted: Wanted, *, is_rule: bool = False
+        self,
+        core: Core,
+        text: Text,
+        path: str,
+        criterion: CoverageCriterion,
+        *,
+        is_rule: bool = False,
     ) -> Probe:
         expression = self._compiled(core)
-        if expression is not None and wanted == "values" and expression.reads == Reads():
-            wanted = "values" if _reads_the_moment(core) else "once"
+        if expression is not None and criterion == "values" and expression.reads == Reads():
+            criterion = "values" if _reads_the_moment(core) else "once"
         spot = self._spot(core, text, path, is_rule=is_rule)
-        return Probe(spot, wanted, expression, self._inner(core, text, path))
+        return Probe(spot, criterion, expression, self._inner(core, text, path))
 
-    def _spot(self, core: Core, text: Text, path: str, *, is_rule: bool) -> Spot:
+    def _spot(self, core: Core, text: Text, path: str, *, is_rule: bool) -> SourceLocation:
         start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
         line, column, _ = text.position(start)
         shown = " ".join(text.text[start:end].split())
-        return Spot(_shown_file(text.file), line, column, self._policy.name, path, is_rule, shown)
+        return SourceLocation(
+            _shown_file(text.file), line, column, self._policy.name, path, is_rule, shown
+        )
 
     def _compiled(self, core: Core) -> Expression | None:
         policy = self._policy
@@ -149,14 +157,14 @@ class _Prober:
             return None
 
     def _inner(self, core: Core, text: Text, path: str) -> tuple[Probe, ...]:
-        """Return the probes of the conditions below a tree, as its evaluation comes to them."""
+        """Return the probes of the conditions below a tree, in evaluation order."""
         match core:
             case Cond(test=test, then=then, otherwise=otherwise):
                 probe = self._probe(test, text, path, "both")
                 return (
                     Probe(
                         probe.spot,
-                        probe.wanted,
+                        probe.criterion,
                         probe.expression,
                         probe.inner,
                         self._inner(then, text, path),
@@ -190,7 +198,7 @@ class _Prober:
         return (
             Probe(
                 first.spot,
-                first.wanted,
+                first.criterion,
                 first.expression,
                 first.inner,
                 rest if all_true else (),
@@ -208,8 +216,8 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
     """
     prober = _Prober(policy)
 
-    def rules(found: Sequence[Checked], wanted: Wanted = "both") -> tuple[Probe, ...]:
-        return tuple(prober.rule(one, wanted) for one in found if one.text.file == file)
+    def rules(found: Sequence[Checked], criterion: CoverageCriterion = "both") -> tuple[Probe, ...]:
+        return tuple(prober.rule(one, criterion) for one in found if one.text.file == file)
 
     before, score, preemption = policy.pre_filter, policy.score, policy.preemption
     normalizer = score.normalize if score else None
@@ -258,12 +266,12 @@ def _shown_file(file: str) -> str:
 
 
 ERROR: Final = "error"
-"""What is seen of a rule that fails."""
+"""The value recorded for a rule that fails."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """One pod at one moment, and the rows of the nodes that it is asked about."""
+class Fixture:
+    """One pod at one moment, and the rows of the nodes that probes run on."""
 
     nodes: NodeTable
     pods: PodTable
@@ -272,17 +280,17 @@ class Scene:
     rows: npt.NDArray[np.intp]
 
 
-class Asker:
-    """Asks probes about a scene, and keeps what they say: by spot, values and `ERROR`."""
+class ProbeRunner:
+    """Runs probes over a fixture, and records by location the values seen, and `ERROR`."""
 
-    def __init__(self, scene: Scene, seen: dict[Spot, set[object]]) -> None:
+    def __init__(self, scene: Fixture, seen: dict[SourceLocation, set[object]]) -> None:
         self._scene = scene
         self._seen = seen
 
     def ask(self, probe: Probe, mask: Mask) -> Mask:
-        """Ask a probe about the rows of ``mask``; return where it is true.
+        """Run a probe over the rows of ``mask``; return where it is true.
 
-        Where the probe cannot be asked by itself it is taken for true.
+        A probe that cannot run by itself counts as true.
         """
         values = self.values(probe.expression)
         if values is None:

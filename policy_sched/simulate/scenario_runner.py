@@ -1,10 +1,10 @@
 """Runs a scenario: decides its pending pods in order and compares each decision.
 
-The decision is looked at whole, before it is enacted: every status and every score. Then the pod
+The whole decision is compared before it is executed: every status and every score. Then the pod
 is assumed and reserved on the node that is expected, so that the steps which follow see the
 cluster that they were written for. What a machine recorded was decided without the plugins that
-are named in `UNRECORDED`, whatever its configuration says. Permit plugins are asked too, and again
-at every later step about the pods that wait; time stands still, so nobody is late.
+are named in `UNRECORDED`, whatever its configuration says. Permit plugins run too, and again
+at every later step for the waiting pods; the clock does not advance, so none times out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.wiring import assemble, read
 from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.comparison import Rules, compare
-from policy_sched.simulate.outcome import Answer, Eviction, NodeScore, Outcome
+from policy_sched.simulate.outcome import Eviction, NodeScore, Outcome, PluginOutcome
 from policy_sched.simulate.rule_coverage import CoverageWatch, RuleCoverage
 from policy_sched.simulate.scenario import Scenario, decision_name, pod_name
 from policy_sched.simulate.scenario_report import StepResult
@@ -44,7 +44,7 @@ from policy_sched.simulate.scenario_report import StepResult
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRun:
-    """What is to be compared, and who looks on; without anything: all steps, and nobody.
+    """What is to be compared, and the observers; by default all steps, and none.
 
     ``wanted`` says of a scenario's and a pod's name whether the step is compared; the other pods
     are placed all the same, for those that follow. ``roots`` are directories below which tests may
@@ -210,8 +210,8 @@ class Observation:
     def nominate(self, expected: Outcome | None, *, clears: bool) -> None:
         """Nominate the pod to the only node that is expected, else to the one we found.
 
-        Several acceptable nodes mean that the choice was open, and nobody was nominated, unless
-        the expectation names the node. ``clears``: a nomination that the decision ends is ended.
+        With several acceptable nodes, no pod is nominated unless the expectation names the
+        node. ``clears``: a nomination that the decision ends is ended.
         """
         if expected is not None and expected.nominated is not None:
             self._settle(expected.nominated)
@@ -280,7 +280,7 @@ class Observation:
             nominated=_nominated(decision),
         )
 
-    def _by_rule(self, rejected: Mapping[str, Answer]) -> dict[str, Answer]:
+    def _by_rule(self, rejected: Mapping[str, PluginOutcome]) -> dict[str, PluginOutcome]:
         """Return the answers with the first rule of each plugin's that rejects the node."""
         nodes = self._scheduler.handle.nodes
         parts = filter_parts(
@@ -322,8 +322,8 @@ class Observation:
         )
 
 
-def _answer(status: Status) -> Answer:
-    return Answer(status.code.value, "" if status.ok else status.plugin, status.reasons)
+def _answer(status: Status) -> PluginOutcome:
+    return PluginOutcome(status.code.value, "" if status.ok else status.plugin, status.reasons)
 
 
 def _eviction(decision: Preempt | Reject) -> tuple[Eviction, ...] | None:

@@ -9,7 +9,7 @@ from typing import Final
 from policy_sched.simulate.attribution import Cause
 from policy_sched.simulate.placement_diff import Measure, PlacementDiff, SeedsDiff
 from policy_sched.simulate.report import counted
-from policy_sched.simulate.statistics import Estimate, Verdict
+from policy_sched.simulate.statistics import Estimate, Significance
 
 NAMED: Final = 20
 """Pods that the text names at most."""
@@ -67,7 +67,7 @@ def measure_row(one: Measure) -> tuple[str, str, str, str, str, str]:
         f"{values.new:,.1f}{unit}",
         f"{difference.mean:+,.1f}",
         f"{difference.low:+,.1f} to {difference.high:+,.1f}",
-        "" if values.verdict is Verdict.EQUAL else values.verdict.value,
+        "" if values.verdict is Significance.EQUAL else values.verdict.value,
     )
 
 

@@ -1,4 +1,4 @@
-"""What the files of a shadow come to: which pods would have gone elsewhere, and why.
+"""Summary of shadow files: pods with another node, and why.
 
 Theory of operation. The records are read once, in order. The cluster as it is follows from them;
 as it would be, every compared pod that still lives counts on our node instead of its real one.
@@ -106,7 +106,7 @@ class _Reading:
         self.until = max(self.until, record.time)
         self.nodes = {one.node: one.allocatable for one in record.nodes}
         self.real = {one.node: Counter(one.requested) for one in record.nodes}
-        if not record.continues:  # who has gone meanwhile nobody saw
+        if not record.continues:  # pods that left in between were not seen
             self.moved.clear()
 
     def _compare(self, record: Comparison) -> None:
@@ -204,7 +204,7 @@ def _placements(reading: _Reading, found: Sequence[Comparison]) -> PlacementDiff
 
 
 def _move(one: Comparison) -> Move:
-    """Return where a pod is and would be; who must make room first has no node yet."""
+    """Return a pod's real and shadow node; a preemptor has no node yet."""
     theirs, ours = one.theirs, one.ours
     old, new = theirs.node, ours.node
     if one.result is Result.SCHEDULABLE:

@@ -23,7 +23,7 @@ POD_IMAGE: Final = "registry.example/app:1"
 
 
 def expand(reader: Reader, value: object, path: Path) -> Plain:
-    """Return the manifest that a short or full form at ``path`` stands for."""
+    """Return the manifest of a short or full form at ``path``."""
     if isinstance(value, str):
         return _pod(reader, {"pod": value}, path)
     if not isinstance(value, dict) or "kind" in value:
@@ -137,7 +137,7 @@ def _container(reader: Reader, short: Plain, path: Path) -> Plain:
 
 
 def _port(reader: Reader, value: object, path: Path) -> object:
-    """A port number stands for a TCP host port; a mapping is taken as it is."""
+    """A port number is a TCP host port; a mapping is taken as it is."""
     if isinstance(value, dict):
         return value
     number = reader.whole(value, path)

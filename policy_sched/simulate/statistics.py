@@ -22,11 +22,11 @@ LEVEL: Final = 0.95
 """Of the intervals."""
 RESAMPLES: Final = 10_000
 ENOUGH: Final = 6
-"""Pairs from which on a difference is told: with five, all five fall on one side by chance in 6 of
+"""The least pairs for a difference: with five, all five fall on one side by chance in 6 of
 100 cases."""
 
 
-class Verdict(StrEnum):
+class Significance(StrEnum):
     """What the differences of pairs amount to."""
 
     EQUAL = "equal"
@@ -55,7 +55,7 @@ class Paired:
     old: float
     new: float
     difference: Estimate
-    verdict: Verdict
+    verdict: Significance
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -80,13 +80,13 @@ def paired(old: Sequence[float], new: Sequence[float]) -> Paired:
     return Paired(*means, found, _verdict(differences, found))
 
 
-def _verdict(differences: Sequence[float], found: Estimate) -> Verdict:
+def _verdict(differences: Sequence[float], found: Estimate) -> Significance:
     if not any(differences):
-        return Verdict.EQUAL
+        return Significance.EQUAL
     if len(differences) == 1:
-        return Verdict.TOO_FEW
+        return Significance.TOO_FEW
     if found.low <= 0 <= found.high:
-        return Verdict.NOISE
+        return Significance.NOISE
     if found.low == found.high or len(differences) >= ENOUGH:
-        return Verdict.DIFFERENT
-    return Verdict.TOO_FEW
+        return Significance.DIFFERENT
+    return Significance.TOO_FEW

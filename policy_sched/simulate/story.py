@@ -1,4 +1,4 @@
-"""What happened over virtual time: the life of every pod, evictions, and amounts as they went."""
+"""Result of a timeline simulation: per-pod timeline, evictions, and resource usage over time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from policy_sched.simulate.applied import Applied
 
 
 @dataclass(slots=True)
-class Life:
-    """One pod; times are nanoseconds since 1970, None for what did not come to pass.
+class PodTimeline:
+    """One pod; times are nanoseconds since 1970, None for what did not happen.
 
-    ``attempts``: how often the scheduler tried; ``message``: why the last attempt was in vain.
+    ``attempts``: how often the scheduler tried; ``message``: why the last attempt failed.
     """
 
     pod: str
@@ -36,7 +36,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod for which others were told to leave a node."""
+    """A preemption: a pod, and the victims on the node that it is nominated to."""
 
     at: int
     pod: str
@@ -45,7 +45,7 @@ class Eviction:
 
 
 @dataclass(slots=True)
-class Steps:
+class StepFunction:
     """An amount that changes at moments and stays in between; 0 before the first of them."""
 
     times: list[int] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class TimelineResult:
     """A finished play from ``start`` to ``end``, nanoseconds since 1970.
 
     ``lives``: every pod that was to be placed, in order of arrival. ``used`` and ``allocatable``
@@ -92,11 +92,11 @@ class Story:
     start: int
     end: int
     nodes: int
-    lives: Sequence[Life]
+    lives: Sequence[PodTimeline]
     evictions: Sequence[Eviction]
-    pending: Steps
-    running: Steps
-    used: Mapping[str, Steps]
-    allocatable: Mapping[str, Steps]
+    pending: StepFunction
+    running: StepFunction
+    used: Mapping[str, StepFunction]
+    allocatable: Mapping[str, StepFunction]
     seconds: float
     policies: tuple[Applied, ...] = ()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.simulate.story import Life, Steps, Story
+from policy_sched.simulate.story import PodTimeline, StepFunction, TimelineResult
 
 SECOND: Final = 1_000_000_000
 _MINUTE, _HOUR, _DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
@@ -40,7 +40,7 @@ class Waiting:
     longest: int
 
     @staticmethod
-    def of(lives: Iterable[Life]) -> Waiting:
+    def of(lives: Iterable[PodTimeline]) -> Waiting:
         """Return the percentiles of some pods; all 0 where none was bound."""
         times = sorted(life.waited for life in lives if life.waited is not None)
         if not times:
@@ -65,7 +65,7 @@ class Buckets:
     percent: dict[str, NDArray[np.float64]]
 
     @staticmethod
-    def of(story: Story, width: int) -> Buckets:
+    def of(story: TimelineResult, width: int) -> Buckets:
         """Cut a story into stretches of ``width`` nanoseconds; the last one is the rest.
 
         Raises PolicySchedError if there would be more than MAX_BUCKETS.
@@ -81,34 +81,34 @@ class Buckets:
         used, percent = {}, {}
         for name, steps in story.used.items():
             used[name] = steps.summed(edges)
-            capacity, _ = story.allocatable.get(name, Steps()).summed(edges)
+            capacity, _ = story.allocatable.get(name, StepFunction()).summed(edges)
             share = np.divide(used[name][0], capacity, out=np.zeros(count), where=capacity > 0)
             percent[name] = share * 100
         pending = story.pending.summed(edges)[1]
         return Buckets(edges, pending, story.running.summed(edges)[0], used, percent)
 
 
-def bucket_width(story: Story) -> int:
+def bucket_width(story: TimelineResult) -> int:
     """Return a length of time, in nanoseconds, that cuts the story into some two dozen pieces."""
     span = story.end - story.start
     return next((w for w in WIDTHS if w * WANTED_BUCKETS >= span), WIDTHS[-1])
 
 
-def waiting_by_priority(story: Story) -> dict[int, Waiting]:
+def waiting_by_priority(story: TimelineResult) -> dict[int, Waiting]:
     """Return the waiting times by priority, the highest first."""
-    found: defaultdict[int, list[Life]] = defaultdict(list)
+    found: defaultdict[int, list[PodTimeline]] = defaultdict(list)
     for life in story.lives:
         found[life.priority].append(life)
     return {priority: Waiting.of(found[priority]) for priority in sorted(found, reverse=True)}
 
 
-def never_placed(story: Story) -> list[Life]:
+def never_placed(story: TimelineResult) -> list[PodTimeline]:
     """Return the pods that found no node."""
     return [life for life in story.lives if life.bound is None]
 
 
-def victims_of(story: Story) -> int:
-    """Return how many pods were told to leave."""
+def victims_of(story: TimelineResult) -> int:
+    """Return how many pods were evicted."""
     return sum(len(eviction.victims) for eviction in story.evictions)
 
 

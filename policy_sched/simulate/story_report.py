@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.simulate.report import counted, policy_document, policy_lines, quantity_text
-from policy_sched.simulate.story import Life, Story
+from policy_sched.simulate.story import PodTimeline, TimelineResult
 from policy_sched.simulate.story_measures import (
     SECOND,
     Buckets,
@@ -29,7 +29,7 @@ SHOWN: Final = 10
 """Evictions and pods without a node that the table names; json has all of them."""
 
 
-def table_lines(story: Story, width: int) -> Iterator[str]:
+def table_lines(story: TimelineResult, width: int) -> Iterator[str]:
     """Yield the story for people."""
     lost = never_placed(story)
     pods, nodes = len(story.lives), story.nodes
@@ -61,7 +61,7 @@ def table_lines(story: Story, width: int) -> Iterator[str]:
         yield from _shortened([f"  {life.pod}  {life.message}" for life in lost])
 
 
-def _waiting_lines(story: Story) -> Iterator[str]:
+def _waiting_lines(story: TimelineResult) -> Iterator[str]:
     rows = [["WAITING", "PODS", "P50", "P90", "P99", "MAX"]]
     found = waiting_by_priority(story)
     named = {f"priority {priority}": waiting for priority, waiting in found.items()}
@@ -73,7 +73,7 @@ def _waiting_lines(story: Story) -> Iterator[str]:
     yield from _aligned(rows)
 
 
-def _bucket_lines(buckets: Buckets, story: Story) -> Iterator[str]:
+def _bucket_lines(buckets: Buckets, story: TimelineResult) -> Iterator[str]:
     shown = [name for name in buckets.percent if any(story.allocatable[name].values)]
     rows = [["FROM", "QUEUE", "RUNNING", *(name.rpartition("/")[2].upper() for name in shown)]]
     for i, start in enumerate(buckets.edges[:-1].tolist()):
@@ -102,18 +102,18 @@ def _shortened(lines: Sequence[str]) -> Iterator[str]:
         yield f"  ... and {len(lines) - SHOWN} more"
 
 
-def as_json(story: Story, width: int) -> str:
+def as_json(story: TimelineResult, width: int) -> str:
     """Return one JSON document: summary, waiting times, stretches of time, preemptions."""
     return json.dumps(document(story, width), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_jsonl(story: Story) -> str:
+def as_jsonl(story: TimelineResult) -> str:
     """Return one line per pod, in order of arrival."""
     encode = msgspec.json.Encoder().encode
     return b"".join(encode(_life(life, story)) + b"\n" for life in story.lives).decode()
 
 
-def document(story: Story, width: int) -> dict[str, object]:
+def document(story: TimelineResult, width: int) -> dict[str, object]:
     """Return the story as plain data; amounts are quantities."""
     lost = never_placed(story)
     return {
@@ -148,7 +148,7 @@ def document(story: Story, width: int) -> dict[str, object]:
     }
 
 
-def _bucket_documents(buckets: Buckets, story: Story) -> Iterator[dict[str, object]]:
+def _bucket_documents(buckets: Buckets, story: TimelineResult) -> Iterator[dict[str, object]]:
     for i, start in enumerate(buckets.edges[:-1].tolist()):
         yield {
             "from": _seconds(start - story.start),
@@ -165,7 +165,7 @@ def _bucket_documents(buckets: Buckets, story: Story) -> Iterator[dict[str, obje
         }
 
 
-def _life(life: Life, story: Story) -> dict[str, object]:
+def _life(life: PodTimeline, story: TimelineResult) -> dict[str, object]:
     def since_start(time: int | None) -> float | None:
         return None if time is None else _seconds(time - story.start)
 
@@ -201,7 +201,7 @@ def _timestamp(nanoseconds: int) -> str:
     return datetime_of(nanoseconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def speed_line(story: Story) -> str:
+def speed_line(story: TimelineResult) -> str:
     """Return how fast the play was."""
     attempts = sum(life.attempts for life in story.lives)
     span = duration_text(story.end - story.start)

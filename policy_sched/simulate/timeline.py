@@ -7,9 +7,9 @@ time-out), whatever comes first; then the scheduler decides until nothing is rea
 binding and starting take no time. Of what happens at one instant ends come first, then nodes, then
 pods in their order, so that the same input is played in the same way.
 
-What a controller made comes again, under another name, when it is evicted, and runs from the
-beginning; a pod of nobody is lost. Otherwise controllers do nothing over time: a job's pods are
-those that run at first, and daemons are for the nodes that are given. The play ends when nothing
+A controller recreates an evicted pod under another name, and it runs from the beginning; a pod
+without a controller is lost. Otherwise controllers do nothing over time: a job's pods are those
+that run at first, and daemons are for the given nodes. The play ends when nothing
 more is known to happen and every pod that still waits has had another attempt.
 """
 
@@ -37,7 +37,7 @@ from policy_sched.scheduler.wiring import EPOCH, assemble
 from policy_sched.simulate.applied import Application
 from policy_sched.simulate.cluster_load import ENDED
 from policy_sched.simulate.cluster_run import resource_names, turned_away
-from policy_sched.simulate.story import Eviction, Life, Steps, Story
+from policy_sched.simulate.story import Eviction, PodTimeline, StepFunction, TimelineResult
 from policy_sched.simulate.virtual_cluster import (
     VirtualClient,
     VirtualClock,
@@ -69,7 +69,7 @@ def play(
     seed: int = 0,
     until: int | None = None,
     advance: Callable[[int], None] = lambda _more: None,
-) -> Story:
+) -> TimelineResult:
     """Play the objects' cluster under compiled plans.
 
     ``seed`` breaks ties. ``until``: nanoseconds after the start at which the play is broken off.
@@ -104,7 +104,7 @@ class _Timeline:
         self._heap: list[tuple[int, _Kind, int, ApiObject | str]] = []
         self._number = 0
         self._last = self._start
-        self._lives: dict[str, Life] = {}
+        self._lives: dict[str, PodTimeline] = {}
         self._arrived: list[PodInfo] = []
         self._application = Application(self._scheduler, plans)
         self._running: dict[str, PodInfo] = {}
@@ -112,9 +112,9 @@ class _Timeline:
         self._origins: dict[str, str] = {}
         self._evictions: list[Eviction] = []
         self._used: Counter[str] = Counter()
-        self._pending, self._count = Steps(), Steps()
-        self._used_steps: dict[str, Steps] = {}
-        self._allocatable: dict[str, Steps] = {}
+        self._pending, self._count = StepFunction(), StepFunction()
+        self._used_steps: dict[str, StepFunction] = {}
+        self._allocatable: dict[str, StepFunction] = {}
         self._load(objects)
 
     def _load(self, objects: Iterable[ApiObject]) -> None:
@@ -179,7 +179,7 @@ class _Timeline:
 
     def _arrives(self, pod: Pod) -> None:
         info = PodInfo.of(created_form(pod, self._clock.ns))
-        life = self._lives[info.uid] = Life(info.key, info.priority, self._clock.ns)
+        life = self._lives[info.uid] = PodTimeline(info.key, info.priority, self._clock.ns)
         self._arrived.append(info)
         life.message = turned_away(self._scheduler, info) or ""
         self._advance(1)
@@ -245,7 +245,7 @@ class _Timeline:
             self._expect(since + nanoseconds_of(duration), _Kind.END, info.uid)
 
     def _leaves(self, victim: PodInfo) -> None:
-        """A pod was told to leave: it does so after its grace period, and may come again."""
+        """Evict a pod: it ends after its grace period, and its controller may recreate it."""
         info = self._running.get(victim.uid)
         if info is None or info.terminating:
             return
@@ -275,8 +275,8 @@ class _Timeline:
         table = self._scheduler.cache.nodes
         for name in resource_names(table):
             total = table.live_count and table.total_allocatable(name)
-            self._allocatable.setdefault(name, Steps()).note(self._clock.ns, total)
-            self._used_steps.setdefault(name, Steps())
+            self._allocatable.setdefault(name, StepFunction()).note(self._clock.ns, total)
+            self._used_steps.setdefault(name, StepFunction())
 
     def _take_note(self) -> None:
         """Write down what runs and what waits."""
@@ -286,9 +286,9 @@ class _Timeline:
         for name, steps in self._used_steps.items():
             steps.note(now, running if name == "pods" else self._used[name])
 
-    def story(self, seconds: float) -> Story:
+    def story(self, seconds: float) -> TimelineResult:
         """Return what happened."""
-        return Story(
+        return TimelineResult(
             start=self._start,
             end=self._last,
             nodes=self._scheduler.cache.nodes.live_count,
@@ -309,6 +309,6 @@ def waits(one: ApiObject) -> bool:
 
 
 def _start(objects: Iterable[ApiObject]) -> int:
-    """Return when the first pod that has to be placed was created; EPOCH if nobody knows."""
+    """Return the earliest creation time of a pod to place; EPOCH if none is known."""
     times = (nanoseconds(one.metadata.creation_timestamp) for one in objects if waits(one))
     return min(filter(None, times), default=EPOCH)

@@ -2,7 +2,7 @@
 
 Theory of operation. Each kind of table is a header, and a function from a row's cells to what it
 means. A pod is created so many seconds after EPOCH and runs for what its duration annotation says.
-Reading goes on behind a mistake: every bad cell is reported, each with its place.
+Reading continues after an error: every bad cell is reported with its position.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BAD_VALUE: Final = "PS707"
 DUPLICATE: Final = "PS708"
 
 Row = Callable[[int, Sequence[str]], Iterable[ApiObject]]
-"""From the number of a row, counted from 0, and its cells to the objects that it stands for."""
+"""From the number of a row, counted from 0, and its cells to its objects."""
 
 TABLES: Final[dict[str, Row]] = {
     "sn,cpu_milli,memory_mib,gpu,model": openb_node,

@@ -99,7 +99,7 @@ class _Turn:
         return group
 
     def _explained(self) -> Explanation:
-        """Explain the pod; plugins choose among equals afterwards as if nothing had been asked."""
+        """Explain the pod; afterwards plugins break ties as if it had not run."""
         random = self._scheduler.handle.random
         state = random.getstate()
         found = explain(self._scheduler, self._pod, top=self._top)

@@ -140,7 +140,7 @@ class _Run:
         yield "a pod is deleted", self._pod_goes
         yield "a node gets another label", self._node_changes
         yield "a namespace gets another label", self._namespace_changes
-        yield "other policies, all pods are asked again", self._reload
+        yield "other policies, all pods are evaluated again", self._reload
         yield "a pod preempts, and keeps apart from others", self._preempts
         yield f"a gang of {GANG} goes to one rack", self._gang
         yield "all pods are listed anew", self._relist

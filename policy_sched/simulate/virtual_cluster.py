@@ -1,4 +1,4 @@
-"""A cluster in which everything happens at once, and a clock that somebody sets."""
+"""A cluster in which everything happens at once, and a clock that is set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler
 
 @dataclass(slots=True)
 class VirtualClock:
-    """Nanoseconds since 1970; it stands still until it is set."""
+    """Nanoseconds since 1970; it advances only when it is set."""
 
     ns: int
 
@@ -32,10 +32,10 @@ class VirtualClock:
 
 @dataclass(slots=True)
 class VirtualClient(MemoryClient):
-    """Remembers what it did to pods until somebody shows it to the scheduler, as a watch would.
+    """Records its writes to pods until the caller delivers them to the scheduler, as a watch would.
 
-    ``bound``: pods and their nodes; ``leaving``: who was told to leave; ``promised``: pods and the
-    nodes that they are nominated to from now on, empty for none.
+    ``bound``: pods and their nodes; ``leaving``: pods that are being deleted; ``promised``: pods
+    and their new nominated nodes, empty for none.
     """
 
     bound: list[tuple[PodInfo, str]] = field(default_factory=list)
@@ -50,25 +50,25 @@ class VirtualClient(MemoryClient):
     def set_unschedulable(
         self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
     ) -> None:
-        """Nobody reads the condition; a nomination is written to the pod."""
+        """Record a nomination; the condition is not read by anything."""
         del reason, message
         if nominated is not None and nominated != pod.nominated_node_name:
             self.promised.append((pod, nominated))
 
     def clear_nomination(self, pod: PodInfo) -> None:
-        """Take the nomination back."""
+        """Record that the nomination is cleared."""
         self.promised.append((pod, ""))
 
     def set_group_scheduled(
         self, group: PodGroup, reason: str, message: str, *, scheduled: bool
     ) -> None:
-        """Nobody reads the condition."""
+        """No-op: nothing reads the condition."""
 
     def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """Nobody reads the message; who was told to leave has the condition."""
+        """No-op: `delete_pod` adds the condition, and nothing reads the message."""
 
     def delete_pod(self, pod: PodInfo) -> None:
-        """Tell the pod to leave."""
+        """Record that the pod is being deleted."""
         self.leaving.append(pod)
 
     def record_event(
@@ -80,7 +80,7 @@ class VirtualClient(MemoryClient):
         note: str,
         related: PodInfo | None = None,
     ) -> None:
-        """Nobody reads events here."""
+        """No-op: nothing reads events."""
 
 
 def datetime_of(time: int) -> datetime:
@@ -109,7 +109,7 @@ def promised_form(pod: Pod, node: str) -> Pod:
 
 
 def leaving_form(pod: Pod, time: int) -> Pod:
-    """Return a pod as it is once it has been told to leave by a scheduler."""
+    """Return a pod as it is once the scheduler has deleted it."""
     status = replace(pod.status, conditions=(*pod.status.conditions, _DISRUPTED))
     metadata = replace(pod.metadata, deletion_timestamp=datetime_of(time))
     return replace(pod, metadata=metadata, status=status)

@@ -1,7 +1,7 @@
 """Which files may be read because another file, or a directory, leads to them.
 
-A test names policies, and a directory may hold symbolic links: in a build server both come from
-somebody else's change. What they lead to is read only below a directory that the command was
+A test names policies, and a directory may hold symbolic links: in CI both come from
+an untrusted change. What they lead to is read only below a directory that the command was
 given, or if it is a file of ours; nothing else of it is ever shown.
 """
 

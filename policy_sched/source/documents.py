@@ -310,7 +310,7 @@ class _Builder:
         if key in self._built:
             return self._built[key]
         if key in self._open:
-            self._refuse(node, "an alias leads back into the value that it stands for")
+            self._refuse(node, "an alias refers to a value that contains it")
         self._open.add(key)
         if isinstance(node, MappingNode):
             built = self._mapping(node)

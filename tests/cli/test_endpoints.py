@@ -265,7 +265,7 @@ def test_an_api_that_is_open_to_all_opens_nothing_beyond_loopback(
         cluster.close()
 
     asyncio.run(story())
-    assert any("asks nobody for credentials" in record["msg"] for record in records)
+    assert any("requires no credentials" in record["msg"] for record in records)
 
 
 def test_a_certificate_that_is_replaced_is_shown(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from policy_sched.cli.live_view import LiveView, picture
+from policy_sched.cli.live_view import Dashboard, picture
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.serve.instance import EmbeddedInstance, Sources
 from policy_sched.testing import FakeClock
 from tests.profiles.policy_texts import keeping, write
 
 
-def started(folder: Path, view: LiveView | None = None) -> EmbeddedInstance:
+def started(folder: Path, view: Dashboard | None = None) -> EmbeddedInstance:
     """Return an instance with two nodes and two pods, one of which is too large."""
     lines = []
     for name in "ab":
@@ -78,7 +78,7 @@ def test_a_failed_reload_is_shown_until_it_is_mended(tmp_path: Path) -> None:
 def test_the_view_draws_on_a_terminal(tmp_path: Path) -> None:
     """Pictures are drawn when asked for, and the last one stays."""
     stream = io.StringIO()
-    with LiveView(stream) as view:
+    with Dashboard(stream) as view:
         view.show(started(tmp_path, view))
     assert "Applied manifests" in stream.getvalue()
 
@@ -151,14 +151,14 @@ class Terminal(io.StringIO):
 def test_the_terminal_shows_something_before_anything_is_read() -> None:
     """With 1,000 nodes the terminal stayed empty for seconds."""
     terminal = Terminal()
-    with LiveView(terminal):
+    with Dashboard(terminal):
         assert "reading policies and the cluster" in terminal.getvalue()
 
 
 def test_a_closed_terminal_ends_nothing_by_an_error(tmp_path: Path) -> None:
     """Drawing goes on without a terminal until SIGHUP has been handled."""
     terminal = Terminal()
-    with LiveView(terminal) as view:
+    with Dashboard(terminal) as view:
         assert not view.hung_up
         terminal.gone = True
         view.show(started(tmp_path, view), now=True)

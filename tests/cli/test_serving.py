@@ -110,7 +110,7 @@ def test_what_may_not_be_served_is_refused(
         (["--leader-elect-lease-duration", "long"], "is not a duration"),
         (["--kube-api-qps", "5", "--kube-api-burst", "6"], "--kube-api-qps, --kube-api-burst: "),
         (["--authorization-kubeconfig", "x"], "--authorization-kubeconfig: only with the"),
-        (["--kubeconfig", "x", "--shadow", "--leader-elect"], "it has no use for --leader-elect\n"),
+        (["--kubeconfig", "x", "--shadow", "--leader-elect"], "does not use --leader-elect\n"),
     ],
 )
 def test_what_nothing_would_read_is_refused(

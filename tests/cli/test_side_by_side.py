@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from policy_sched.cli import side_by_side as module
-from policy_sched.cli.side_by_side import ENOUGH, side_by_side
+from policy_sched.cli.side_by_side import ENOUGH, parallel_map
 
 #: In a process of its own: copies of pytest's would have its threads' locks and no threads.
 SCRIPT = """
@@ -22,7 +22,7 @@ def work(number):
         {how}
     return number * number, os.getpid()
 me = os.getpid()
-found = module.side_by_side(work, range({count}))
+found = module.parallel_map(work, range({count}))
 assert [value for value, _ in found] == [n * n for n in range({count})]
 print(len({{process for _, process in found}}))
 """
@@ -59,7 +59,7 @@ def test_a_process_with_threads_is_not_copied(monkeypatch: pytest.MonkeyPatch) -
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
-    found = side_by_side(lambda _: os.getpid(), range(4 * ENOUGH))
+    found = parallel_map(lambda _: os.getpid(), range(4 * ENOUGH))
     stop.set()
     thread.join()
     assert set(found) == {os.getpid()}

@@ -77,4 +77,4 @@ def test_a_flag_that_is_not_here_is_refused_with_its_reason(
     """Exit code 2, and the reason in place of a guess."""
     assert run(["run", flag]) == UNUSABLE
     name = flag.partition("=")[0]
-    assert f"{name} is not here: {UNSUPPORTED[name]}" in capsys.readouterr().err
+    assert f"{name} is not supported: {UNSUPPORTED[name]}" in capsys.readouterr().err

@@ -25,7 +25,7 @@ SCRIPT: Final = """
 import numpy as np
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.checker import check_expression
-from policy_sched.language.cycle import Cycle
+from policy_sched.language.cycle import Activation
 from policy_sched.language.params import params_type
 from policy_sched.language.program import compile_expression
 from policy_sched.model.pod_info import PodInfo
@@ -51,7 +51,8 @@ for text in TEXTS:
     found = compile_expression(tree, PARAMS, params_type(PARAMS))
     bound = found.bind(cache.nodes)
     print(found.program.text, sorted(found.reads.pod), sorted(found.reads.node))
-    print(bound.vector(pod, Cycle()), [bound.scalar(pod, Cycle(), row) for row in range(6)])
+    given = Activation()
+    print(bound.vector(pod, given), [bound.scalar(pod, given, row) for row in range(6)])
 """
 
 

@@ -130,7 +130,7 @@ def test_texts_have_trees(text: str, tree: str) -> None:
         ("a..b", "PS001", ".", "a name"),
         ("a # b", "PS001", "#", "unexpected `#`"),
         ("“a”", "PS001", "“", "unexpected"),
-        ("a\ud800", "PS001", "\ud800", "half of a character"),
+        ("a\ud800", "PS001", "\ud800", "a surrogate without its pair"),
         ("'''a", "PS004", "'", "never closed"),
         ("x.true", "PS005", "true", "reserved word"),
         ("a.in()", "PS005", "in", "reserved word"),

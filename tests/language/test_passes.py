@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from policy_sched.language import generate, lower_lists
 from policy_sched.language.ir import MIXED, Builder
-from policy_sched.language.lowering import Lowering, Static, Val
+from policy_sched.language.lowering import Constant, Lowering, Value
 from policy_sched.language.params import params_type
 from policy_sched.language.program import compile_expression
 from policy_sched.language.ranges import DOUBLES, INT64, Interval
@@ -31,8 +31,8 @@ def _no_facts(_self: Lowering, *_tests: object) -> Iterator[None]:
     yield
 
 
-def _wide_open(_self: Lowering, value: Static | Val) -> Interval:
-    return INT64 if isinstance(value, Val) and value.op.rep == "i" else DOUBLES
+def _wide_open(_self: Lowering, value: Constant | Value) -> Interval:
+    return INT64 if isinstance(value, Value) and value.op.rep == "i" else DOUBLES
 
 
 def leave_out(patch: pytest.MonkeyPatch, name: str) -> None:
@@ -47,9 +47,10 @@ def leave_out(patch: pytest.MonkeyPatch, name: str) -> None:
         case "once per distinct value":
             patch.setattr(Builder, "_key_of", staticmethod(lambda _op: MIXED))
         case "counts of pods":
-            patch.setattr(generate.Tallied, "_count", lambda *_: None)
+            patch.setattr(generate.CountPass, "_count", lambda *_: None)
         case "kept columns":
-            patch.setattr(generate, "find_standing", lambda *_: generate.Standing((), ()))
+            none = generate.PodInvariants((), ())
+            patch.setattr(generate, "find_pod_invariants", lambda *_: none)
 
 
 PASSES: Final = (

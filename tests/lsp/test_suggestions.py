@@ -103,7 +103,7 @@ def test_keys_of_tests() -> None:
     head = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
     for text, wanted in (
         ("objects:\n- {node: n1, ta", {"taints"}),
-        ("expect:\n- pod: a\n  no", {"notOn"}),
+        ("expect:\n- pod: a\n  no", {"notOn", "nominated"}),
         ("pend", {"pending"}),
     ):
         whole = head + text

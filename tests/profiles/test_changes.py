@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.profiles.changes import Changes, changes_between
+from policy_sched.profiles.changes import PlanDiff, diff_plans
 from policy_sched.profiles.policy_files import PolicyFiles
 from tests.profiles.policy_texts import config, gating, keeping, scoring, sorting, write
 
@@ -19,7 +19,7 @@ BASE = {
 }
 
 
-def changes(folder: Path, **files: str) -> Changes:
+def changes(folder: Path, **files: str) -> PlanDiff:
     """Return what changes if some of the files say something else."""
     plans = []
     for texts in (BASE, BASE | {name.replace("_", "."): text for name, text in files.items()}):
@@ -28,7 +28,7 @@ def changes(folder: Path, **files: str) -> Changes:
         compiled = PolicyFiles(str(folder / "config.yaml"), (str(folder),)).compile()
         assert not compiled.problems
         plans.append(compiled.plans)
-    return changes_between(*plans)
+    return diff_plans(*plans)
 
 
 def test_nothing(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_placement(tmp_path: Path, domain: str, score: int, hope: bool) -> Non
         compiled = PolicyFiles(str(tmp_path / "config.yaml"), (str(tmp_path),)).compile()
         assert not compiled.problems
         plans.append(compiled.plans)
-    found = changes_between(*plans)
+    found = diff_plans(*plans)
     assert found.policies == ("Score",)
     assert found.helps("one", ["Score"]) is hope
 

@@ -99,10 +99,10 @@ def test_what_goes_beyond_a_limit_is_a_failed_reload(
         "def deep(f): return f(f)\n"
         "def hostile(files):\n"
         f"    {work}\n"
-        "c.compile_steadily = lambda files: None\n"
+        "c.compile_consistently = lambda files: None\n"
         "c._bound_memory()\n"
-        "def first(files): c.compile_steadily = hostile\n"
-        "c.compile_steadily = first\n"
+        "def first(files): c.compile_consistently = hostile\n"
+        "c.compile_consistently = first\n"
         "c.serve(Connection(int(sys.argv[1])), None)\n"
     )
     compiler = store.compiler.__self__  # type: ignore[attr-defined]

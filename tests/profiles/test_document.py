@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.errors import Severity
-from policy_sched.profiles.document import Place, parse, without_nulls
+from policy_sched.profiles.document import DocumentPosition, parse, without_nulls
 from policy_sched.profiles.load_config import config_from_value, load_config_document
 from policy_sched.profiles.load_policies import load_policy_document
 from policy_sched.profiles.policy_source import policy_source
@@ -122,7 +122,7 @@ def test_any_value_anywhere_in_a_configuration(path: tuple[Any, ...], value: Any
         resolve(loaded, ())
     documents, _ = parse(SourceFile("x.yaml", yaml.safe_dump(changed, allow_unicode=True)))
     for marked in documents:
-        mended, found = load_config_document(changed, Place("x.yaml", marked))
+        mended, found = load_config_document(changed, DocumentPosition("x.yaml", marked))
         assert len(found) == len(problems)
         if mended is not None:
             resolve(mended, ())

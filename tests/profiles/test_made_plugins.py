@@ -6,7 +6,7 @@ import pytest
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.profiles.made_plugins import MadePlugins
+from policy_sched.profiles.made_plugins import PluginCache
 
 
 class Plugin:
@@ -27,7 +27,7 @@ class Misfit:
 
 def test_a_plugin_is_made_once_for_what_it_says() -> None:
     """The same key gives the same functions, another one others."""
-    made = MadePlugins()
+    made = PluginCache()
     made.begin()
     first = made.get(("profile", "name", "a"), Plugin)
     assert set(first) == {"pre_enqueue"}
@@ -37,7 +37,7 @@ def test_a_plugin_is_made_once_for_what_it_says() -> None:
 
 def test_what_a_build_did_not_ask_for_is_dropped() -> None:
     """Not before the build is in force: a build that fails costs nobody a plugin."""
-    made = MadePlugins()
+    made = PluginCache()
     made.begin()
     first, kept = (made.get((profile, "name", 1), Plugin) for profile in ("one", "two"))
     made.settle()
@@ -53,4 +53,4 @@ def test_what_a_build_did_not_ask_for_is_dropped() -> None:
 def test_a_plugin_that_does_not_fit() -> None:
     """It is named in the error."""
     with pytest.raises(PluginError, match="Mine"):
-        MadePlugins().get(("profile", "Mine", 1), Misfit)
+        PluginCache().get(("profile", "Mine", 1), Misfit)

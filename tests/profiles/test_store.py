@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.errors import PluginError, PolicyError
-from policy_sched.profiles.changes import Changes
+from policy_sched.profiles.changes import PlanDiff
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import NOT_BUILT, PolicySet, PolicyStore, Result
 from tests.profiles.policy_texts import config, keeping, write
@@ -107,7 +107,7 @@ def test_a_set_that_cannot_be_built(folder: Path, store: PolicyStore, error: Exc
     """A set that its runner refuses is as good as broken."""
     before = store.current
 
-    def refuse(_policies: PolicySet, _changes: Changes) -> None:
+    def refuse(_policies: PolicySet, _changes: PlanDiff) -> None:
         raise error
 
     write(folder / "policy.yaml", keeping("Mine", 'node.name == "b"'))

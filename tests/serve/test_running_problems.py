@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.client.embedded.cluster import EmbeddedCluster
 from policy_sched.errors import Diagnostic, PluginError
-from policy_sched.profiles.changes import Changes
+from policy_sched.profiles.changes import PlanDiff
 from policy_sched.profiles.policy_files import PolicyFiles
 from policy_sched.profiles.store import PolicySet, PolicyStore, Result
 from policy_sched.profiles.watch import frozen_mounts
@@ -47,7 +47,7 @@ def test_ps711_plugins_that_cannot_be_made() -> None:
     file.write_text(POLICY, encoding="utf-8")
     store = PolicyStore(PolicyFiles(None, ("policy.yaml",)), lambda: 0)
 
-    def refuse(_policies: PolicySet, _changes: Changes) -> None:
+    def refuse(_policies: PolicySet, _changes: PlanDiff) -> None:
         raise PluginError("plugin Gpus: score: no weight was given")
 
     file.write_text(POLICY.replace("RULE", "other"), encoding="utf-8")

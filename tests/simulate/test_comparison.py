@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from policy_sched.simulate.comparison import Difference, Rules, compare
-from policy_sched.simulate.outcome import Answer, Eviction, NodeScore, Outcome
+from policy_sched.simulate.outcome import Eviction, NodeScore, Outcome, PluginOutcome
 
 RECORD = Rules(complete=True)
 STATED = Rules(complete=False)
 
-UNFIT = Answer("Unschedulable", "NodeResourcesFit", ("Insufficient cpu",))
+UNFIT = PluginOutcome("Unschedulable", "NodeResourcesFit", ("Insufficient cpu",))
 PLACED = Outcome(
     pod="default/a",
     rejected={"n3": UNFIT},
@@ -28,7 +28,7 @@ REFUSED = Outcome(
     rejected={"n1": UNFIT},
     feasible=(),
     message=UNFIT_TEXT + TAIL,
-    post_filter=Answer("Unschedulable", "DefaultPreemption", (TAIL.strip(),)),
+    post_filter=PluginOutcome("Unschedulable", "DefaultPreemption", (TAIL.strip(),)),
 )
 
 
@@ -86,7 +86,9 @@ class TestARecord:
             (replace(UNFIT, reasons=("Insufficient memory",)), "rejected.n3.reasons"),
         ],
     )
-    def test_code_plugin_and_reasons_of_a_status_count(self, answer: Answer, field: str) -> None:
+    def test_code_plugin_and_reasons_of_a_status_count(
+        self, answer: PluginOutcome, field: str
+    ) -> None:
         """Each part of a status that differs is named by its path."""
         assert fields(PLACED, replace(PLACED, rejected={"n3": answer})) == [field]
 
@@ -160,9 +162,11 @@ class TestWhatIsStated:
 
     def test_a_reason_alone_is_compared_alone(self) -> None:
         """A person need not write code and plugin."""
-        expected = Outcome("default/a", rejected={"n3": Answer(reasons=("Insufficient cpu",))})
+        expected = Outcome(
+            "default/a", rejected={"n3": PluginOutcome(reasons=("Insufficient cpu",))}
+        )
         assert fields(expected, PLACED, STATED) == []
-        expected = Outcome("default/a", rejected={"n3": Answer(reasons=("Too many pods",))})
+        expected = Outcome("default/a", rejected={"n3": PluginOutcome(reasons=("Too many pods",))})
         assert fields(expected, PLACED, STATED) == ["rejected.n3.reasons"]
 
     def test_a_stated_plugin_score_is_compared_alone(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.simulate.benchmark import run_benchmark
-from policy_sched.simulate.likeness import like
+from policy_sched.simulate.likeness import workload_from_test
 from policy_sched.simulate.workloads import BASIC, node_json, pod_json
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: one\npolicies: []\n"
@@ -41,7 +41,7 @@ def scenario(tmp_path: Path, body: str = BODY) -> str:
 
 def test_nodes_look_like_those_of_the_scenario_in_turn(tmp_path: Path) -> None:
     """Labels, annotations, taints and devices are the scenario's; name and cpu are not."""
-    workload = like(BASIC, scenario(tmp_path))
+    workload = workload_from_test(BASIC, scenario(tmp_path))
     first, second, third = (json.loads(node_json(workload, i)) for i in range(3))
     assert first["metadata"]["labels"]["rack"] == third["metadata"]["labels"]["rack"] == "r1"
     assert first["metadata"]["name"] != third["metadata"]["name"]
@@ -54,7 +54,7 @@ def test_nodes_look_like_those_of_the_scenario_in_turn(tmp_path: Path) -> None:
 
 def test_pods_look_like_the_first_that_waits(tmp_path: Path) -> None:
     """Labels, owner, priority and devices are the scenario's; the cpu is the benchmark's."""
-    pod = json.loads(pod_json(like(BASIC, scenario(tmp_path)), 3))
+    pod = json.loads(pod_json(workload_from_test(BASIC, scenario(tmp_path)), 3))
     assert (pod["metadata"]["namespace"], pod["metadata"]["name"]) == ("team", "pod-000003")
     assert pod["metadata"]["labels"] == {"app": "web"}
     assert pod["metadata"]["ownerReferences"][0]["name"] == "web"
@@ -65,7 +65,7 @@ def test_pods_look_like_the_first_that_waits(tmp_path: Path) -> None:
 
 def test_such_a_workload_runs(tmp_path: Path) -> None:
     """Pods that want devices go to nodes that have them, up to the last device."""
-    workload = like(BASIC, scenario(tmp_path))
+    workload = workload_from_test(BASIC, scenario(tmp_path))
     assert run_benchmark(workload, 4, 9).warm.unschedulable == 1
     assert workload.note == f"nodes and pods look like those of {tmp_path / 'tests.yaml'}"
     assert [one["kind"] for one in workload.objects] == ["Namespace"]
@@ -75,4 +75,4 @@ def test_such_a_workload_runs(tmp_path: Path) -> None:
 def test_there_must_be_something_to_look_like(tmp_path: Path, body: str) -> None:
     """A node, and a pod that waits."""
     with pytest.raises(PolicySchedError, match="no node or no pending pod"):
-        like(BASIC, scenario(tmp_path, body))
+        workload_from_test(BASIC, scenario(tmp_path, body))

@@ -20,7 +20,7 @@ from policy_sched.simulate.placement_diff import (
     compare_placements,
     compare_seeds,
 )
-from policy_sched.simulate.statistics import Verdict
+from policy_sched.simulate.statistics import Significance
 from policy_sched.testing import make_node, make_pod
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Mine}\nspec:\n"
@@ -93,11 +93,11 @@ def test_several_seeds_tell_a_difference_from_noise() -> None:
     """A pod less with every seed is a difference; which nodes are in use is not."""
     found = compare_seeds(plans(), plans(REFUSES), cluster(8), range(6))
     measures = {one.name: one.values for one in found.measures}
-    assert measures[PLACED].verdict is Verdict.DIFFERENT
+    assert measures[PLACED].verdict is Significance.DIFFERENT
     assert measures[PLACED].difference.mean == -1
     assert [(one.pod, one.change) for one in found.fates] == [("default/p0", -6)]
     same = compare_seeds(plans(), plans(NOTHING), cluster(8), range(6))
-    assert {one.values.verdict for one in same.measures} == {Verdict.EQUAL}
+    assert {one.values.verdict for one in same.measures} == {Significance.EQUAL}
 
 
 @settings(max_examples=5, deadline=None)

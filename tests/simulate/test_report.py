@@ -9,7 +9,7 @@ import yaml
 
 from policy_sched.simulate.report import (
     Allocation,
-    Placement,
+    PodPlacement,
     Preemption,
     Run,
     as_json,
@@ -25,8 +25,8 @@ REFUSED = '0/1 nodes are available: 1 node(s) didn\'t match "é".'
 RUN = Run(
     nodes=1,
     placements=(
-        Placement("a/first", "n1", "", 1, 433, "100m", "1Gi", ()),
-        Placement("a/second-pod", None, REFUSED, 0, None, "2", "0", ('didn\'t match "é"',)),
+        PodPlacement("a/first", "n1", "", 1, 433, "100m", "1Gi", ()),
+        PodPlacement("a/second-pod", None, REFUSED, 0, None, "2", "0", ('didn\'t match "é"',)),
     ),
     unschedulable_by={"rare": 1, 'didn\'t match "é"': 12},
     preemptions=(Preemption("a/second-pod", "n1", ("a/x", "b/y")),),
@@ -67,7 +67,7 @@ def test_the_summary_counts_and_adds_up() -> None:
         "   1  rare",
         "",
         "Preemption:",
-        "  a/second-pod is nominated to n1; told to leave: a/x, b/y",
+        "  a/second-pod is nominated to n1; victims: a/x, b/y",
         "",
         "Allocation:",
         "  cpu               1500m of   4  37.5 %",

@@ -12,7 +12,7 @@ from policy_sched.errors import PolicyError
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.quantity import FORMAT_WRONG
-from policy_sched.simulate.outcome import Answer, Eviction, NodeScore
+from policy_sched.simulate.outcome import Eviction, NodeScore, PluginOutcome
 from policy_sched.simulate.scenario import Scenario, load_scenarios
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
@@ -65,7 +65,7 @@ class TestRecords:
         assert isinstance(first.objects[0], Node)
         assert isinstance(first.pending[0], Pod)
         step = first.expect["default/a"]
-        assert step.rejected == {"n2": Answer("Unschedulable", "Fit", ("full",))}
+        assert step.rejected == {"n2": PluginOutcome("Unschedulable", "Fit", ("full",))}
         assert step.scores == {"n1": NodeScore(7, {"Fit": 7})}
         assert (step.feasible, step.best, step.chosen) == (("n1",), ("n1",), "n1")
 
@@ -145,8 +145,8 @@ class TestTests:
         assert first.chosen == "n1"
         assert first.scores == {"n1": NodeScore(5)}
         assert first.rejected == {
-            "n2": Answer(reasons=("full",)),
-            "n3": Answer(reasons=("x", "y")),
+            "n2": PluginOutcome(reasons=("full",)),
+            "n3": PluginOutcome(reasons=("x", "y")),
         }
         assert first.feasible is first.best is first.message is first.placed is None
         assert second.placed is False
@@ -178,7 +178,7 @@ class TestTests:
         )
         step = scenario.expect["default/a"]
         assert step.preemption == (Eviction("n1", ("default/b",)), Eviction("n2", ()))
-        assert step.post_filter == Answer("Success")
+        assert step.post_filter == PluginOutcome("Success")
 
     def test_all_mistakes_are_reported_at_once(self, tmp_path: Path) -> None:
         """Each with its place, also inside short forms and manifests."""

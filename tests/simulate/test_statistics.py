@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.simulate.statistics import Estimate, Verdict, estimate, paired
+from policy_sched.simulate.statistics import Estimate, Significance, estimate, paired
 
 #: Pods that a policy placed more than another one on a real cluster, with six seeds.
 OPENB = (-8.0, -2.0, 6.0, -19.0, 14.0, -25.0)
@@ -16,7 +16,7 @@ VALUES = st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=12)
 def test_differences_of_both_signs_are_noise() -> None:
     """One seed said "8 pods fewer"; the next ones said -2, +6, -19, +14 and -25."""
     found = paired([8000.0] * 6, [8000.0 + one for one in OPENB])
-    assert found.verdict is Verdict.NOISE
+    assert found.verdict is Significance.NOISE
     assert found.difference.mean == pytest.approx(-34 / 6)
     assert found.difference.low < 0 < found.difference.high
     assert found.new == pytest.approx(8000 - 34 / 6)
@@ -25,15 +25,15 @@ def test_differences_of_both_signs_are_noise() -> None:
 @pytest.mark.parametrize(
     ("differences", "verdict"),
     [
-        ([0.0, 0.0], Verdict.EQUAL),
-        ([5.0], Verdict.TOO_FEW),
-        ([5.0, 6.0], Verdict.TOO_FEW),
-        ([5.0, 5.0], Verdict.DIFFERENT),
-        ([5.0, 6.0, 4.0, 7.0, 5.0, 6.0], Verdict.DIFFERENT),
-        ([5.0, -6.0, 4.0, -7.0, 5.0, 6.0], Verdict.NOISE),
+        ([0.0, 0.0], Significance.EQUAL),
+        ([5.0], Significance.TOO_FEW),
+        ([5.0, 6.0], Significance.TOO_FEW),
+        ([5.0, 5.0], Significance.DIFFERENT),
+        ([5.0, 6.0, 4.0, 7.0, 5.0, 6.0], Significance.DIFFERENT),
+        ([5.0, -6.0, 4.0, -7.0, 5.0, 6.0], Significance.NOISE),
     ],
 )
-def test_a_verdict_needs_enough_seeds(differences: list[float], verdict: Verdict) -> None:
+def test_a_verdict_needs_enough_seeds(differences: list[float], verdict: Significance) -> None:
     """Few values on one side prove nothing, unless the seed makes no difference at all."""
     assert paired([0.0] * len(differences), differences).verdict is verdict
 

@@ -8,18 +8,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.simulate.story import Life, Steps
+from policy_sched.simulate.story import PodTimeline, StepFunction
 
 
 def test_a_pod_waits_from_creation_to_binding() -> None:
     """A pod that was not bound has no waiting time."""
-    assert Life("p", 0, created=5).waited is None
-    assert Life("p", 0, created=5, bound=12).waited == 7
+    assert PodTimeline("p", 0, created=5).waited is None
+    assert PodTimeline("p", 0, created=5, bound=12).waited == 7
 
 
 def test_only_changes_are_kept() -> None:
     """The last of several amounts at one instant counts."""
-    steps = Steps()
+    steps = StepFunction()
     for time, value in ((0, 1), (5, 1), (7, 2), (7, 3), (9, 4)):
         steps.note(time, value)
     assert (steps.times, steps.values) == ([0, 7, 9], [1, 3, 4])
@@ -27,7 +27,7 @@ def test_only_changes_are_kept() -> None:
 
 def test_an_amount_that_never_was_is_zero() -> None:
     """Nothing was noted."""
-    mean, peak = Steps().summed(np.array([0, 10, 20], np.int64))
+    mean, peak = StepFunction().summed(np.array([0, 10, 20], np.int64))
     assert mean.tolist() == [0, 0]
     assert peak.tolist() == [0, 0]
 
@@ -40,7 +40,7 @@ def test_means_and_peaks_are_those_of_every_instant(
     changes: list[tuple[int, int]], cuts: set[int]
 ) -> None:
     """As if every nanosecond were looked at."""
-    steps = Steps()
+    steps = StepFunction()
     by_time = [0] * 71
     for time, value in sorted(changes, key=lambda change: change[0]):
         steps.note(time, value)

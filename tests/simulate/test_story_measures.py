@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.simulate.story import Eviction, Life, Steps, Story
+from policy_sched.simulate.story import Eviction, PodTimeline, StepFunction, TimelineResult
 from policy_sched.simulate.story_measures import (
     SECOND,
     Buckets,
@@ -18,28 +18,28 @@ from policy_sched.simulate.story_measures import (
 )
 
 
-def story_of(*lives: Life, seconds: int = 100) -> Story:
+def story_of(*lives: PodTimeline, seconds: int = 100) -> TimelineResult:
     """Return a story in which one node of 4 cpu is used by half from second 10 on."""
-    used, allocatable = Steps(), Steps()
+    used, allocatable = StepFunction(), StepFunction()
     allocatable.note(0, 4000)
     used.note(10 * SECOND, 2000)
-    return Story(
+    return TimelineResult(
         start=0,
         end=seconds * SECOND,
         nodes=1,
         lives=lives,
         evictions=(Eviction(0, "a", "n", ("b", "c")), Eviction(1, "a", "n", ("d",))),
-        pending=Steps([20 * SECOND, 21 * SECOND], [5, 0]),
-        running=Steps([10 * SECOND], [1]),
+        pending=StepFunction([20 * SECOND, 21 * SECOND], [5, 0]),
+        running=StepFunction([10 * SECOND], [1]),
         used={"cpu": used},
         allocatable={"cpu": allocatable},
         seconds=0.0,
     )
 
 
-def bound(waited: int, priority: int = 0) -> Life:
+def bound(waited: int, priority: int = 0) -> PodTimeline:
     """Return a pod that waited so many nanoseconds."""
-    return Life(f"p{waited}", priority, created=0, bound=waited)
+    return PodTimeline(f"p{waited}", priority, created=0, bound=waited)
 
 
 def test_percentiles_are_of_the_nearest_rank() -> None:
@@ -47,19 +47,19 @@ def test_percentiles_are_of_the_nearest_rank() -> None:
     waiting = Waiting.of(bound(waited) for waited in range(200, 0, -1))
     assert waiting == Waiting(200, 100, 180, 198, 200)
     assert Waiting.of([bound(7)]) == Waiting(1, 7, 7, 7, 7)
-    assert Waiting.of([Life("p", 0, 0)]) == Waiting(0, 0, 0, 0, 0)
+    assert Waiting.of([PodTimeline("p", 0, 0)]) == Waiting(0, 0, 0, 0, 0)
 
 
 def test_waiting_times_go_by_priority_the_highest_first() -> None:
     """A priority of which no pod was bound is there with none."""
-    found = waiting_by_priority(story_of(bound(3), bound(9, 10), Life("p", 5, 0)))
+    found = waiting_by_priority(story_of(bound(3), bound(9, 10), PodTimeline("p", 5, 0)))
     assert list(found) == [10, 5, 0]
     assert [waiting.pods for waiting in found.values()] == [1, 0, 1]
 
 
 def test_pods_without_a_node_and_victims_are_counted() -> None:
-    """Whoever was never bound; every pod that was told to leave."""
-    story = story_of(bound(3), Life("lost", 0, 0))
+    """Pods that were never bound; pods that were evicted."""
+    story = story_of(bound(3), PodTimeline("lost", 0, 0))
     assert [life.pod for life in never_placed(story)] == ["lost"]
     assert victims_of(story) == 3
 

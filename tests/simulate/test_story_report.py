@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 
-from policy_sched.simulate.story import Eviction, Life, Steps, Story
+from policy_sched.simulate.story import Eviction, PodTimeline, StepFunction, TimelineResult
 from policy_sched.simulate.story_report import as_json, as_jsonl, speed_line, table_lines
 
 SECOND = 1_000_000_000
 START = 1_767_225_600 * SECOND
 
 LIVES = (
-    Life("default/a", 0, START, START, START + 60 * SECOND, "n1", evicted=True, attempts=1),
-    Life("default/b", 10, START + 30 * SECOND, START + 60 * SECOND, None, "n1", attempts=2),
-    Life("default/c", 0, START, attempts=3, message="0/1 nodes are available"),
+    PodTimeline("default/a", 0, START, START, START + 60 * SECOND, "n1", evicted=True, attempts=1),
+    PodTimeline("default/b", 10, START + 30 * SECOND, START + 60 * SECOND, None, "n1", attempts=2),
+    PodTimeline("default/c", 0, START, attempts=3, message="0/1 nodes are available"),
 )
-STORY = Story(
+STORY = TimelineResult(
     start=START,
     end=START + 120 * SECOND,
     nodes=1,
     lives=LIVES,
     evictions=(Eviction(START + 30 * SECOND, "default/b", "n1", ("default/a",)),),
-    pending=Steps([START, START + 30 * SECOND, START + 60 * SECOND], [1, 2, 1]),
-    running=Steps([START], [1]),
-    used={"cpu": Steps([START], [1500]), "nvidia.com/gpu": Steps([START], [1])},
-    allocatable={"cpu": Steps([START], [2000]), "nvidia.com/gpu": Steps([START], [8])},
+    pending=StepFunction([START, START + 30 * SECOND, START + 60 * SECOND], [1, 2, 1]),
+    running=StepFunction([START], [1]),
+    used={"cpu": StepFunction([START], [1500]), "nvidia.com/gpu": StepFunction([START], [1])},
+    allocatable={
+        "cpu": StepFunction([START], [2000]),
+        "nvidia.com/gpu": StepFunction([START], [8]),
+    },
     seconds=0.5,
 )
 
@@ -119,7 +122,7 @@ def test_a_line_per_pod_tells_its_life() -> None:
 
 def test_long_lists_are_cut_in_the_table() -> None:
     """The table names ten of them and says how many more there are."""
-    lost = tuple(Life(f"default/p{i}", 0, START, message="no") for i in range(13))
-    story = Story(START, START, 0, lost, (), Steps(), Steps(), {}, {}, 0.0)
+    lost = tuple(PodTimeline(f"default/p{i}", 0, START, message="no") for i in range(13))
+    story = TimelineResult(START, START, 0, lost, (), StepFunction(), StepFunction(), {}, {}, 0.0)
     lines = list(table_lines(story, SECOND))
     assert lines[-2:] == ["  default/p9  no", "  ... and 3 more"]

@@ -17,7 +17,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.scheduler.wiring import EPOCH, read
 from policy_sched.simulate.generated_nodes import generated_nodes
-from policy_sched.simulate.story import Life, Story
+from policy_sched.simulate.story import PodTimeline, TimelineResult
 from policy_sched.simulate.story_report import as_json, as_jsonl
 from policy_sched.simulate.timeline import play
 from policy_sched.simulate.traces import load_traces
@@ -58,18 +58,18 @@ def node(name: str = "n1", at: float | None = None) -> Node:
     return one
 
 
-def played(objects: Sequence[ApiObject], policies: Sequence[str] = ()) -> Story:
+def played(objects: Sequence[ApiObject], policies: Sequence[str] = ()) -> TimelineResult:
     """Play a cluster."""
     plans, _ = read(None, policies) if policies else DEFAULT
     return play(objects, plans)
 
 
-def lives_of(story: Story) -> dict[str, Life]:
+def lives_of(story: TimelineResult) -> dict[str, PodTimeline]:
     """Return the lives by the name of the pod."""
     return {life.pod.partition("/")[2]: life for life in story.lives}
 
 
-def bound_at(story: Story, name: str) -> float | None:
+def bound_at(story: TimelineResult, name: str) -> float | None:
     """Return when a pod was bound, in seconds since the start."""
     bound = lives_of(story)[name].bound
     return None if bound is None else (bound - EPOCH) / SECOND
@@ -205,7 +205,7 @@ def test_every_pod_gets_its_time(
     assert len(story.lives) == len(arrivals) + again
 
 
-def owner_of(life: Life, arrivals: list[tuple[int, int, int, str]]) -> str:
+def owner_of(life: PodTimeline, arrivals: list[tuple[int, int, int, str]]) -> str:
     """Return the kind of a generated pod's owner, by its name."""
     return arrivals[int(life.pod.partition("/p")[2].partition("-")[0])][3]
 

@@ -163,7 +163,7 @@ class TestMistakes:
             ("a: 1\nb: 2\na: 3\n", (3, 1), "duplicate key 'a'"),
             ("a: {x: 1, x: 2}\n", (1, 11), "duplicate key 'x'"),
             ("? [1]\n: 2\n", (1, 3), "a key must be text"),
-            ("a: &x [*x]\n", (1, 4), "an alias leads back"),
+            ("a: &x [*x]\n", (1, 4), "an alias refers to"),
             ("<<: 1\n", (1, 5), "only mappings can be merged"),
             (f"a:\n  {'[' * 100_000}", (2, 102), "more than 100 deep"),
             ("- " * 50_000, (1, 201), "more than 100 deep"),
