@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from policy_sched.model.quantity import (
     FORMAT_WRONG,
     MAX_INT64,
+    MAX_UNITS,
     MIN_INT64,
     SUFFIX_WRONG,
     Format,
@@ -207,7 +208,7 @@ class TestUnits:
             ("cpu", 1.0, 1000),
             ("memory", "1Gi", 1 << 30),
             ("memory", 1e3, 1000),
-            ("memory", 1e20, MAX_INT64),
+            ("memory", 1e20, MAX_UNITS),
             ("nvidia.com/gpu", " 2 ", 2),
             ("pods", 110, 110),
         ],
@@ -218,10 +219,9 @@ class TestUnits:
 
     @given(st.integers(-(10**30), 10**30))
     def test_units_of_nanos(self, amount: int) -> None:
-        """Nano-units round away from zero, and never leave int64."""
-        expected = min(
-            max(-(-abs(amount) // 10**9) * (1 if amount >= 0 else -1), MIN_INT64), MAX_INT64
-        )
+        """Nano-units round away from zero, and stay within the amounts that are exact."""
+        rounded = -(-abs(amount) // 10**9) * (1 if amount >= 0 else -1)
+        expected = min(max(rounded, -MAX_UNITS), MAX_UNITS)
         assert units_of_nanos("memory", amount) == expected
 
     def test_bad_amounts(self) -> None:

@@ -139,7 +139,9 @@ def test_a_policy_beside_the_test_takes_part(tmp_path: Path) -> None:
 
 def test_a_broken_policy_is_reported_with_its_place(tmp_path: Path) -> None:
     """The scenario is not run, and nothing is guessed."""
-    (tmp_path / "policy.yaml").write_text("kind: Policy\n", encoding="utf-8")
+    (tmp_path / "policy.yaml").write_text(
+        "apiVersion: policysched.dev/v1alpha1\nkind: Policy\n", encoding="utf-8"
+    )
     with pytest.raises(PolicyError) as raised:
         run(tmp_path, "{name: x, policies: [policy.yaml], pending: [a], expect: [{pod: a}]}")
     assert raised.value.diagnostics[0].file == str(tmp_path / "policy.yaml")
