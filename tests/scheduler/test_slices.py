@@ -32,7 +32,13 @@ PLUGINS = {"multiPoint": {"enabled": [{"name": "RackGang"}]}}
 CONFIG: dict[str, object] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
-    "profiles": [{"schedulerName": "default-scheduler", "plugins": PLUGINS}],
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": PLUGINS,
+            "pluginConfig": [{"name": "RackGang", "args": {"requirePodGroup": False}}],
+        }
+    ],
 }
 
 NODES = st.tuples(st.just("node"), st.integers(0, 5), st.integers(1, 3))

@@ -298,7 +298,7 @@ def test_the_watch_says_what_happened() -> None:
 
 def test_a_group_that_is_decided_as_one_is_an_attempt_of_its_own() -> None:
     """Beside those of its pods, which last as long as the group's."""
-    run = Run(group("ring", 2), a=[4])
+    run = Run(group("ring", 2), group("big", 1), a=[4])
     clock = FakeClock(EPOCH)
     metrics = Metrics(lambda: clock.ns / SECOND)
     metrics.watch(run.scheduler)

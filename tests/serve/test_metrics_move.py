@@ -113,7 +113,7 @@ def of_broken_volumes() -> set[str]:
     """The binder of volumes cannot do its work."""
     world = Measured()
     world.schedule(pod_of("p"))
-    world.metrics.attempts._tapes["default-scheduler"].broken["VolumeBinding", "Filter"] += 1
+    world.metrics.attempts._recorders["default-scheduler"].broken["VolumeBinding", "Filter"] += 1
     return both(world.metrics)
 
 

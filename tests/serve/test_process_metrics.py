@@ -45,7 +45,7 @@ def test_what_is_given_up_is_not_unfinished() -> None:
     queue.added()
     queue.given_up()
     queue.done(number)
-    assert (queue.depth, queue.running(), queue.took) == (0, [], [])
+    assert (queue.depth, queue.running(), list(queue.took)) == (0, [], [])
 
 
 def test_the_platform_is_as_go_names_it() -> None:

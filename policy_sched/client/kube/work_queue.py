@@ -6,7 +6,12 @@ and done, and the metrics read the numbers.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+KEPT: Final = 10_000
+"""Durations that are kept until the metrics read them."""
 
 
 class WorkQueue:
@@ -17,10 +22,10 @@ class WorkQueue:
         self.adds = 0
         self.retries = 0
         self.depth = 0
-        self.waited: list[float] = []
-        """How long work waited, since the list was emptied."""
-        self.took: list[float] = []
-        """How long work took, since the list was emptied."""
+        self.waited: deque[float] = deque(maxlen=KEPT)
+        """How long work waited, since these were emptied; the last ones of many."""
+        self.took: deque[float] = deque(maxlen=KEPT)
+        """How long work took, since these were emptied; the last ones of many."""
         self._now = now
         self._running: dict[int, int] = {}
         self._begun = 0
