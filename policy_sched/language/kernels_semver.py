@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from policy_sched.language.faults import Fault, Some
 from policy_sched.language.ir import CONVERSION
+from policy_sched.language.ranges import INT_MAX
 
 _NUMBER: Final = r"(0|[1-9][0-9]*)"
 _EXACT: Final = re.compile(
@@ -17,8 +18,8 @@ _EXACT: Final = re.compile(
 _LOOSE: Final = re.compile(r"v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?([-+].*)?")
 #: Characters of a text that is read as a version.
 _MAX_TEXT: Final = 1_024
-#: Every number of a version with so many digits fits int64.
-_DIGITS: Final = 18
+#: A number of a version with more digits does not fit int64.
+_DIGITS: Final = 19
 _LABEL: Final = re.compile(r"0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*")
 
 
@@ -47,6 +48,8 @@ def version(text: str, normalize: bool = False) -> Version:
     if max(map(len, found.groups()[:3])) > _DIGITS:
         raise Fault(CONVERSION)
     numbers = (int(found[1]), int(found[2]), int(found[3]))
+    if max(numbers) > INT_MAX:
+        raise Fault(CONVERSION)
     # A longer number is a greater one: labels have no zeros in front.
     ranks = tuple((0, len(x), x) if x.isdigit() else (1, 0, x) for x in labels)
     return Version(*numbers, (*numbers, not labels, ranks))

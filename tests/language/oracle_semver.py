@@ -29,6 +29,8 @@ def semver(text: str, normalize: bool = False) -> Version:
     if any(p.isdigit() and p != "0" and p[0] == "0" for p in labels):
         raise OracleError("conversion")
     parts = tuple((not p.isdigit(), int(p) if p.isdigit() else 0, p) for p in labels)
+    if any(int(number) >= 2**63 for number in exact.groups()[:3]):
+        raise OracleError("conversion")
     return (int(exact[1]), int(exact[2]), int(exact[3])), parts
 
 
