@@ -93,12 +93,18 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
         scheduler.update_pod(pod)
         return (_POD_UPDATE,) if known else (UNSCHEDULED_POD_ADD,)
     cache = scheduler.cache
-    before = None if cache.is_assumed(pod.uid) else cache.pod(pod.uid)
-    if before is None:
+    before = cache.pod(pod.uid)
+    assumed = cache.is_assumed(pod.uid)
+    if before is None or assumed:
+        moved = assumed and cache.node_of(pod.uid) != pod.node_name
         cache.add_pod(pod)
         scheduler.delete_pod(pod.uid)
         scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
-        return (ASSIGNED_POD_ADD,)
+        if not moved:
+            return (ASSIGNED_POD_ADD,)
+        # Another scheduler bound the pod elsewhere: the node it was assumed on has room again.
+        scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, before, None)
+        return (ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE)
     cache.update_pod(pod)
     events = pod_changes(before, pod)
     for event in events:
