@@ -8,10 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from policy_sched.model.node import Node
-from policy_sched.model.pod import Pod, PodSpec
-from policy_sched.model.quantity import Amount
-from policy_sched.model.records import HostPort, Taint, Toleration
+from policy_sched.model import Amount, HostPort, Node, Pod, PodSpec, Taint, Toleration
 
 T = TypeVar("T")
 

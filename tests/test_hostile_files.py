@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from policy_sched.cli.render import write_diagnostics
-from policy_sched.client.kube.kubeconfig_text import read
+from policy_sched.cli.output.diagnostics import write_diagnostics
+from policy_sched.client.kube.auth.kubeconfig_reader import read
 from policy_sched.errors import Diagnostic
-from policy_sched.model.manifests import load
-from policy_sched.profiles.check import check_files
-from policy_sched.profiles.formatting import format_file
-from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.simulate.expansion import expand
-from policy_sched.simulate.scenario_file import run_files
+from policy_sched.manifests.load import load
+from policy_sched.policytest.scenario_file import run_files
+from policy_sched.profiles.check.check import check_files
+from policy_sched.profiles.format.formatting import format_file
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.simulate.workloads import expand
 from tests.source.hostile import SEEDS, hostile_json, hostile_yaml
 
 FOUND_BEFORE = {

@@ -1,9 +1,10 @@
-"""The architecture as a test: who may import whom, and how long things may get."""
+"""The architecture as a test: layers, public surfaces, and how long things may get."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,53 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "policy_sched"
 
 LAYERS = (
-    {"cli", "__main__"},
-    {"apiserver", "simulate", "serve", "deploy", "lsp"},
-    {"scheduler"},
-    {"profiles"},
-    {"plugins"},
-    {"preemption"},
-    {"framework", "language"},
-    {"http"},
-    {"queue", "cluster", "client"},
-    {"model"},
-    {"source"},
-    {"errors"},
+    "__main__",
+    "cli",
+    "bench lsp deploy",
+    "diff policytest",
+    "simulate",
+    "instance",
+    "explain",
+    "scheduler",
+    "profiles",
+    "plugins",
+    "preemption",
+    "embedded framework language",
+    "http",
+    "queue cluster client",
+    "manifests",
+    "model",
+    "source",
+    "errors",
 )
-"""Top to bottom. Imports point down, and never sideways."""
+"""Packages, top to bottom. Imports point down, and never sideways."""
+
+INSIDE = {
+    "cli": (".", "options", "input", "output"),
+    "client": ("kube", "apimachinery", "."),
+    "client/kube": (".", "leaderelection", "cache events", "rest", "auth", "time"),
+    "cluster": ("overlay", ".", "debug", "counts", "tables"),
+    "embedded": ("apiserver", ".", "kubelet", "controllers", "store", "admission", "schema"),
+    "embedded/apiserver": (
+        ".", "endpoints", "security", "request managedfields validation", "registry protobuf",
+        "printers",
+    ),
+    "framework": ("evaluate", "runtime", "."),
+    "instance": ("http shadow", "app", "observability"),
+    "language": (
+        ".", "codegen lint", "lower", "check ir", "format stdlib", "runtime syntax", "values",
+        "diagnostics",
+    ),
+    "plugins": (
+        "rules", "defaultpreemption", ".", "extenders interpodaffinity podtopologyspread volumes",
+    ),
+    "profiles": ("format", "reload", "check", "build", "resolve", "load", "validate", "models"),
+    "scheduler": ("setup", "."),
+}  # fmt: skip
+"""Sub-packages of a package, top to bottom; "." stands for the package's own modules."""
+
+LAZY = {"cli", "cli/input", "cli/options", "cli/output", "bench", "lsp"}
+"""Packages whose modules are imported one by one, so that a verb imports only what it needs."""
 
 PUBLIC = {"testing": {"model", "cluster", "source", "errors"}}
 """Modules that stand beside the layers, and what they may import."""
@@ -38,38 +72,100 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
+@dataclass(frozen=True)
+class Import:
+    """An import of our own code: the line, the imported module's path, and the names."""
+
+    line: int
+    module: tuple[str, ...]
+    names: tuple[str, ...]
+
+
 def tree(path: Path) -> ast.Module:
     """Return the syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def room(path: Path) -> str:
-    """Return the room of a file: the folder, or the module at the top of the package."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
-def imported_rooms(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and room of every import of our own package."""
+def imports(path: Path) -> Iterator[Import]:
+    """Yield every import of our own code, those for type checkers and in functions too."""
     for node in ast.walk(tree(path)):
-        names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            for alias in node.names:
+                first, *rest = alias.name.split(".")
+                if first == "policy_sched" and rest:
+                    yield Import(node.lineno, tuple(rest), ())
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            module = node.module or ""
-            names = [f"{module}.{a.name}" for a in node.names] if "." not in module else [module]
-        for name in names:
-            first, _, rest = name.partition(".")
-            if first == "policy_sched" and rest and not rest.startswith("__"):
-                yield node.lineno, rest.partition(".")[0]
+            first, *rest = (node.module or "").split(".")
+            names = tuple(alias.name for alias in node.names)
+            if first == "policy_sched" and rest:
+                yield Import(node.lineno, tuple(rest), names)
+            elif first == "policy_sched":
+                for name in names:
+                    if not name.startswith("__"):
+                        yield Import(node.lineno, (name,), ())
 
 
-def allowed(importer: str) -> set[str]:
-    """Return the rooms that a room may import."""
-    if importer in PUBLIC:
-        return PUBLIC[importer]
-    level = next(i for i, layer in enumerate(LAYERS) if importer in layer)
-    return {importer}.union(*LAYERS[level + 1 :])
+def unit(root: Path, parts: tuple[str, ...]) -> str:
+    """Return the innermost package that a module is in, as in ``language/check``."""
+    depth = 0
+    while depth < len(parts) and root.joinpath(*parts[: depth + 1]).is_dir():
+        depth += 1
+    return "/".join(parts[:depth]) or parts[0]
+
+
+def own_unit(root: Path, path: Path) -> str:
+    """Return the package that a file is in; a module at the top stands for itself."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return "/".join(parts[:-1]) or parts[0]
+
+
+def level(order: tuple[str, ...], name: str) -> int | None:
+    """Return how far down a name stands in an order, None if it is not there."""
+    return next((i for i, names in enumerate(order) if name in names.split()), None)
+
+
+def misplaced(importer: str, imported: str) -> bool:
+    """Return whether an import points up or sideways, between packages or inside of one."""
+    mine, its = importer.split("/"), imported.split("/")
+    if mine[0] in PUBLIC:
+        return its[0] not in PUBLIC[mine[0]]
+    shared = 0
+    while shared < min(len(mine), len(its)) and mine[shared] == its[shared]:
+        shared += 1
+    order = INSIDE.get("/".join(mine[:shared]), (".",)) if shared else LAYERS
+    above = level(order, mine[shared] if shared < len(mine) else ".")
+    below = level(order, its[shared] if shared < len(its) else ".")
+    return above is None or below is None or above >= below
+
+
+def surface(root: Path, name: str) -> set[str]:
+    """Return the names in a package's ``__all__``."""
+    init = root / name / "__init__.py"
+    for node in tree(init).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def violations(root: Path, path: Path) -> list[str]:
+    """Return what is wrong with a file's imports."""
+    importer = own_unit(root, path)
+    found = []
+    for one in imports(path):
+        imported = unit(root, one.module)
+        if imported == importer or imported.split("/")[0] == "testing":
+            continue
+        where = f"{path}:{one.line}: {importer} imports {'.'.join(one.module)}"
+        if misplaced(importer, imported):
+            found.append(f"{where}, which is not below it")
+        inside = "/".join(one.module) != imported
+        if imported in LAZY or not (root / imported).is_dir():
+            continue
+        hidden = set(one.names) - surface(root, imported)
+        if inside or hidden:
+            found.append(f"{where}, which is inside {imported}: {', '.join(sorted(hidden))}")
+    return found
 
 
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -85,26 +181,67 @@ def identify(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.parent != PACKAGE], ids=identify)
-def test_imports_point_down(path: Path) -> None:
-    """A room imports itself and what lies below it, never what lies above or beside it."""
-    permitted = allowed(room(path))
-    wrong = [f"{path}:{line}: {r}" for line, r in imported_rooms(path) if r not in permitted]
+@pytest.mark.parametrize("path", SOURCES, ids=identify)
+def test_imports_point_down_and_enter_packages_by_their_surface(path: Path) -> None:
+    """A module imports its own package, and what the packages below offer in their ``__all__``."""
+    wrong = violations(PACKAGE, path)
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["errors", "testing"])
-def test_modules_at_the_top_of_the_package_keep_to_their_layer(name: str) -> None:
-    """The modules that are no room import only what their layer permits."""
-    permitted = allowed(name)
-    wrong = [r for _, r in imported_rooms(PACKAGE / f"{name}.py") if r not in permitted]
-    assert not wrong
+def test_every_package_has_a_place() -> None:
+    """No package or sub-package exists outside the plan."""
+    units = {own_unit(PACKAGE, path) for path in SOURCES} - {"__init__"}
+    packages = {name for names in LAYERS for name in names.split()} | set(PUBLIC)
+    assert {name.split("/")[0] for name in units} == packages
+    nested = {name for name in units if "/" in name}
+    planned = {f"{p}/{n}" for p, order in INSIDE.items() for names in order for n in names.split()}
+    assert nested == {name for name in planned if not name.endswith("/.")}
 
 
-def test_every_room_has_a_layer() -> None:
-    """No room exists outside the plan."""
-    known = set(PUBLIC).union(*LAYERS) | {"__init__"}
-    assert {room(path) for path in SOURCES} <= known
+def test_every_package_says_what_belongs_there() -> None:
+    """A package's docstring has a sentence and a paragraph."""
+    inits = [path for path in SOURCES if path.name == "__init__.py" and path.parent != PACKAGE]
+    short = [
+        str(one) for one in inits if len((ast.get_docstring(tree(one)) or "").split("\n\n")) < 2
+    ]
+    assert not short
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "complaint"),
+    [
+        ("model/a.py", "from policy_sched.cluster import Cache", "not below"),
+        ("cluster/tables/a.py", "from policy_sched.cluster.overlay import Overlay", "not below"),
+        ("cluster/counts/a.py", "from policy_sched.cluster.tables.column import C", "inside"),
+        ("queue/a.py", "from policy_sched.model import hidden", "inside"),
+        ("queue/a.py", "def f():\n    from policy_sched.cluster import Cache", "not below"),
+        (
+            "queue/a.py",
+            "if TYPE_CHECKING:\n    from policy_sched.scheduler import Scheduler",
+            "not below",
+        ),
+        ("queue/a.py", "from policy_sched.model import Pod", ""),
+    ],
+)
+def test_violations_are_found(tmp_path: Path, file: str, text: str, complaint: str) -> None:
+    """The test of the test: each kind of violation in a small tree is reported."""
+    for name in (
+        "model",
+        "cluster/tables",
+        "cluster/counts",
+        "cluster/overlay",
+        "queue",
+        "scheduler",
+    ):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "__init__.py").write_text(
+            '__all__ = ["Pod", "Cache", "Overlay", "Scheduler"]\n'
+        )
+    (tmp_path / "cluster" / "__init__.py").write_text('__all__ = ["Cache"]\n')
+    (tmp_path / "cluster" / "tables" / "column.py").write_text("")
+    (tmp_path / file).write_text(text + "\n")
+    found = violations(tmp_path, tmp_path / file)
+    assert [complaint in one for one in found] == [True] * bool(complaint)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=identify)

@@ -13,14 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.apiserver import bodies, refusals
-from policy_sched.apiserver.server import BOUNDS
 from policy_sched.cli.main import VERBS, run
-from policy_sched.client.kube import api, lines
-from policy_sched.client.kube.access import Trust, tls_context
+from policy_sched.client.kube.auth.access import Trust, tls_context
+from policy_sched.client.kube.rest import client as api
+from policy_sched.client.kube.rest import framing as lines
+from policy_sched.embedded.apiserver.endpoints import decode as bodies
+from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
+from policy_sched.embedded.apiserver.registry import errors as refusals
 from policy_sched.http import accepting
-from policy_sched.language import codes
-from policy_sched.serve import doorkeeper, listening
+from policy_sched.instance.http import delegated_auth as doorkeeper
+from policy_sched.instance.http import listener as listening
+from policy_sched.language.diagnostics import catalogue as codes
 from policy_sched.source import documents
 from tests.accepting import stop_accepting
 

@@ -11,21 +11,19 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.policy_names import policy_paths
-from policy_sched.cli.progress import progress
-from policy_sched.cli.render import OK, require_files
+from policy_sched.bench import api as api_benchmark
+from policy_sched.bench import check as check_benchmark
+from policy_sched.bench import event_loop_latency as turns_benchmark
+from policy_sched.bench import in_process as benchmark
+from policy_sched.bench import preemption as dry_run_benchmark
+from policy_sched.bench import reload as reload_benchmark
+from policy_sched.bench import rule_cost as rule_cost_benchmark
+from policy_sched.bench import workload_from_tests as likeness
+from policy_sched.bench.workloads import DRY_RUN, WORKLOADS
+from policy_sched.cli.input.policies import policy_paths
+from policy_sched.cli.output.diagnostics import OK, require_files
+from policy_sched.cli.output.progress import progress
 from policy_sched.errors import PolicySchedError
-from policy_sched.simulate import (
-    api_benchmark,
-    benchmark,
-    check_benchmark,
-    dry_run_benchmark,
-    likeness,
-    reload_benchmark,
-    rule_cost_benchmark,
-    turns_benchmark,
-)
-from policy_sched.simulate.workloads import DRY_RUN, WORKLOADS
 
 Name = Literal[
     "SchedulingBasic",

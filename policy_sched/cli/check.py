@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.formats import as_gitlab, as_junit, as_sarif, as_tap, failures
+from policy_sched.cli.input.parallel_map import parallel_map
+from policy_sched.cli.input.paths import PathsOrStdin
 from policy_sched.cli.limits import MaxCostLimit
-from policy_sched.cli.paths import PathsOrStdin
-from policy_sched.cli.render import (
+from policy_sched.cli.output.diagnostics import (
     FAILED,
     LINTED,
     OK,
@@ -25,10 +25,10 @@ from policy_sched.cli.render import (
     write_hints,
     write_lines,
 )
-from policy_sched.cli.side_by_side import parallel_map
-from policy_sched.language.codes import MAX_ANNOTATED_COST
+from policy_sched.cli.output.junit_tap_sarif import as_gitlab, as_junit, as_sarif, as_tap, failures
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.check import Checkup, check_all
-from policy_sched.profiles.files_of_ours import files_of_ours
+from policy_sched.profiles.load import files_of_ours
 
 Output = Literal["text", "json", "github", "junit", "tap", "sarif", "gitlab"]
 
@@ -82,7 +82,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
         checkup = _checked(paths, snapshot, not ignore_unknown, max_cost_limit)
     _write(checkup, output, strict=strict)
     if nodes is not None and output == "text":
-        from policy_sched.profiles import cost_report  # noqa: PLC0415  only here
+        from policy_sched.profiles.check import cost_report  # noqa: PLC0415  only here
 
         lines = cost_report.text_lines(list(cost_report.estimates(checkup.policies)), nodes)
         write_lines(lines)
@@ -126,8 +126,8 @@ def _checked(
     if not snapshot:
         return checked(each=parallel_map)
     # API objects and the cluster take 50 ms to import.
-    from policy_sched.model.manifests import load  # noqa: PLC0415  see above
-    from policy_sched.profiles.snapshot import snapshot_of  # noqa: PLC0415  see above
+    from policy_sched.manifests import load  # noqa: PLC0415  see above
+    from policy_sched.profiles.check import snapshot_of  # noqa: PLC0415  see above
 
     manifests = load(snapshot, sys.stdin)
     write_hints(manifests.hints)

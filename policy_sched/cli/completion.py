@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.render import OK
+from policy_sched.cli.output.diagnostics import OK
 
 
 def completion(

@@ -10,31 +10,39 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.cluster_files import read_cluster
-from policy_sched.cli.moments import moment
-from policy_sched.cli.paths import ClusterPaths
-from policy_sched.cli.policy_names import policy_set_path
-from policy_sched.cli.progress import progress
-from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
-from policy_sched.cli.side_by_side import parallel_map
-from policy_sched.errors import PolicySchedError
-from policy_sched.model.meta import ApiObject
-from policy_sched.profiles.policy_diff import differences
-from policy_sched.profiles.policy_set import PolicySet, read_policy_set
-from policy_sched.scheduler.shadow_records import Result
-from policy_sched.scheduler.wiring import EPOCH
-from policy_sched.simulate import shadow_report
-from policy_sched.simulate.diff_markdown import as_markdown
-from policy_sched.simulate.diff_report import PolicyDiff, as_json, text_lines
-from policy_sched.simulate.placement_diff import (
+from policy_sched.cli.input.cluster_files import read_cluster
+from policy_sched.cli.input.parallel_map import parallel_map
+from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.input.policies import policy_set_path
+from policy_sched.cli.input.timestamp import moment
+from policy_sched.cli.output.diagnostics import (
+    FAILED,
+    OK,
+    require_files,
+    write_diagnostics,
+    write_lines,
+)
+from policy_sched.cli.output.progress import progress
+from policy_sched.diff import (
     PLACED,
     PlacementDiff,
+    PolicyDiff,
     SeedsDiff,
+    as_json,
+    as_markdown,
     compare_placements,
     compare_seeds,
+    shadow_report,
+    summarize,
+    text_lines,
 )
-from policy_sched.simulate.shadow_summary import summarize
-from policy_sched.simulate.timeline import waits
+from policy_sched.errors import PolicySchedError
+from policy_sched.instance.shadow import Result
+from policy_sched.model import ApiObject
+from policy_sched.profiles.format import differences
+from policy_sched.profiles.reload import PolicySet, read_policy_set
+from policy_sched.scheduler.setup import EPOCH
+from policy_sched.simulate import waits
 
 Output = Literal["text", "json", "markdown"]
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from policy_sched.cli.manual import commands, reference
-from policy_sched.cli.render import OK
+from policy_sched.cli.output.diagnostics import OK
 from policy_sched.errors import PolicySchedError
-from policy_sched.language.reference import entries, nearest
-from policy_sched.profiles.resources import docs_directory
+from policy_sched.language import entries, nearest
+from policy_sched.profiles.models import docs_directory
 
 
 def docs(topic: str = "", /) -> int:

@@ -10,10 +10,10 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.cluster_files import expanded
-from policy_sched.cli.moments import moment
-from policy_sched.cli.paths import ClusterPaths
-from policy_sched.cli.render import (
+from policy_sched.cli.input.cluster_files import expanded
+from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.input.timestamp import moment
+from policy_sched.cli.output.diagnostics import (
     OK,
     exit_code,
     require_files,
@@ -21,19 +21,15 @@ from policy_sched.cli.render import (
     write_hints,
     write_lines,
 )
-from policy_sched.cluster.cache import Cache
+from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.language.environment import ANY, SECTIONS
-from policy_sched.language.sources import PolicySource
-from policy_sched.language.suggest import did_you_mean
-from policy_sched.model.manifests import load
-from policy_sched.model.meta import ApiObject
-from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.profiles.load_policies import load_policies
-from policy_sched.profiles.policy_source import policy_source
-from policy_sched.simulate.cluster_load import load_cluster
-from policy_sched.simulate.evaluation import document, evaluated, text_lines
+from policy_sched.explain import document, evaluated, text_lines
+from policy_sched.language.diagnostics import PolicySource, did_you_mean
+from policy_sched.language.stdlib import ANY, SECTIONS
+from policy_sched.manifests import load
+from policy_sched.model import ApiObject, Pod, PodInfo
+from policy_sched.profiles.load import load_policies, policy_source
+from policy_sched.simulate import load_cluster
 
 #: What a rule's cost is told for where the cluster has fewer nodes.
 USUAL_NODES: Final = 5_000

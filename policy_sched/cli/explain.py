@@ -9,21 +9,24 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from policy_sched.cli.cluster_files import read_cluster
-from policy_sched.cli.moments import clock
-from policy_sched.cli.paths import ClusterPaths
-from policy_sched.cli.policy_names import policy_paths
-from policy_sched.cli.progress import progress
-from policy_sched.cli.render import OK, require_files, write_diagnostics, write_lines
+from policy_sched.cli.input.cluster_files import read_cluster
+from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.input.policies import policy_paths
+from policy_sched.cli.input.timestamp import clock
+from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics, write_lines
+from policy_sched.cli.output.progress import progress
 from policy_sched.errors import PolicySchedError
-from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.explanation import Explanation
-from policy_sched.scheduler.wiring import assemble, read
-from policy_sched.simulate.applied import Application
-from policy_sched.simulate.cluster_load import load_cluster
-from policy_sched.simulate.explanation_report import as_annotations, as_json, text_lines
-from policy_sched.simulate.turn import explain_after_queue, explain_now, waiting_with
+from policy_sched.explain import Explanation, as_annotations, as_json
+from policy_sched.explain import report_text_lines as text_lines
+from policy_sched.model import Pod, PodInfo
+from policy_sched.scheduler.setup import assemble, read
+from policy_sched.simulate import (
+    Application,
+    explain_after_queue,
+    explain_now,
+    load_cluster,
+    waiting_with,
+)
 
 
 def explain(  # noqa: PLR0913  # the options of the verb

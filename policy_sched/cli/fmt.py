@@ -12,12 +12,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from policy_sched.cli.paths import PathsOrStdin
-from policy_sched.cli.render import FAILED, OK, STDIN, require_files, write_diagnostics
+from policy_sched.cli.input.paths import PathsOrStdin
+from policy_sched.cli.output.diagnostics import FAILED, OK, STDIN, require_files, write_diagnostics
 from policy_sched.errors import Diagnostic, PolicySchedError, one_line
-from policy_sched.profiles.document import files_below
-from policy_sched.profiles.files_of_ours import files_of_ours
-from policy_sched.profiles.formatting import format_file
+from policy_sched.profiles.format import format_file
+from policy_sched.profiles.load import files_below, files_of_ours
 from policy_sched.source import MAX_POLICY_BYTES, decode_text, read_bytes, read_text
 
 _YAML = (".yaml", ".yml")

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from policy_sched import __version__
-from policy_sched.cli.render import OK
+from policy_sched.cli.output.diagnostics import OK
 from policy_sched.errors import PolicySchedError
 
 CI = Literal["github", "gitlab", "none"]

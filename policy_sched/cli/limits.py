@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.language.codes import MAX_ANNOTATED_COST, MAX_RULE_COST
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_RULE_COST
 
 MaxCostLimit = Annotated[
     int, Parameter(validator=Number(gte=MAX_RULE_COST, lte=MAX_ANNOTATED_COST))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
-from policy_sched.cli.render import FAILED, OK
+from policy_sched.cli.output.diagnostics import FAILED, OK
 from policy_sched.errors import PolicySchedError
 
 

@@ -21,8 +21,8 @@ from cyclopts import App
 from cyclopts.config import Env
 
 from policy_sched import __version__
-from policy_sched.cli.paths import MisspeltOptionError
-from policy_sched.cli.render import FAILED, UNUSABLE, write_diagnostics
+from policy_sched.cli.input.paths import MisspeltOptionError
+from policy_sched.cli.output.diagnostics import FAILED, UNUSABLE, write_diagnostics
 from policy_sched.errors import PolicyError, PolicySchedError, one_line
 
 VERBS = {
@@ -159,7 +159,7 @@ def run(arguments: Sequence[str]) -> int:
         write_diagnostics(error.diagnostics, sys.stderr)
         return FAILED
     except MisspeltOptionError as error:
-        from policy_sched.cli.usage import told_option  # noqa: PLC0415  needed only here
+        from policy_sched.cli.options.usage_errors import told_option  # noqa: PLC0415  needed only here
 
         print(told_option(str(error), app, arguments[0]), file=sys.stderr)
         return UNUSABLE
@@ -167,7 +167,7 @@ def run(arguments: Sequence[str]) -> int:
         print(_on_lines(f"policy-sched: {error}"), file=sys.stderr)
         return UNUSABLE
     except CycloptsError as error:
-        from policy_sched.cli.usage import told  # noqa: PLC0415  needed only here
+        from policy_sched.cli.options.usage_errors import told  # noqa: PLC0415  needed only here
 
         print(_on_lines(told(error, VERBS)), file=sys.stderr)
         return UNUSABLE

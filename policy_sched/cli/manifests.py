@@ -9,12 +9,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.connecting import name_of_other
-from policy_sched.cli.policy_names import policy_paths
-from policy_sched.cli.render import OK, require_files, write_diagnostics
-from policy_sched.deploy.contents import contents
-from policy_sched.deploy.manifests import as_json, as_yaml, manifests
-from policy_sched.deploy.options import IMAGE, NAME, SYSTEM, Options
+from policy_sched.cli.input.policies import policy_paths
+from policy_sched.cli.options.kubeconfig import name_of_other
+from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics
+from policy_sched.deploy import IMAGE, NAME, SYSTEM, Options, as_json, as_yaml, contents, manifests
 
 Output = Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])]
 

@@ -16,15 +16,12 @@ from pathlib import Path
 from typing import Final, cast, get_args, get_type_hints
 
 from policy_sched.cli.main import VERBS
-from policy_sched.cluster.columns import NODE_COLUMNS, POD_COLUMNS, Family
-from policy_sched.framework.hookspecs import SchedulerHooks
-from policy_sched.framework.pipeline import ENTRY_POINT_GROUP
-from policy_sched.framework.points import POINTS
-from policy_sched.language.codes import CODES, WARNINGS
-from policy_sched.language.environment import RECORDS, SECTIONS, VARIABLES, Section
-from policy_sched.language.examples import EXAMPLES
-from policy_sched.language.examples_of_problems import CODE_EXAMPLES, SECTION_EXAMPLES
-from policy_sched.language.functions import Overload, spellings
+from policy_sched.cluster.tables import NODE_COLUMNS, POD_COLUMNS, Family
+from policy_sched.framework import POINTS, SchedulerHooks
+from policy_sched.framework.runtime import ENTRY_POINT_GROUP
+from policy_sched.language import CODE_EXAMPLES, EXAMPLES, SECTION_EXAMPLES
+from policy_sched.language.diagnostics import CODES, WARNINGS
+from policy_sched.language.stdlib import RECORDS, SECTIONS, VARIABLES, Overload, Section, spellings
 
 MARK: Final = "<!-- Below this line: printed by `python -m policy_sched.cli.manual`. -->"
 

@@ -12,26 +12,29 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from policy_sched.cli.connecting import ShadowFlags, chosen, connected, shadow_options
-from policy_sched.cli.endpoints import EndpointFlags, endpoints
+from policy_sched.cli.input.policies import policy_paths
 from policy_sched.cli.limits import MaxCostLimit
-from policy_sched.cli.live_view import Dashboard
-from policy_sched.cli.log_lines import gathered, writer
-from policy_sched.cli.policy_names import policy_paths
-from policy_sched.cli.render import FAILED, OK, require_files
-from policy_sched.cli.serving import ApiServerFlags, Serving
-from policy_sched.cli.upstream_flags import ClientFlags, LeaderFlags, Overrides
-from policy_sched.http.accepting import raise_descriptors
-from policy_sched.language.codes import MAX_ANNOTATED_COST
-from policy_sched.profiles.compiler_process import CompilerProcess
-from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.serve.collecting import collecting_briefly
-from policy_sched.serve.decision_log import Write
-from policy_sched.serve.instance import EmbeddedInstance, Sources
-from policy_sched.serve.remote import ClusterInstance, LeaseLost
-from policy_sched.serve.running import LONGEST_SLEEP, RunLoop
-from policy_sched.serve.shadow import ShadowOptions
-from policy_sched.serve.turns import measured_loop
+from policy_sched.cli.options.embedded_api import ApiServerFlags, Serving
+from policy_sched.cli.options.endpoints import EndpointFlags, endpoints
+from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFlags, Overrides
+from policy_sched.cli.options.kubeconfig import ShadowFlags, chosen, connected, shadow_options
+from policy_sched.cli.output.diagnostics import FAILED, OK, require_files
+from policy_sched.cli.output.live_view import Dashboard
+from policy_sched.cli.output.log_format import gathered, writer
+from policy_sched.http import raise_descriptors
+from policy_sched.instance.app import (
+    LONGEST_SLEEP,
+    ClusterInstance,
+    EmbeddedInstance,
+    LeaseLost,
+    RunLoop,
+    Sources,
+    collecting_briefly,
+)
+from policy_sched.instance.observability import Write, measured_loop
+from policy_sched.instance.shadow import ShadowOptions
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
+from policy_sched.profiles.reload import CompilerProcess, PolicyFiles
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Literal
 
-from policy_sched.cli.render import OK
-from policy_sched.profiles.resources import schemas_directory
-from policy_sched.profiles.schema_files import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE
+from policy_sched.cli.output.diagnostics import OK
+from policy_sched.profiles.models import (
+    CONFIGURATION_FILE,
+    POLICY_FILE,
+    TEST_FILE,
+    schemas_directory,
+)
 
 FILES = {"policy": POLICY_FILE, "configuration": CONFIGURATION_FILE, "test": TEST_FILE}
 

@@ -10,25 +10,34 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.cluster_files import read_cluster
-from policy_sched.cli.moments import clock
-from policy_sched.cli.paths import PathsOrStdin
-from policy_sched.cli.policy_names import policy_paths
-from policy_sched.cli.progress import progress
-from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
+from policy_sched.cli.input.cluster_files import read_cluster
+from policy_sched.cli.input.paths import PathsOrStdin
+from policy_sched.cli.input.policies import policy_paths
+from policy_sched.cli.input.timestamp import clock
+from policy_sched.cli.output.diagnostics import (
+    FAILED,
+    OK,
+    require_files,
+    write_diagnostics,
+    write_lines,
+)
+from policy_sched.cli.output.progress import progress
 from policy_sched.errors import PolicySchedError
-from policy_sched.model.duration import nanoseconds_of
-from policy_sched.model.meta import ApiObject
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import ApiObject, PodInfo, nanoseconds_of
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.scheduler.wiring import assemble, read
-from policy_sched.simulate import report, story_report
-from policy_sched.simulate.applied import Application
-from policy_sched.simulate.cluster_load import load_cluster
-from policy_sched.simulate.cluster_run import run_queue
-from policy_sched.simulate.report import Run
-from policy_sched.simulate.story_measures import bucket_width, never_placed
-from policy_sched.simulate.timeline import play, waits
+from policy_sched.scheduler.setup import assemble, read
+from policy_sched.simulate import (
+    Application,
+    Run,
+    bucket_width,
+    load_cluster,
+    never_placed,
+    play,
+    report,
+    run_queue,
+    waits,
+)
+from policy_sched.simulate import timeline_report as story_report
 
 Output = Literal["table", "wide", "json", "jsonl", "yaml"]
 

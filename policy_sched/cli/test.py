@@ -12,26 +12,35 @@ import re2
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.progress import progress
-from policy_sched.cli.render import FAILED, OK, require_files, write_diagnostics, write_lines
+from policy_sched.cli.output.diagnostics import (
+    FAILED,
+    OK,
+    require_files,
+    write_diagnostics,
+    write_lines,
+)
+from policy_sched.cli.output.progress import progress
 from policy_sched.errors import Diagnostic, PolicySchedError
-from policy_sched.language.checker import check_policy
-from policy_sched.profiles.load_policies import load_policies
-from policy_sched.profiles.policy_source import policy_source
-from policy_sched.profiles.problems import MISSING_KEY
-from policy_sched.simulate.coverage_report import coverage_data, coverage_lines, percent
-from policy_sched.simulate.golden import update_file
-from policy_sched.simulate.rule_coverage import RuleCoverage, SpotCoverage
-from policy_sched.simulate.scenario_file import FileResults, run_files
-from policy_sched.simulate.scenario_report import (
+from policy_sched.language.check import check_policy
+from policy_sched.policytest import (
+    FileResults,
+    RuleCoverage,
+    ScenarioRun,
+    SpotCoverage,
     as_json,
     as_junit,
     as_tap,
+    coverage_data,
+    coverage_lines,
     last_line,
+    percent,
+    run_files,
     text_lines,
+    update_file,
 )
-from policy_sched.simulate.scenario_runner import ScenarioRun
-from policy_sched.source.containment import is_stray_link
+from policy_sched.profiles.load import load_policies, policy_source
+from policy_sched.profiles.models import MISSING_KEY
+from policy_sched.source import is_stray_link
 
 Output = Literal["text", "json", "junit", "tap"]
 

@@ -1,1 +1,20 @@
-"""How decisions reach a cluster: the client protocol and its implementations."""
+"""How decisions reach a cluster: the client protocol and its implementations.
+
+The protocol is what the scheduler needs of a cluster: bind, evict, patch, record events.
+MemoryClient implements it for simulations, kube/ over HTTP. The embedded control plane is in
+`embedded`, above this package.
+"""
+
+from policy_sched.client.memory import MemoryClient
+from policy_sched.client.protocol import Client, Done
+from policy_sched.client.threads import begun
+from policy_sched.client.volume_controllers import complete_binding, provision
+
+__all__ = [
+    "Client",
+    "Done",
+    "MemoryClient",
+    "begun",
+    "complete_binding",
+    "provision",
+]

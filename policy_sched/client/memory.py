@@ -9,9 +9,7 @@ from typing import NamedTuple
 from policy_sched.client.protocol import Done
 from policy_sched.client.volume_controllers import ObjectStore, complete_binding, provision
 from policy_sched.errors import ClusterError
-from policy_sched.model.pod_group import PodGroup
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
+from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
 
 
 class Event(NamedTuple):

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from policy_sched.errors import ClusterError
-from policy_sched.model.pod_group import PodGroup
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
+from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
 
 Done: TypeAlias = Callable[[ClusterError | None], None]
 """Told how a call went: None, or why the cluster refused."""

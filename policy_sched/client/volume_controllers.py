@@ -11,11 +11,14 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from policy_sched.model.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from policy_sched.model.meta import ApiObject, ObjectMeta
-from policy_sched.model.storage import (
+from policy_sched.model import (
+    ApiObject,
     ClaimReference,
     CsiSource,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeSpec,

@@ -1,1 +1,22 @@
-"""What we believe of the cluster: nodes and pods as columns, and the cache that is the table."""
+"""The scheduler cache: what is known of nodes and pods, as columns.
+
+tables/ holds one row per node and per pod, counts/ the aggregates that are updated with them,
+overlay/ views of hypothetical pods, debug/ consistency checks. The cache is the table: assume,
+forget and events update rows in place.
+"""
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.group_index import GroupIndex
+from policy_sched.cluster.listers import ApiObjects
+from policy_sched.cluster.pod_states import PodState, PodStateError
+from policy_sched.cluster.pods_by_importance import Keys, PodOrder
+
+__all__ = [
+    "ApiObjects",
+    "Cache",
+    "GroupIndex",
+    "Keys",
+    "PodOrder",
+    "PodState",
+    "PodStateError",
+]

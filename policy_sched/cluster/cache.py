@@ -12,19 +12,13 @@ before its node or outlive it, and then waits as a ghost (see NodeTable).
 
 from __future__ import annotations
 
-from policy_sched.cluster.consistency import differences
-from policy_sched.cluster.count_consistency import count_differences
+from policy_sched.cluster.counts import PodCounts
+from policy_sched.cluster.debug import count_differences, differences
 from policy_sched.cluster.group_index import GroupIndex, group_differences
-from policy_sched.cluster.interning import Strings
-from policy_sched.cluster.journal import STRUCTURE
-from policy_sched.cluster.node_table import NodeTable
-from policy_sched.cluster.pod_counts import PodCounts
 from policy_sched.cluster.pod_states import PodEvent, PodState, PodStateError, next_state
-from policy_sched.cluster.pod_table import NO_NODE, PodTable
+from policy_sched.cluster.tables import NO_NODE, STRUCTURE, NodeTable, PodTable, Strings
 from policy_sched.errors import ClusterError
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import Namespace, Node, PodInfo
 
 
 class Record:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, KeysView, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from policy_sched.model.pod_group import GroupKey
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import GroupKey, PodInfo
 
 _NOBODY: Final[Mapping[str, PodInfo]] = MappingProxyType({})
 

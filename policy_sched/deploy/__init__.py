@@ -1,1 +1,20 @@
-"""What a cluster needs so that policy_sched runs on it: manifests, and a recipe for the image."""
+"""Manifests and an image recipe for running policy_sched on a cluster.
+
+`policy-sched manifests` prints them. RBAC rules are derived from the requests that the client
+sends.
+"""
+
+from policy_sched.deploy.contents import contents
+from policy_sched.deploy.manifests import as_json, as_yaml, manifests
+from policy_sched.deploy.options import IMAGE, NAME, SYSTEM, Options
+
+__all__ = [
+    "IMAGE",
+    "NAME",
+    "SYSTEM",
+    "Options",
+    "as_json",
+    "as_yaml",
+    "contents",
+    "manifests",
+]

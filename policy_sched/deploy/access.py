@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from policy_sched.client.kube.rights import ELECTING, READING, WRITING, Right
+from policy_sched.client.kube import ELECTING, READING, WRITING, Right
 from policy_sched.deploy.options import Options
 
 Plain = dict[str, Any]

@@ -13,13 +13,11 @@ import yaml
 from policy_sched.deploy.options import Options
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.profiles.build import raise_errors
-from policy_sched.profiles.defaults import DEFAULT_PLUGINS
-from policy_sched.profiles.document import files_below, kind_of, read_documents
-from policy_sched.profiles.lease_name import lease_of
-from policy_sched.profiles.models import API_VERSION, KIND
-from policy_sched.profiles.models_policy import API_VERSION as POLICY_VERSION
-from policy_sched.profiles.models_policy import KIND as POLICY_KIND
-from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.profiles.load import files_below, kind_of, read_documents
+from policy_sched.profiles.models import API_VERSION, DEFAULT_PLUGINS, KIND, POLICY_KIND
+from policy_sched.profiles.models import POLICY_API_VERSION as POLICY_VERSION
+from policy_sched.profiles.reload import PolicyFiles
+from policy_sched.profiles.resolve import lease_of
 
 CONFIG_FILE: Final = "config.yaml"
 LARGEST: Final = 1 << 20

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from policy_sched.framework.rejections import tally
+from policy_sched.framework.node_to_status import tally
 from policy_sched.framework.status import Code, Status
 
 NO_NODES: Final = "no nodes available to schedule pods"

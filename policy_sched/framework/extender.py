@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from policy_sched.model.node import Node
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import Node, PodInfo
 
 EXTENDER: Final = "Extender"
 """Represents extenders among the plugins that rejected a pod (kube-scheduler's word).

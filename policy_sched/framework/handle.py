@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from policy_sched.client.protocol import Client
-from policy_sched.cluster.api_objects import ApiObjects
-from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.node_table import NodeTable
-from policy_sched.cluster.pod_table import PodTable
+from policy_sched.client import Client
+from policy_sched.cluster import ApiObjects, Cache
+from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.pod_groups import PodGroups
 from policy_sched.framework.waiting_pods import WaitingPods
-from policy_sched.queue.nominator import Nominator
+from policy_sched.queue import Nominator
 
 
 @dataclass(frozen=True, slots=True)

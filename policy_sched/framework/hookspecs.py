@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import pluggy
 
+from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.results import (
@@ -28,10 +29,7 @@ from policy_sched.framework.results import (
     Signature,
 )
 from policy_sched.framework.status import Status
-from policy_sched.framework.unfinished import PendingStatus
-from policy_sched.model.events import ClusterEventWithHint
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model import ClusterEventWithHint, PodInfo, QueuedPod
 
 PROJECT = "policy_sched"
 hookspec = pluggy.HookspecMarker(PROJECT)

@@ -9,18 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policy_sched.cluster.api_objects import ApiObjects
-from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.group_index import GroupIndex
+from policy_sched.cluster import ApiObjects, Cache, GroupIndex
 from policy_sched.framework.waiting_pods import WaitingPods
-from policy_sched.model.pod_group import (
-    NO_GROUP,
-    CoschedulingGroup,
-    GroupCounts,
-    GroupKey,
-    PodGroup,
-)
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import NO_GROUP, CoschedulingGroup, GroupCounts, GroupKey, PodGroup, PodInfo
 
 _State = tuple[int, int, int]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.framework.status import SUCCESS, Status
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import PodInfo
 
 Rows: TypeAlias = NDArray[np.intp] | None
 """Rows of the node table to answer for, shape (k,); None: all rows [0, table.n)."""

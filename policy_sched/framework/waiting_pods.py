@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from policy_sched.framework.asking_again import PermitRechecker
+from policy_sched.framework.async_status import PendingStatus
+from policy_sched.framework.permit_recheck import PermitRechecker
 from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.unfinished import PendingStatus
-from policy_sched.model.pod_group import GroupKey
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import GroupKey, PodInfo
 
 #: No plugin may hold a pod for longer, in seconds (kube-scheduler's maxTimeout).
 MAX_TIMEOUT: Final = 15 * 60.0

@@ -1,1 +1,17 @@
-"""HTTP servers that stay within bounds: connections, time-outs, and answers to broken requests."""
+"""HTTP servers: accepting connections, limits, and answers to what is no request.
+
+Shared by the embedded API server and the endpoints of a running scheduler.
+"""
+
+from policy_sched.http.accepting import raise_descriptors
+from policy_sched.http.connections import Bounds, Connections, Site, recognized
+from policy_sched.http.responses import failure
+
+__all__ = [
+    "Bounds",
+    "Connections",
+    "Site",
+    "failure",
+    "raise_descriptors",
+    "recognized",
+]

@@ -25,7 +25,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from policy_sched.http.accepting import HANDSHAKES, Acceptor, descriptors
-from policy_sched.http.answers import broken_request
+from policy_sched.http.responses import broken_request
 
 SWEEP_SECONDS: Final = 10.0
 STUCK_LOOKS: Final = 4

@@ -1,1 +1,86 @@
-"""The rule language: text to typed tree to NumPy; it knows columns, not scheduling."""
+"""The rule language: a typed, CEL-like language that is compiled to Python and NumPy.
+
+Stages, in the order a rule passes them: syntax, check, lint, lower, ir, codegen, runtime. values/
+has the types, stdlib/ the functions, format/ the formatter. The language knows columns of nodes
+and pods; it does not know scheduling.
+"""
+
+from policy_sched.language.bound_unit import BoundUnit, Out
+from policy_sched.language.compile import make_unit
+from policy_sched.language.compiled_policy import (
+    CompiledPolicy,
+    RuleError,
+    compile_policy,
+    problems_of,
+)
+from policy_sched.language.cost_limit import ANNOTATION
+from policy_sched.language.cost_report import CostPart, breakdown, names_read
+from policy_sched.language.examples import EXAMPLES
+from policy_sched.language.expression import (
+    FIRST_ERROR,
+    BoundExpression,
+    Expression,
+    compile_expression,
+)
+from policy_sched.language.problem_examples import CODE_EXAMPLES, SECTION_EXAMPLES
+from policy_sched.language.reference import (
+    MACROS,
+    Entry,
+    entries,
+    nearest,
+    of_field,
+    of_macro,
+    of_overload,
+    of_variable,
+)
+from policy_sched.language.sections import (
+    Choice,
+    FilterRule,
+    GateRule,
+    LifeCycle,
+    PlacementRules,
+    PreemptionChoices,
+    Score,
+    Sections,
+    Step,
+    Unit,
+)
+
+__all__ = [
+    "ANNOTATION",
+    "CODE_EXAMPLES",
+    "EXAMPLES",
+    "FIRST_ERROR",
+    "MACROS",
+    "SECTION_EXAMPLES",
+    "BoundExpression",
+    "BoundUnit",
+    "Choice",
+    "CompiledPolicy",
+    "CostPart",
+    "Entry",
+    "Expression",
+    "FilterRule",
+    "GateRule",
+    "LifeCycle",
+    "Out",
+    "PlacementRules",
+    "PreemptionChoices",
+    "RuleError",
+    "Score",
+    "Sections",
+    "Step",
+    "Unit",
+    "breakdown",
+    "compile_expression",
+    "compile_policy",
+    "entries",
+    "make_unit",
+    "names_read",
+    "nearest",
+    "of_field",
+    "of_macro",
+    "of_overload",
+    "of_variable",
+    "problems_of",
+]

@@ -9,22 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.node_table import NodeTable
-from policy_sched.cluster.pod_table import PodTable
-from policy_sched.language.abstract import Value, rep_of
-from policy_sched.language.cost import known_steps
-from policy_sched.language.cycle import Activation
-from policy_sched.language.generate import Functions, Program, generate
-from policy_sched.language.ir import KINDS, Level, Site
-from policy_sched.language.lower import make_lowering
-from policy_sched.language.lowering import Lowering, Refusal
-from policy_sched.language.ranges import Interval
-from policy_sched.language.reads import Reads, find_reads
-from policy_sched.language.runtime import Runtime
-from policy_sched.language.typed import Core, Span, UserFunction
-from policy_sched.language.types import RecordType
-from policy_sched.language.work import MAX_STEPS
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.language.codegen import Functions, Program, generate
+from policy_sched.language.ir import Level, Reads, Site, find_reads, known_steps
+from policy_sched.language.lower import Lowering, Refusal, Value, make_lowering, rep_of
+from policy_sched.language.runtime import Activation, Runtime
+from policy_sched.language.syntax import Core, Span, UserFunction
+from policy_sched.language.values import KINDS, MAX_STEPS, Interval, RecordType
+from policy_sched.model import PodInfo
 
 #: The number of an error kind in the catalogue is this and its number in ir.KINDS (PS601..607).
 FIRST_ERROR = 600

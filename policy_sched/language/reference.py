@@ -7,21 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.language.codes import CODES, WARNINGS
-from policy_sched.language.environment import (
+from policy_sched.language.check import METHOD_MACROS
+from policy_sched.language.diagnostics import CODES, WARNINGS
+from policy_sched.language.examples import EXAMPLES
+from policy_sched.language.problem_examples import CODE_EXAMPLES, SECTION_EXAMPLES
+from policy_sched.language.stdlib import (
     RECORDS,
     SECTIONS,
     VARIABLES,
+    Overload,
     Record,
     RecordField,
     Section,
     Variable,
     sections_with,
+    spellings,
 )
-from policy_sched.language.examples import EXAMPLES
-from policy_sched.language.examples_of_problems import CODE_EXAMPLES, SECTION_EXAMPLES
-from policy_sched.language.functions import Overload, spellings
-from policy_sched.language.macros import METHOD_MACROS
 
 LEVELS: Final = {
     "C": "changes with the files",

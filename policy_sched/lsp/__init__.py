@@ -1,1 +1,4 @@
-"""The language server: what an editor asks of policy files, over the Language Server Protocol."""
+"""The language server for policy files (extra `[lsp]`).
+
+Diagnostics, completion, hovers, definitions and fixes, from the same checks as `check`.
+"""

@@ -8,7 +8,7 @@ from typing import Any
 
 from policy_sched.lsp.place import CursorPosition, place_at
 from policy_sched.lsp.policy_text import member_before, word_before
-from policy_sched.profiles.document import parse
+from policy_sched.profiles.load import parse
 from policy_sched.source import Marked, SourceFile
 
 Lines = tuple[int, int, int, int]

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.language.environment import DEFINITION, SECTIONS, Section
+from policy_sched.language.stdlib import DEFINITION, SECTIONS, Section
 
 _ITEM: Final = re.compile(r"\s*(?:- +)*")
 _ENTRY: Final = re.compile(r"([$\w]+):(?: +(.*)|)$")

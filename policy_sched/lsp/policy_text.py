@@ -6,12 +6,10 @@ import re
 from typing import Final
 
 from policy_sched.errors import PolicyError
-from policy_sched.language.checker import check_beside
-from policy_sched.language.sources import PolicySource, Text
-from policy_sched.language.types import Type
-from policy_sched.profiles.document import parse
-from policy_sched.profiles.load_policies import load_policy_document
-from policy_sched.profiles.policy_source import policy_source
+from policy_sched.language.check import check_beside
+from policy_sched.language.diagnostics import PolicySource, Text
+from policy_sched.language.values import Type
+from policy_sched.profiles.load import load_policy_document, parse, policy_source
 from policy_sched.source import SourceFile
 
 _NOTHING: Final = PolicySource("")

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from policy_sched.profiles.schema import schemas
-from policy_sched.profiles.schema_files import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE
+from policy_sched.profiles.models import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE, schemas
 
 _FILES: Final = {
     "Policy": POLICY_FILE,

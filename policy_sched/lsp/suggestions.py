@@ -7,19 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from policy_sched.language.environment import RECORDS, VARIABLES
-from policy_sched.language.functions import FUNCTIONS, METHODS, NAMESPACES, Overload
-from policy_sched.language.reference import (
-    MACROS,
-    Entry,
-    of_field,
-    of_macro,
-    of_overload,
-    of_variable,
+from policy_sched.language import MACROS, Entry, of_field, of_macro, of_overload, of_variable
+from policy_sched.language.diagnostics import PolicySource
+from policy_sched.language.stdlib import (
+    FUNCTIONS,
+    METHODS,
+    NAMESPACES,
+    RECORDS,
+    VARIABLES,
+    Overload,
 )
-from policy_sched.language.sources import PolicySource
-from policy_sched.language.types import ListType, MapType, OptionalType, RecordType
-from policy_sched.language.unify import fit
+from policy_sched.language.values import ListType, MapType, OptionalType, RecordType, fit
 from policy_sched.lsp.place import CursorPosition, place_at
 from policy_sched.lsp.policy_text import (
     locals_in,

@@ -14,6 +14,23 @@ from typing import Final
 
 import msgspec
 
+BYTES: Final = frozenset({"memory", "ephemeral-storage"})
+"""Resources that are counted in bytes, and shown with binary suffixes."""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words: "1 pod", "8,152 pods"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def quantity_text(resource: str, amount: int) -> str:
+    """Return an amount in the scheduler's unit of a resource as a Kubernetes quantity."""
+    if resource == "cpu":
+        return str(Quantity(amount * MICRO))
+    in_bytes = resource in BYTES or resource.startswith("hugepages-")
+    return str(Quantity(amount * NANO, Format.BINARY_SI if in_bytes else Format.DECIMAL_SI))
+
+
 NANO: Final = 1_000_000_000
 """Nano-units in one unit."""
 

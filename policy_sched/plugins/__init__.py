@@ -1,1 +1,17 @@
-"""Plugins of the house: compiled rules, and what rules cannot say."""
+"""Plugins: compiled rules, and under upstream names what rules cannot express.
+
+rules/ turns compiled policies into hooks. The others are kube-scheduler's in-tree plugins. The
+registry finds them and third-party plugins by name.
+"""
+
+from policy_sched.plugins.default_binder import DefaultBinder
+from policy_sched.plugins.registry import factories, plugin_points
+from policy_sched.plugins.unsupported import UNSUPPORTED, UnsupportedFeatures
+
+__all__ = [
+    "UNSUPPORTED",
+    "DefaultBinder",
+    "UnsupportedFeatures",
+    "factories",
+    "plugin_points",
+]

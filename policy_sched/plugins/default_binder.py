@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from policy_sched.errors import ClusterError
-from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.unfinished import PendingStatus
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.framework import (
+    SUCCESS,
+    Code,
+    CycleState,
+    Handle,
+    PendingStatus,
+    Status,
+    hookimpl,
+)
+from policy_sched.model import PodInfo
 
 NAME = "DefaultBinder"
 

@@ -12,17 +12,18 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.pipeline import ENTRY_POINT_GROUP, points_of
-from policy_sched.framework.points import CONFIGURED
+from policy_sched.framework import CONFIGURED, Handle
+from policy_sched.framework.runtime import ENTRY_POINT_GROUP, points_of
 from policy_sched.plugins.default_binder import DefaultBinder
-from policy_sched.plugins.pod_affinity import InterPodAffinity
+from policy_sched.plugins.interpodaffinity import InterPodAffinity
+from policy_sched.plugins.podtopologyspread import PodTopologySpread
 from policy_sched.plugins.resource_claims import DynamicResources
-from policy_sched.plugins.topology_spread import PodTopologySpread
-from policy_sched.plugins.volumes.binding import VolumeBinding
-from policy_sched.plugins.volumes.limits import NodeVolumeLimits
-from policy_sched.plugins.volumes.restrictions import VolumeRestrictions
-from policy_sched.plugins.volumes.zone import VolumeZone
+from policy_sched.plugins.volumes import (
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
+)
 
 Factory = Callable[[Mapping[str, object], Handle], object]
 

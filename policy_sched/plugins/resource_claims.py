@@ -11,11 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import PostFilterResult, PreFilterResult, Scope, Signature
-from policy_sched.framework.status import SKIP, Code, Status
+from policy_sched.framework import (
+    SKIP,
+    Code,
+    CycleState,
+    Handle,
+    PostFilterResult,
+    PreFilterResult,
+    Scope,
+    Signature,
+    Status,
+    hookimpl,
+)
 
 NO_CLAIMS: Final = PostFilterResult(Status(Code.UNSCHEDULABLE, ("no new claims to deallocate",)))
 NOT_FOUND: Final = PostFilterResult(Status(Code.ERROR, ("not found",)))

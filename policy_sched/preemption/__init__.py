@@ -1,1 +1,21 @@
-"""Preemption as a pure search: which pods would have to go so that another one fits, and where."""
+"""Preemption as a pure search: victims, dry runs, reprieve, ranking of candidates.
+
+Nothing is evicted here; the scheduler executes the result.
+"""
+
+from policy_sched.preemption.attempt import PreemptionAttempt
+from policy_sched.preemption.policy_section import BoundPreemption, Case, Spots
+from policy_sched.preemption.rules import NodeKey, rules_of
+from policy_sched.preemption.search import CandidateLimit, Eviction, PreemptionSearch
+
+__all__ = [
+    "BoundPreemption",
+    "CandidateLimit",
+    "Case",
+    "Eviction",
+    "NodeKey",
+    "PreemptionAttempt",
+    "PreemptionSearch",
+    "Spots",
+    "rules_of",
+]

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.cache import Cache
-from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.nominations import Nominations
-from policy_sched.framework.status import Status
-from policy_sched.framework.trial import FilterDryRun
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.cluster import Cache
+from policy_sched.framework import CycleState, Status
+from policy_sched.framework.evaluate import FilterDryRun, Nominations
+from policy_sched.model import PodInfo
 
 
 @dataclass(frozen=True, slots=True)

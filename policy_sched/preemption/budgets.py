@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.api_objects import ApiObjects
-from policy_sched.cluster.pod_table import PodTable
-from policy_sched.model.disruption import PodDisruptionBudget
-from policy_sched.model.selectors import Requirement, Selector, label_selector
+from policy_sched.cluster import ApiObjects
+from policy_sched.cluster.tables import PodTable
+from policy_sched.model import PodDisruptionBudget, Requirement, Selector, label_selector
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,19 +17,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.journal import DYNAMIC
-from policy_sched.cluster.pod_order import PodOrder
-from policy_sched.framework.rejections import NOTHING, Rejections, StatusTable
-from policy_sched.framework.status import Code, Status
-from policy_sched.framework.strand import pause
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.preemption.all_nodes import search_all, why_not
+from policy_sched.cluster import Cache, PodOrder
+from policy_sched.cluster.tables import DYNAMIC
+from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
+from policy_sched.framework.runtime import pause
+from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets
-from policy_sched.preemption.one_node import search_each
+from policy_sched.preemption.dry_run_sequential import search_each
+from policy_sched.preemption.dry_run_vectorized import search_all, why_not
+from policy_sched.preemption.reprieve import in_order_of_sparing
 from policy_sched.preemption.rules import Candidates, PreemptionRules
-from policy_sched.preemption.sparing import in_order_of_sparing
 
 NO_VICTIMS: Final = Status(
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)

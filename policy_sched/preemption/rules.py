@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.pod_order import Keys
-from policy_sched.cluster.pod_table import PodTable
-from policy_sched.framework.results import Scope, Signature
-from policy_sched.framework.signing import key_getter
-from policy_sched.language.preempting import BoundPreemption, Spots
-from policy_sched.language.reads import Dependency as ReadScope
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.cluster import Keys
+from policy_sched.cluster.tables import PodTable
+from policy_sched.framework import Scope, Signature
+from policy_sched.framework.evaluate import key_getter
+from policy_sched.language.ir import Dependency as ReadScope
+from policy_sched.model import PodInfo
+from policy_sched.preemption.policy_section import BoundPreemption, Spots
 
 Rows: TypeAlias = NDArray[np.intp]
 

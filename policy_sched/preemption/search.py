@@ -16,20 +16,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.api_objects import ApiObjects
-from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.pod_order import PodOrder
-from policy_sched.cluster.what_if_rows import WhatIfRows
+from policy_sched.cluster import ApiObjects, Cache, PodOrder
+from policy_sched.cluster.overlay import WhatIfRows
 from policy_sched.errors import PluginError
-from policy_sched.framework.extender import Extender, NodeVictims
-from policy_sched.framework.status import Code, Status
-from policy_sched.framework.strand import pause
-from policy_sched.language.preempting import Spots
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.framework import Code, Extender, NodeVictims, Status
+from policy_sched.framework.runtime import pause
+from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.budgets import Budgets
-from policy_sched.preemption.consultation import candidates_of, consulted
 from policy_sched.preemption.dry_runs import DryRun, DryRuns, Search
+from policy_sched.preemption.extenders import candidates_of, consulted
+from policy_sched.preemption.policy_section import Spots
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
 NO_CANDIDATE: Final = Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))

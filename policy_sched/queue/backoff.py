@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.queue.agenda import Work
+from policy_sched.model import QueuedPod
+from policy_sched.queue.cooperative_tasks import Work
 from policy_sched.queue.heap import PodHeap, SortKey
 
 SECOND: Final = 1_000_000_000

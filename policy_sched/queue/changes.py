@@ -10,9 +10,7 @@ has happened.
 
 from __future__ import annotations
 
-from policy_sched.model.events import ActionType, ClusterEvent, EventResource
-from policy_sched.model.node import Node
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import ActionType, ClusterEvent, EventResource, Node, PodInfo
 
 _NODE = EventResource.NODE
 

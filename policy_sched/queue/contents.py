@@ -10,12 +10,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from policy_sched.model.queued_pod import QueuedPod, QueueState
+from policy_sched.model import QueuedPod, QueueState
 from policy_sched.queue.backoff import Backoff, Timing
 from policy_sched.queue.heap import PodHeap, SortKey
-from policy_sched.queue.in_flight import InFlight
-from policy_sched.queue.pool import UnschedulablePods
+from policy_sched.queue.in_flight_events import InFlight
 from policy_sched.queue.timers import Timers
+from policy_sched.queue.unschedulable_pods import UnschedulablePods
 
 _QUEUES: Final = ("active", "backoff", "unschedulable")
 

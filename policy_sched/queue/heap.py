@@ -12,8 +12,8 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.queue.agenda import Work
+from policy_sched.model import QueuedPod
+from policy_sched.queue.cooperative_tasks import Work
 
 SortKey: TypeAlias = tuple[int | float | str, ...]
 Entry: TypeAlias = tuple[tuple[object, ...], int, QueuedPod]

@@ -16,10 +16,15 @@ from enum import IntEnum
 from typing import Final, TypeAlias
 
 from policy_sched.errors import PluginError
-from policy_sched.model.events import ClusterEvent, ClusterEventWithHint, Hint, QueueingHint
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.queue.pool import Rejection
+from policy_sched.model import (
+    ClusterEvent,
+    ClusterEventWithHint,
+    Hint,
+    PodInfo,
+    QueuedPod,
+    QueueingHint,
+)
+from policy_sched.queue.unschedulable_pods import Rejection
 
 Registered: TypeAlias = Mapping[str, Mapping[str, Iterable[ClusterEventWithHint]]]
 """By profile (schedulerName) and plugin: what it registered for."""

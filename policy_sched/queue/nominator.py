@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import PodInfo
 
 #: Entries of the log; when it is full its older half goes.
 LOG_SIZE: Final = 4096

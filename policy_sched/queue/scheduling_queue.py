@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
 
-from policy_sched.model.events import (
+from policy_sched.model import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
+    NO_PLUGINS,
     POLICY_RELOAD,
     POP_FROM_BACKOFF,
     SCHEDULE_ATTEMPT_FAILURE,
@@ -27,17 +28,18 @@ from policy_sched.model.events import (
     UNSCHEDULABLE_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
     ClusterEvent,
+    PodInfo,
+    QueuedPod,
+    QueueState,
 )
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod, QueueState
-from policy_sched.queue.agenda import Work
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.changes import pod_changes
+from policy_sched.queue.cooperative_tasks import Work
 from policy_sched.queue.heap import SortKey
 from policy_sched.queue.hints import HintTable, Strategy
-from policy_sched.queue.places import QueueStateError, go
-from policy_sched.queue.pool import Rejection
+from policy_sched.queue.queue_state import QueueStateError, go
 from policy_sched.queue.transfers import POOL, Gate, Transfers
+from policy_sched.queue.unschedulable_pods import Rejection
 
 _UNDER_WAY = (QueueState.IN_FLIGHT, QueueState.BINDING)
 TAKEN_ALONG = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from policy_sched.model.queued_pod import QueuedPod, QueueState
+from policy_sched.model import QueuedPod, QueueState
 
 _POOL = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from policy_sched.model.events import REQUEUE_EVERY
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod, QueueState
-from policy_sched.queue.agenda import Agenda
+from policy_sched.model import REQUEUE_EVERY, PodInfo, QueuedPod, QueueState
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.contents import Contents
+from policy_sched.queue.cooperative_tasks import Agenda
 from policy_sched.queue.heap import SortKey
 from policy_sched.queue.hints import HintTable, Strategy
-from policy_sched.queue.places import go
+from policy_sched.queue.queue_state import go
 
 Gate: TypeAlias = Callable[[PodInfo, str], str]
 """Ask PreEnqueue plugins about a pod, first the one (if any) that gated it before; return the

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.diagnosis import Diagnosis
-from policy_sched.framework.evaluation import Evaluation, Evaluator
-from policy_sched.framework.extender import Extender
-from policy_sched.framework.pipeline import Pipeline
-from policy_sched.framework.runner import Runner
-from policy_sched.framework.status import Status
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
-from policy_sched.plugins.unbuilt import UnsupportedFeatures
+from policy_sched.framework import CycleState, Diagnosis, Extender, Status
+from policy_sched.framework.evaluate import Evaluation, Evaluator
+from policy_sched.framework.runtime import Pipeline, Runner
+from policy_sched.model import PodInfo, QueuedPod
+from policy_sched.plugins import UnsupportedFeatures
 
 
 @dataclass(frozen=True, slots=True)

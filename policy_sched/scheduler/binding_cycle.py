@@ -13,19 +13,24 @@ import logging
 from collections.abc import Generator, Sequence
 from typing import Final, TypeAlias, cast
 
-from policy_sched.cluster.pod_states import PodState, PodStateError
+from policy_sched.cluster import PodState, PodStateError
 from policy_sched.errors import ClusterError, PluginError
-from policy_sched.framework import extending
-from policy_sched.framework.extender import Extender
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.pipeline import Hook
-from policy_sched.framework.points import POINTS
-from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.framework.unfinished import PendingStatus, Wait
-from policy_sched.framework.waiting_pods import WaitingPod
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.announcing import record_event
+from policy_sched.framework import (
+    POINTS,
+    SUCCESS,
+    Code,
+    Extender,
+    Handle,
+    PendingStatus,
+    Status,
+    Wait,
+    WaitingPod,
+)
+from policy_sched.framework.evaluate import extenders as extending
+from policy_sched.framework.runtime import Hook
+from policy_sched.model import PodInfo
 from policy_sched.scheduler.attempt import Attempt
+from policy_sched.scheduler.event_recorder import record_event
 
 Steps: TypeAlias = Generator[Wait, None, Status]
 """A binding on its way: yields what it waits for, returns Success or what failed."""

@@ -9,33 +9,32 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from policy_sched.cluster.pod_states import PodState
-from policy_sched.model.events import (
+from policy_sched.cluster import PodState
+from policy_sched.model import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     UNSCHEDULED_POD_ADD,
     UPDATE,
     ActionType,
+    ApiObject,
     ClusterEvent,
-    EventResource,
-)
-from policy_sched.model.meta import ApiObject
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
-from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.storage import (
+    CoschedulingGroup,
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
+    EventResource,
+    Namespace,
+    Node,
     PersistentVolume,
     PersistentVolumeClaim,
+    PodGroup,
+    PodInfo,
     StorageClass,
     VolumeAttachment,
 )
-from policy_sched.queue.changes import node_changes, pod_changes
-from policy_sched.scheduler.loop import Scheduler
+from policy_sched.queue import node_changes, pod_changes
+from policy_sched.scheduler.scheduler import Scheduler
 
 Happened: TypeAlias = tuple[ClusterEvent, ...]
 _NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)

@@ -9,10 +9,10 @@ import logging
 from typing import Final
 
 from policy_sched.errors import ClusterError
-from policy_sched.framework.handle import Handle
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.announcing import record_event
+from policy_sched.framework import Handle
+from policy_sched.model import PodInfo
 from policy_sched.scheduler.attempt import Preempt
+from policy_sched.scheduler.event_recorder import record_event
 
 LOG: Final = logging.getLogger(__name__)
 #: Ends the note of a victim that waited to be bound: nothing was deleted in the cluster.

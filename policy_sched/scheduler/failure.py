@@ -6,13 +6,11 @@ import logging
 from typing import Final
 
 from policy_sched.errors import ClusterError
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.status import Code, Status
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import NO_PLUGINS
-from policy_sched.scheduler.announcing import record_event
+from policy_sched.framework import Code, Handle, Status
+from policy_sched.model import NO_PLUGINS, PodInfo
 from policy_sched.scheduler.attempt import Preempt, Reject
-from policy_sched.scheduler.queueing import no_profile
+from policy_sched.scheduler.event_recorder import record_event
+from policy_sched.scheduler.queueing_hints import no_profile
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy_sched.framework.pipeline import Pipeline
-from policy_sched.framework.status import SUCCESS, Status
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.framework import SUCCESS, Status
+from policy_sched.framework.runtime import Pipeline
+from policy_sched.model import PodInfo
 from policy_sched.scheduler.attempt import Attempt, Decision
 
 

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeAlias
 
-from policy_sched.cluster.node_table import NodeTable
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.status import Status
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.queue.agenda import Finding
-from policy_sched.queue.scheduling_queue import SchedulingQueue
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.framework import Handle, Status
+from policy_sched.model import PodInfo
+from policy_sched.queue import Finding, SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt, Decision, PendingDecision, Preempt
-from policy_sched.scheduler.group_cycle import GroupTurn
+from policy_sched.scheduler.pod_group_cycle import GroupTurn
 
 Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision | PendingDecision]
 PrepareCandidate: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]

@@ -12,11 +12,10 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.node_table import NodeTable
+from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework.diagnosis import NO_NODES, Diagnosis
-from policy_sched.framework.evaluation import Evaluation
-from policy_sched.framework.status import Code, Status
+from policy_sched.framework import NO_NODES, Code, Diagnosis, Status
+from policy_sched.framework.evaluate import Evaluation
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, PendingDecision, Preempt, Reject
 
 

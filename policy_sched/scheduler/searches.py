@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final
 
-from policy_sched.framework.strand import Pieces
-from policy_sched.queue.agenda import Agenda, Finding, never
+from policy_sched.framework.runtime import Pieces
+from policy_sched.queue import Agenda, Finding, never
 from policy_sched.scheduler.attempt import Decision, PendingDecision
 
 #: Kinds of pods that are remembered.

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from policy_sched.cluster.cache import Cache
-from policy_sched.model.meta import ApiObject
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
-from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.cluster import Cache
+from policy_sched.model import ApiObject, Namespace, Node, Pod, PodInfo
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds nothing any more; kube-scheduler does not watch such pods."""

@@ -13,12 +13,10 @@ from typing import Final
 import msgspec
 import yaml
 
-from policy_sched.model.quantity import MICRO, NANO, Format, Quantity
-from policy_sched.simulate.applied import Applied
+from policy_sched.model import counted, quantity_text
+from policy_sched.simulate.policy_application import Applied
 
 NOWHERE: Final = "-"
-BYTES: Final = frozenset({"memory", "ephemeral-storage"})
-"""Resources that are counted in bytes, and shown with binary suffixes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +82,6 @@ class Run:
     def placed(self) -> int:
         """Pods that have a node."""
         return sum(placement.node is not None for placement in self.placements)
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things in words: "1 pod", "8,152 pods"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def table_lines(run: Run, *, wide: bool) -> Iterator[str]:
@@ -250,14 +243,6 @@ def _by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
 
 def _amount(allocation: Allocation, amount: int) -> str:
     return quantity_text(allocation.resource, amount)
-
-
-def quantity_text(resource: str, amount: int) -> str:
-    """Return an amount in the scheduler's unit of a resource as a Kubernetes quantity."""
-    if resource == "cpu":
-        return str(Quantity(amount * MICRO))
-    in_bytes = resource in BYTES or resource.startswith("hugepages-")
-    return str(Quantity(amount * NANO, Format.BINARY_SI if in_bytes else Format.DECIMAL_SI))
 
 
 def _text(value: int | None) -> str:

@@ -22,22 +22,29 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Final
 
-from policy_sched.model.duration import DURATION_ANNOTATION, nanoseconds_of
-from policy_sched.model.meta import ApiObject, nanoseconds
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
-from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import (
+    DURATION_ANNOTATION,
+    ApiObject,
+    Namespace,
+    Node,
+    Pod,
+    PodInfo,
+    nanoseconds,
+    nanoseconds_of,
+)
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.queue.backoff import SECOND
-from policy_sched.scheduler.attempt import Preempt
-from policy_sched.scheduler.event_handlers import node_seen, pod_gone, pod_seen
-from policy_sched.scheduler.loop import Outcome
-from policy_sched.scheduler.wiring import EPOCH, assemble
-from policy_sched.simulate.applied import Application
+from policy_sched.queue import SECOND
+from policy_sched.scheduler import Outcome, Preempt, node_seen, pod_gone, pod_seen
+from policy_sched.scheduler.setup import EPOCH, assemble
 from policy_sched.simulate.cluster_load import ENDED
-from policy_sched.simulate.cluster_run import resource_names, turned_away
-from policy_sched.simulate.story import Eviction, PodTimeline, StepFunction, TimelineResult
+from policy_sched.simulate.one_shot import resource_names, turned_away
+from policy_sched.simulate.policy_application import Application
+from policy_sched.simulate.timeline_result import (
+    Eviction,
+    PodTimeline,
+    StepFunction,
+    TimelineResult,
+)
 from policy_sched.simulate.virtual_cluster import (
     VirtualClient,
     VirtualClock,

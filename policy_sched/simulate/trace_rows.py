@@ -17,11 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.model.duration import DURATION_ANNOTATION
-from policy_sched.model.meta import ApiObject
-from policy_sched.model.node import Node
-from policy_sched.model.pod import Pod
-from policy_sched.model.pod_group import PodGroup
+from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodGroup
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The time at which a trace begins; traces count seconds."""

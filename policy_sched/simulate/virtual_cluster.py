@@ -8,12 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from policy_sched.client.memory import MemoryClient
-from policy_sched.client.protocol import Done
-from policy_sched.model.pod import Pod
-from policy_sched.model.pod_group import PodGroup
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.records import Condition
+from policy_sched.client import Done, MemoryClient
+from policy_sched.model import Condition, Pod, PodGroup, PodInfo
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")

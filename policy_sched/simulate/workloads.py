@@ -1,293 +1,279 @@
-"""The workloads of ``bench``: kube-scheduler's own benchmarks (scheduler_perf), in process.
+"""Workloads of manifests become the pods that their controllers would create.
 
-Nodes and pods are those of scheduler_perf's templates. Init pods are bound before anything is
-measured, round robin.
+Theory of operation. Nothing is changed: what is given stays, in its order, and each workload is
+followed by what its controller makes of it. Pods that a workload owns already are counted, by
+their owner references; only missing ones are made. A Deployment makes a ReplicaSet (or uses the
+ones it has), which makes the pods. How the new objects look and what they are called is said in
+model/expansion.py: the same manifests give the same names.
+
+What controllers do over time is not played: a StatefulSet's pods are there all at once, surplus
+pods are not deleted, and a Deployment with pods of an older template is scaled, not rolled out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from policy_sched.simulate import workload_manifests as make
-from policy_sched.simulate.workload_manifests import HOSTNAME, ZONE, Maker, Manifest, node_name
+from policy_sched.manifests import MOST_PODS, Priorities, fill_in, object_key, should_run
+from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.model import (
+    ApiObject,
+    DaemonSet,
+    Deployment,
+    Job,
+    Node,
+    OwnerReference,
+    PersistentVolumeClaim,
+    Pod,
+    PriorityClass,
+    RejectedError,
+    ReplicaSet,
+    ReplicationController,
+    RuntimeClass,
+    StatefulSet,
+    Workload,
+    admit,
+)
+from policy_sched.simulate.workloads_job import missing_of_job
+from policy_sched.simulate.workloads_owned import active, daemon_nodes, same_template
+
+T = TypeVar("T", bound=ApiObject)
+Key = tuple[str, str, str]
+"""Namespace, kind and name."""
+
+UIDS: Final = uuid.UUID("0f2b6c3a-5d0e-5f67-9f55-3f1f5a3b6d11")
+"""Name space of the uids of workloads that have none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """One benchmark: how a node, the init pods and the i-th measured pod look, and how many.
+def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
+    """Return the objects, each workload followed by what its controller makes.
 
-    ``init_pods``: kinds of init pods, of each the same number, one kind after the other.
-    ``init_per_node``: init pods bound to each node (a fraction of the nodes if below 1).
-    ``objects``: other API objects that are there. ``threshold``: pods per second below which
-    scheduler_perf's own run, with an API server, fails; None if it has no such number.
-    ``churn``: pods that come between measured ones and are not measured, one before the first of
-    every ``churn_every`` measured pods.
+    A workload without a template, or one that is being deleted, makes nothing. Raises
+    ExpansionError.
     """
-
-    name: str
-    node: Maker
-    init_pods: tuple[Maker, ...]
-    pod: Maker
-    nodes: int
-    pods: int
-    init_per_node: float
-    note: str = ""
-    threshold: int | None = None
-    objects: tuple[Manifest, ...] = ()
-    churn: Maker | None = None
-    churn_every: int = 0
-
-
-def node_json(workload: Workload, index: int) -> bytes:
-    """Return the JSON of a node, as the API server sends it."""
-    return msgspec.json.encode(workload.node(index))
+    given = list(objects)
+    most = len(given) + MOST_PODS
+    known = _Expansion(given)
+    expanded: list[ApiObject] = []
+    for one in given:
+        expanded.append(one)
+        if isinstance(one, Workload):
+            what = f"{type(one).__name__} {'/'.join(object_key(one)[1:])}"
+            try:
+                expanded += islice(known.made(one), MOST_PODS + 1)
+            except RejectedError as error:
+                raise ExpansionError(f"{what}: {error}") from None
+            if len(expanded) > most:
+                why = f"the workloads make more than the {MOST_PODS} pods that a cluster may have"
+                raise ExpansionError(f"{what}: {why}")
+    return expanded
 
 
-def pod_json(workload: Workload, index: int) -> bytes:
-    """Return the JSON of a measured pod, as the API server sends it."""
-    return msgspec.json.encode(workload.pod(index))
+class ExpansionError(ValueError):
+    """Workloads that make more pods than a cluster may have, or pods that are refused."""
 
 
-def churn_json(workload: Workload, first: int, pods: int) -> dict[int, bytes]:
-    """Return the JSON of the pods that come between measured pods ``first`` up to so many more.
+class _Expansion:
+    """What is there already, and what comes of each workload."""
 
-    They go by the place, counted from 0, of the measured pod that they come before.
-    """
-    if workload.churn is None:
-        return {}
-    churn = workload.churn
-    places = range(0, pods, workload.churn_every)
-    return {place: msgspec.json.encode(churn(first + place)) for place in places}
+    def __init__(self, given: Sequence[ApiObject]) -> None:
+        self._keys = {object_key(one) for one in given}
+        self._nodes = [one for one in given if isinstance(one, Node)]
+        self._runtimes = {one.metadata.name: one for one in given if isinstance(one, RuntimeClass)}
+        self._priorities = Priorities(one for one in given if isinstance(one, PriorityClass))
+        self._pods: defaultdict[Key, list[tuple[str, Pod]]] = defaultdict(list)
+        self._sets: defaultdict[Key, list[tuple[str, ReplicaSet]]] = defaultdict(list)
+        for one in given:
+            owner = _controller(one)
+            if owner is None:
+                continue
+            key = _namespace(one), owner.kind, owner.name
+            if isinstance(one, Pod):
+                self._pods[key].append((owner.uid, one))
+            elif isinstance(one, ReplicaSet):
+                self._sets[key].append((owner.uid, one))
+        self._orphans: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._count_orphans()
+        self._scaled: dict[Key, int] = {}
+        self._new_sets: dict[Key, ReplicaSet] = {}
+        for one in given:
+            if isinstance(one, Deployment) and _makes(one):
+                self._scale(one)
+
+    def made(self, one: Workload) -> Iterator[ApiObject]:
+        """Yield what a workload's controller creates; it is created when the workload is."""
+        created = one.metadata.creation_timestamp
+        for new in self._made(one):
+            new.metadata.creation_timestamp = created
+            yield new
+
+    def _made(self, one: Workload) -> Iterator[ApiObject]:
+        if isinstance(one, Deployment):
+            new = self._new_sets.get(_key(one))
+            if new is not None:
+                yield new
+                yield from self._replicas(new, new.spec.replicas)
+            return
+        if not _makes(one):
+            return
+        match one:
+            case ReplicaSet():
+                yield from self._replicas(one, self._scaled.get(_key(one), one.spec.replicas))
+            case ReplicationController():
+                yield from self._replicas(one, one.spec.replicas)
+            case StatefulSet():
+                yield from self._stateful(one)
+            case DaemonSet():
+                yield from self._daemons(one)
+            case Job():
+                yield from self._job(one)
+
+    def _owned(self, one: Workload) -> list[Pod]:
+        return _of_owner(one, self._pods[_key(one)])
+
+    def _count_orphans(self) -> None:
+        """Count the pods of replica sets that were not given, by deployment and template hash.
+
+        Such a pod tells both: its owner's name is that of the deployment and the hash.
+        """
+        for (namespace, kind, owner), pods in self._pods.items():
+            if kind != "ReplicaSet" or (kind, namespace, owner) in self._keys:
+                continue
+            for _, pod in pods:
+                found = pod.metadata.labels.get(expansion.TEMPLATE_HASH, "")
+                if found and owner.endswith(f"-{found}"):
+                    deployment = owner.removesuffix(f"-{found}")
+                    self._orphans[namespace, deployment][found] += active(pod)
+
+    def _scale(self, deployment: Deployment) -> None:
+        """Find the replica set that takes the replicas which no other has; make one if needed."""
+        namespace, _, name = _key(deployment)
+        sets = _of_owner(deployment, self._sets[_key(deployment)])
+        wanted = max(0, deployment.spec.replicas) - sum(max(0, s.spec.replicas) for s in sets)
+        template = deployment.spec.template
+        assert template is not None, "a workload without a template makes nothing"
+        for one in sets:
+            own = one.spec.template
+            if own is not None and same_template(own, template):
+                self._scaled[_key(one)] = max(0, one.spec.replicas) + max(0, wanted)
+                return
+        if sets and wanted <= 0:
+            return
+        counts = self._orphans[namespace, name]
+        fingerprint = next(reversed(counts), "")
+        others = sum(counts.values()) - counts[fingerprint]
+        plain = expansion.replica_set_of(_plain(deployment), max(0, wanted - others), fingerprint)
+        new = msgspec.convert(plain, ReplicaSet)
+        self._new_sets[_key(deployment)] = msgspec.convert(_plain(new), ReplicaSet)
+
+    def _replicas(
+        self, one: ReplicaSet | ReplicationController, replicas: int
+    ) -> Iterator[ApiObject]:
+        missing = replicas - sum(map(active, self._owned(one)))
+        if missing <= 0:
+            return
+        plain = _plain(one)
+        owner, template = expansion.Owner.of(plain), expansion.template_of(plain)
+        first = self._completed(expansion.replica(owner, template, "0"))
+        for name in self._free_names(owner, owner.name, missing):
+            metadata = msgspec.structs.replace(first.metadata, name=name)
+            yield msgspec.structs.replace(first, metadata=metadata)
+
+    def _free_names(self, owner: expansion.Owner, base: str, count: int) -> Iterator[str]:
+        """Yield so many generated names that no pod has."""
+        seed = 0
+        for _ in range(count):
+            name = expansion.generated_name(base, str(seed))
+            while ("Pod", owner.namespace, name) in self._keys:
+                seed += 1
+                name = expansion.generated_name(base, str(seed))
+            seed += 1
+            self._keys.add(("Pod", owner.namespace, name))
+            yield name
+
+    def _stateful(self, one: StatefulSet) -> Iterator[ApiObject]:
+        plain, start, namespace = _plain(one), one.spec.ordinals.start, _namespace(one)
+        for ordinal in range(start, start + max(0, one.spec.replicas)):
+            for claim in expansion.stateful_claims(plain, ordinal):
+                key = "PersistentVolumeClaim", namespace, claim["metadata"]["name"]
+                if key not in self._keys:
+                    self._keys.add(key)
+                    yield msgspec.convert(claim, PersistentVolumeClaim)
+            name = expansion.stateful_name(one.metadata.name, ordinal)
+            if ("Pod", namespace, name) not in self._keys:
+                self._keys.add(("Pod", namespace, name))
+                yield self._completed(expansion.stateful_pod(plain, ordinal))
+
+    def _daemons(self, one: DaemonSet) -> Iterator[ApiObject]:
+        plain = _plain(one)
+        candidate = msgspec.convert(expansion.daemon_candidate(plain), Pod)
+        served = {name for pod in self._owned(one) if active(pod) for name in daemon_nodes(pod)}
+        for node in self._nodes:
+            name = node.metadata.name
+            if name not in served and should_run(candidate, node):
+                pod = expansion.daemon_pod(plain, name)
+                owner, base = expansion.Owner.of(plain), one.metadata.name
+                if ("Pod", owner.namespace, pod["metadata"]["name"]) in self._keys:
+                    pod["metadata"]["name"] = next(self._free_names(owner, f"{base}-{name}", 1))
+                self._keys.add(("Pod", owner.namespace, pod["metadata"]["name"]))
+                yield self._completed(pod)
+
+    def _job(self, one: Job) -> Iterator[ApiObject]:
+        plain = _plain(one)
+        owner = expansion.Owner.of(plain)
+        for index in missing_of_job(one, self._owned(one)):
+            base = owner.name if index is None else f"{owner.name}-{index}"
+            pod = expansion.job_pod(plain, "0", index)
+            pod["metadata"]["name"] = next(self._free_names(owner, base, 1))
+            yield self._completed(pod)
+
+    def _completed(self, pod: dict[str, Any]) -> Pod:
+        """Return a pod as the API server would have it."""
+        decoded = msgspec.convert(pod, Pod)
+        fill_in(decoded)
+        self._priorities.admit(decoded)
+        found = self._runtimes.get(decoded.spec.runtime_class_name)
+        if found is not None:
+            admit(decoded.spec, found)
+        return decoded
 
 
-def init_pods_json(workload: Workload, nodes: int) -> Iterator[bytes]:
-    """Yield the JSON of every init pod, bound to the nodes in turn."""
-    count = round(nodes * workload.init_per_node)
-    share = -(-count // max(1, len(workload.init_pods)))
-    for i in range(count):
-        manifest = workload.init_pods[i // share](i)
-        spec = manifest["spec"]
-        assert isinstance(spec, dict)
-        spec["nodeName"] = node_name(i % nodes)
-        yield msgspec.json.encode(manifest)
+def _makes(one: Workload) -> bool:
+    return one.spec.template is not None and one.metadata.deletion_timestamp is None
 
 
-def _spreading(name: str, when: str, threshold: int) -> Workload:
-    constraint = {
-        "maxSkew": 5,
-        "topologyKey": ZONE,
-        "whenUnsatisfiable": when,
-        "labelSelector": {"matchLabels": {"color": "blue"}},
-    }
-    spec: Manifest = {"topologySpreadConstraints": [constraint]}
-    pod = make.labelled("spread", "default", "blue", spec)
-    return Workload(
-        name,
-        make.moon_node,
-        (make.plain("init"),),
-        pod,
-        nodes=5000,
-        pods=5000,
-        init_per_node=1.0,
-        threshold=threshold,
-    )
+def _namespace(one: ApiObject) -> str:
+    return one.metadata.namespace or "default"
 
 
-def _attracted(
-    name: str,
-    color: str,
-    kind: str,
-    topology_key: str,
-    *,
-    threshold: int,
-    preferred: bool = False,
-) -> Workload:
-    """Return a workload whose init pods and measured pods ask for, or shun, each other."""
-    term: Manifest = {
-        "labelSelector": {"matchLabels": {"color": color}},
-        "topologyKey": topology_key,
-        "namespaces": ["sched-1", "sched-0"],
-    }
-    rule: Manifest = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    if preferred:
-        weighted = {"weight": 1, "podAffinityTerm": term}
-        rule = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
-    spec: Manifest = {"affinity": {kind: rule}}
-    return Workload(
-        name,
-        make.zoned_node if topology_key == ZONE else make.node,
-        (make.labelled("init", "sched-0", color, spec),),
-        make.labelled("pod", "sched-1", color, spec),
-        nodes=5000,
-        pods=5000,
-        init_per_node=1.0,
-        threshold=threshold,
-    )
+def _key(one: Workload) -> Key:
+    return _namespace(one), one.kind or type(one).__name__, one.metadata.name
 
 
-BASIC: Final = Workload(
-    "SchedulingBasic",
-    make.node,
-    (make.plain("init"),),
-    make.plain("pod"),
-    nodes=5000,
-    pods=10_000,
-    init_per_node=0.2,
-    threshold=270,
-)
-NODE_AFFINITY: Final = Workload(
-    "SchedulingNodeAffinity",
-    make.zoned_node,
-    (make.affine("init"),),
-    make.affine("affinity"),
-    nodes=5000,
-    pods=10_000,
-    init_per_node=1.0,
-    threshold=220,
-)
-DISTINCT: Final = replace(
-    BASIC,
-    name="SchedulingDistinct",
-    pod=make.distinct,
-    threshold=None,
-    note="not of scheduler_perf: SchedulingBasic with pods of which no two are alike",
-)
-DAEMON_SET: Final = Workload(
-    "SchedulingDaemonset",
-    make.node_beside_named,
-    (),
-    make.bound_by_name,
-    nodes=15_001,
-    pods=30_000,
-    init_per_node=0,
-    threshold=390,
-    note="one of the nodes is the named one that every measured pod needs",
-)
+def _controller(one: ApiObject) -> OwnerReference | None:
+    for reference in one.metadata.owner_references:
+        if reference.controller:
+            return reference
+    return None
 
-AFFINITY: Final = _attracted("SchedulingPodAffinity", "blue", "podAffinity", ZONE, threshold=35)
-ANTI_AFFINITY: Final = replace(
-    _attracted("SchedulingPodAntiAffinity", "green", "podAntiAffinity", HOSTNAME, threshold=60),
-    pods=2000,
-    init_per_node=0.2,
-)
-PREFERRED_AFFINITY: Final = _attracted(
-    "SchedulingPreferredPodAffinity", "red", "podAffinity", HOSTNAME, threshold=90, preferred=True
-)
-PREFERRED_ANTI_AFFINITY: Final = _attracted(
-    "SchedulingPreferredPodAntiAffinity",
-    "yellow",
-    "podAntiAffinity",
-    HOSTNAME,
-    threshold=90,
-    preferred=True,
-)
-_ATTRACTED: Final = (AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)
 
-DEFAULT_SPREADING: Final = Workload(
-    "DefaultTopologySpreading",
-    make.moon_node,
-    (make.plain("init"),),
-    make.behind_service,
-    nodes=5000,
-    pods=10_000,
-    init_per_node=1.0,
-    objects=(make.service(),),
-)
-NEIGHBOURS: Final = (
-    _spreading("TopologySpreading", "DoNotSchedule", 85),
-    _spreading("PreferredTopologySpreading", "ScheduleAnyway", 125),
-    DEFAULT_SPREADING,
-    *_ATTRACTED,
-)
-"""Workloads whose pods look at the pods around them."""
+def _of_owner(owner: Workload, named: Iterable[tuple[str, T]]) -> list[T]:
+    """Return the objects that mean this owner, not an older one of the same name."""
+    own = owner.metadata.uid
+    return [one for uid, one in named if not (uid and own) or uid == own]
 
-MIXED_BASE: Final = Workload(
-    "MixedSchedulingBasePod",
-    make.zoned_node,
-    (make.plain("init"), *(maker for one in _ATTRACTED for maker in one.init_pods)),
-    make.plain("pod"),
-    nodes=5000,
-    pods=5000,
-    init_per_node=2.0,
-    threshold=140,
-)
 
-PREEMPTION_BASIC: Final = Workload(
-    "PreemptionBasic",
-    make.node,
-    (make.low_priority,),
-    make.high_priority("high"),
-    nodes=1000,
-    pods=1000,
-    init_per_node=4.0,
-    note="a pod takes two decisions: it evicts three pods, which are gone at once, and is bound",
-)
-PREEMPTION_ASYNC: Final = Workload(
-    "PreemptionAsync",
-    make.node,
-    (make.low_priority,),
-    make.plain("pod"),
-    nodes=5000,
-    pods=5000,
-    init_per_node=4.0,
-    threshold=160,
-    note="no clock runs here: instead of every 200 ms a pod of high priority, which evicts three "
-    "others, comes every 32 pods, as it does upstream at the threshold of 160 pods/s",
-    churn=make.high_priority("churn"),
-    churn_every=32,
-)
-UNSCHEDULABLE: Final = Workload(
-    "Unschedulable",
-    make.node,
-    (make.plain("init"),),
-    make.plain("pod"),
-    nodes=5000,
-    pods=10_000,
-    init_per_node=0.02,
-    threshold=170,
-    note="no clock runs here: instead of every 200 ms a pod that fits nowhere comes every 34 "
-    "pods, as it does upstream at the threshold of 170 pods/s",
-    churn=make.large,
-    churn_every=34,
-)
-UNSCHEDULABLE_DISTINCT: Final = Workload(
-    "UnschedulableDistinct",
-    make.full_node,
-    (make.filling,),
-    make.distinct,
-    nodes=5000,
-    pods=10_000,
-    init_per_node=1.0,
-    note="not of scheduler_perf: pods of which no two are alike, and none fits; a third of the "
-    "nodes each have a taint, no cpu and no memory left",
-)
-MAKING_ROOM: Final = (PREEMPTION_BASIC, PREEMPTION_ASYNC, UNSCHEDULABLE, UNSCHEDULABLE_DISTINCT)
-"""Workloads with pods that fit nowhere."""
-
-DRY_RUN: Final = Workload(
-    "PreemptionDryRun",
-    make.node,
-    (make.budgeted,),
-    make.high_priority("high"),
-    nodes=5000,
-    pods=200,
-    init_per_node=10.0,
-    note="not of scheduler_perf: the search for victims on all nodes, with 3 disruption budgets",
-    objects=tuple(make.budget(number) for number in range(3)),
-)
-"""Nothing is decided here; see `dry_run_benchmark`."""
-
-WORKLOADS: Final = {
-    "NodeAffinity": NODE_AFFINITY,
-    "MixedBase": MIXED_BASE,
-    **{
-        workload.name: workload
-        for workload in (BASIC, DISTINCT, NODE_AFFINITY, MIXED_BASE, DAEMON_SET)
-    },
-    **{workload.name: workload for workload in (*NEIGHBOURS, *MAKING_ROOM)},
-}
-"""Workloads by name, with the short names that people use."""
+def _plain(one: Workload) -> dict[str, Any]:
+    """Return a workload as plain data; one without a uid gets a uid derived from its name."""
+    plain: dict[str, Any] = msgspec.to_builtins(one)
+    plain["apiVersion"] = one.api_version
+    namespace, plain["kind"], name = _key(one)
+    if not one.metadata.uid:
+        plain["metadata"]["uid"] = str(uuid.uuid5(UIDS, f"{plain['kind']}/{namespace}/{name}"))
+    return plain

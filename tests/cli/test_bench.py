@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.bench import api as api_benchmark
+from policy_sched.bench import check as check_benchmark
+from policy_sched.bench import event_loop_latency as turns_benchmark
+from policy_sched.bench import reload as reload_benchmark
+from policy_sched.bench import rule_cost as rule_cost_benchmark
+from policy_sched.bench.workloads import DRY_RUN, WORKLOADS
 from policy_sched.cli.bench import Name
 from policy_sched.cli.main import run
-from policy_sched.simulate import (
-    api_benchmark,
-    check_benchmark,
-    reload_benchmark,
-    rule_cost_benchmark,
-    turns_benchmark,
-)
-from policy_sched.simulate.workloads import DRY_RUN, WORKLOADS
 
 POLICIES = Path(__file__).parents[2] / "policies"
 EVICTED = {"PreemptionBasic": 90, "PreemptionAsync": 3}

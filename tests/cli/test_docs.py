@@ -7,11 +7,11 @@ import json
 import pytest
 
 from policy_sched.cli.main import run
-from policy_sched.language.codes import CODES
-from policy_sched.language.environment import RECORDS, SECTIONS, VARIABLES
-from policy_sched.language.functions import spellings
-from policy_sched.language.macros import METHOD_MACROS
+from policy_sched.language.check.macros import METHOD_MACROS
+from policy_sched.language.diagnostics.catalogue import CODES
 from policy_sched.language.reference import MACROS, entries
+from policy_sched.language.stdlib.declarations import spellings
+from policy_sched.language.stdlib.variables import RECORDS, SECTIONS, VARIABLES
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -10,14 +10,14 @@ import pytest
 from policy_sched.cli import manual
 from policy_sched.cli.main import VERBS
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.columns import NODE_COLUMNS, POD_COLUMNS, Family
-from policy_sched.cluster.node_table import NodeTable
-from policy_sched.cluster.pod_table import PodTable
-from policy_sched.framework.points import POINTS
-from policy_sched.language.codes import CODES
-from policy_sched.language.environment import RECORDS
-from policy_sched.language.functions import spellings
-from policy_sched.profiles.check import check_files
+from policy_sched.cluster.tables.node_table import NodeTable
+from policy_sched.cluster.tables.pod_table import PodTable
+from policy_sched.cluster.tables.schema import NODE_COLUMNS, POD_COLUMNS, Family
+from policy_sched.framework.extension_points import POINTS
+from policy_sched.language.diagnostics.catalogue import CODES
+from policy_sched.language.stdlib.declarations import spellings
+from policy_sched.language.stdlib.variables import RECORDS
+from policy_sched.profiles.check.check import check_files
 from tests.shown import page
 
 GUIDE = page("docs/policy-guide.md")

@@ -12,8 +12,12 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from policy_sched.apiserver.access import Access, kubeconfig, write_kubeconfig
-from tests.serve.test_remote import World, node, pod
+from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import (
+    Access,
+    kubeconfig,
+    write_kubeconfig,
+)
+from tests.instance.app.test_cluster_instance import World, node, pod
 
 BOUND = 120.0
 """Seconds after which a test gives up; nothing takes that long."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.cli.connecting import ShadowFlags, shadow_options
 from policy_sched.cli.main import run
+from policy_sched.cli.options.kubeconfig import ShadowFlags, shadow_options
 
 
 @pytest.mark.parametrize(

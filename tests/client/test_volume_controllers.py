@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.cluster.api_objects import ApiObjects
+from policy_sched.cluster.listers import ApiObjects
 from policy_sched.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from tests.plugins.volumes.world import make_claim, make_class, make_volume
 

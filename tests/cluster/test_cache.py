@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.journal import DYNAMIC, STRUCTURE
 from policy_sched.cluster.pod_states import PodState, PodStateError
+from policy_sched.cluster.tables.journal import DYNAMIC, STRUCTURE
 from policy_sched.errors import ClusterError
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.pod_info import PodInfo

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.column import Column
-from policy_sched.cluster.columns import Key, Kind
-from policy_sched.cluster.domains import ROW
-from policy_sched.cluster.forgetting import ColumnCollector
+from policy_sched.cluster.counts.selector_counts import Part, PodMatch
+from policy_sched.cluster.counts.topology_domains import ROW
 from policy_sched.cluster.pod_states import PodState
-from policy_sched.cluster.selector_counts import Part, PodMatch
+from policy_sched.cluster.tables.column import Column
+from policy_sched.cluster.tables.column_gc import ColumnCollector
+from policy_sched.cluster.tables.schema import Key, Kind
 from policy_sched.model.meta import EPOCH, LabelSelector, LabelSelectorRequirement
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo

@@ -15,21 +15,21 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from policy_sched.apiserver.security.attributes import Attributes, attributes_of
-from policy_sched.cli.connecting import connected
-from policy_sched.client.embedded.resources import EVENT, POD
-from policy_sched.client.kube.paths import collection_path, object_path
-from policy_sched.client.kube.rights import ELECTING, READING, WRITING, Right
+from policy_sched.cli.options.kubeconfig import connected
+from policy_sched.client.apimachinery.resources import EVENT, POD
+from policy_sched.client.kube.rbac_rules import ELECTING, READING, WRITING, Right
+from policy_sched.client.kube.rest.paths import collection_path, object_path
 from policy_sched.deploy.contents import Contents, contents
 from policy_sched.deploy.manifests import manifests
 from policy_sched.deploy.options import Options
-from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.serve.decision_log import Record
-from policy_sched.serve.remote import ClusterInstance
-from policy_sched.serve.shadow import ShadowOptions
-from tests.apiserver.security.guarded import guarded
-from tests.apiserver.world import World
-from tests.serve.recording import Recording
+from policy_sched.embedded.apiserver.security.attributes import Attributes, attributes_of
+from policy_sched.instance.app.cluster_instance import ClusterInstance
+from policy_sched.instance.observability.log import Record
+from policy_sched.instance.shadow.instance import ShadowOptions
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from tests.embedded.apiserver.security.guarded import guarded
+from tests.embedded.apiserver.world import World
+from tests.instance.recording import Recording
 
 Plain = dict[str, Any]
 MASTER = "admin-token"

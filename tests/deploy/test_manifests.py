@@ -13,8 +13,8 @@ from kubernetes import client
 
 from policy_sched import __version__
 from policy_sched.cli.main import run
-from policy_sched.model import manifests as objects
-from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.manifests import load as objects
+from policy_sched.profiles.reload.inputs import PolicyFiles
 
 Plain = dict[str, Any]
 POLICY = """\

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.apiserver.test_kubectl import KUBECTL, Kubectl
-from tests.apiserver.world import serving
 from tests.deploy.test_review import FORMS, printed
+from tests.embedded.apiserver.test_kubectl import KUBECTL, Kubectl
+from tests.embedded.apiserver.world import serving
 
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="no kubectl")
 

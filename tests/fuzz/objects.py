@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from policy_sched.apiserver.served import SERVED, Served
-from policy_sched.client.embedded.schema.messages import LEAVES, MESSAGES, Field, message_of
-from policy_sched.client.embedded.schema.types import fields_of
-from tests.apiserver.protobuf.wire import envelope, message
-from tests.client.embedded.world import pod_spec, workload
+from policy_sched.embedded.apiserver.registry.resources import SERVED, Served
+from policy_sched.embedded.schema.messages import LEAVES, MESSAGES, Field, message_of
+from policy_sched.embedded.schema.types import fields_of
+from tests.embedded.apiserver.protobuf.wire import envelope, message
+from tests.embedded.world import pod_spec, workload
 
 Plain = dict[str, Any]
 TEXTS: Final = (

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 import aiohttp
 
-from policy_sched.apiserver.served import Served
-from policy_sched.client.embedded.cluster import EmbeddedCluster
+from policy_sched.embedded.apiserver.registry.resources import Served
+from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.testing import FakeClock
-from tests.apiserver.world import World, serving
-from tests.client.embedded.world import START
+from tests.embedded.apiserver.world import World, serving
+from tests.embedded.world import START
 from tests.fuzz.corpus import OBJECTS, PATCHES
 from tests.fuzz.mutations import mutated, text_of
 from tests.fuzz.objects import TEXTS, Objects

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from policy_sched.cli.main import run
-from policy_sched.client.kube.kubeconfig import load
-from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.client.kube.auth.kubeconfig import load
+from policy_sched.client.kube.time.clock import Clocks
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.source.documents import MAX_POLICY_BYTES
 

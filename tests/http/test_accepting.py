@@ -9,8 +9,8 @@ import sys
 import time
 
 from policy_sched.http.accepting import Acceptor
-from policy_sched.serve.certificates import self_signed
-from policy_sched.serve.listening import server_context
+from policy_sched.instance.http.certificates import self_signed
+from policy_sched.instance.http.listener import server_context
 
 MANY = 40
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.serve.doorkeeper import AlwaysAllow
-from policy_sched.serve.endpoints import Endpoints, Offered
-from policy_sched.serve.explanations import Explaining
-from policy_sched.serve.listening import Listener
-from tests.apiserver.world import PODS, serving
-from tests.serve.test_endpoints import SHOWN, Served
+from policy_sched.instance.http.delegated_auth import AlwaysAllow
+from policy_sched.instance.http.endpoints import Endpoints, Offered
+from policy_sched.instance.http.explain import Explaining
+from policy_sched.instance.http.listener import Listener
+from tests.embedded.apiserver.world import PODS, serving
+from tests.instance.http.test_endpoints import SHOWN, Served
 
 NUMBER = b"9" * 5000
 POD = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},%s}'

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.cycle import Activation
-from policy_sched.language.program import BoundExpression
+from policy_sched.language.compiled_policy import BoundExpression
+from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import checked, compiled

@@ -10,19 +10,19 @@ import numpy as np
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language import typed
-from policy_sched.language.checker import check_expression
-from policy_sched.language.cycle import Activation
-from policy_sched.language.faults import Some
-from policy_sched.language.lowering import Refusal
-from policy_sched.language.params import params_type
-from policy_sched.language.program import (
+from policy_sched.language.check.params import params_type
+from policy_sched.language.check.policy import check_expression
+from policy_sched.language.compiled_policy import (
     BoundExpression,
     Expression,
     compile_expression,
     error_name,
 )
-from policy_sched.language.types import STRING
+from policy_sched.language.lower.context import Refusal
+from policy_sched.language.runtime.activation import Activation
+from policy_sched.language.syntax import typed_ast as typed
+from policy_sched.language.values.errors import Some
+from policy_sched.language.values.types import STRING
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from policy_sched.language.parser import parse
-from policy_sched.language.syntax import Literal, walk
+from policy_sched.language.syntax.ast import Literal, walk
+from policy_sched.language.syntax.parser import parse
 
 LITERAL: Final = re.compile(r"-?[0-9.]|[rR]?[\"']|true$|false$")
 #: How a label's text becomes a value of each type.

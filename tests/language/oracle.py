@@ -15,8 +15,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
-from policy_sched.language import typed
-from policy_sched.language.types import (
+from policy_sched.language.syntax import typed_ast as typed
+from policy_sched.language.values.types import (
     DOUBLE,
     ListType,
     MapType,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from policy_sched.language.types import ListType, MapType, Type
+from policy_sched.language.values.types import ListType, MapType, Type
 
 from .oracle_text import text_of_double
 from .oracle_time import text_of_duration, text_of_timestamp

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from policy_sched.language.sources import (
+from policy_sched.language.diagnostics.source_text import (
     FunctionSource,
     KeySource,
     PlacementSource,
@@ -22,7 +22,7 @@ from policy_sched.language.sources import (
     Text,
     VariableSource,
 )
-from policy_sched.profiles.policy_source import as_duration
+from policy_sched.profiles.load.policy_source import as_duration
 
 RULES = Path(__file__).parent / "rules"
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policy_sched.language.ranges import Interval
+from policy_sched.language.values.intervals import Interval
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import Evaluation, agree, compiles, evaluate

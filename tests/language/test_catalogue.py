@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from policy_sched.errors import Severity
-from policy_sched.language.checker import check_policy
-from policy_sched.language.codes import CODES, WARNINGS
+from policy_sched.language.check.policy import check_policy
+from policy_sched.language.diagnostics.catalogue import CODES, WARNINGS
 
 from .rule_files import documents, policy
 

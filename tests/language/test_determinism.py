@@ -24,10 +24,10 @@ from .strategies import PARAMS, rules, worlds
 SCRIPT: Final = """
 import numpy as np
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.checker import check_expression
-from policy_sched.language.cycle import Activation
-from policy_sched.language.params import params_type
-from policy_sched.language.program import compile_expression
+from policy_sched.language.check.policy import check_expression
+from policy_sched.language.runtime.activation import Activation
+from policy_sched.language.check.params import params_type
+from policy_sched.language.compiled_policy import compile_expression
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
@@ -49,7 +49,7 @@ pod = PodInfo.of(make_pod("p", labels={"x": "1", "zone": "2", "app": "3"}, cpu="
 for text in TEXTS:
     tree, problems = check_expression(text, "any", PARAMS)
     found = compile_expression(tree, PARAMS, params_type(PARAMS))
-    bound = found.bind(cache.nodes)
+    bound = bind(found, cache.nodes)
     print(found.program.text, sorted(found.reads.pod), sorted(found.reads.node))
     given = Activation()
     print(bound.vector(pod, given), [bound.scalar(pod, given, row) for row in range(6)])

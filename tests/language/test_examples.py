@@ -9,19 +9,19 @@ import pytest
 import yaml
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.checker import check_expression
-from policy_sched.language.codes import CODES, WARNINGS
-from policy_sched.language.environment import SECTIONS
+from policy_sched.explain.evaluate import evaluated
+from policy_sched.language.check.policy import check_expression
+from policy_sched.language.diagnostics.catalogue import CODES, WARNINGS
 from policy_sched.language.examples import EXAMPLES
-from policy_sched.language.examples_of_problems import CODE_EXAMPLES, SECTION_EXAMPLES
 from policy_sched.language.expression import FIRST_ERROR, compile_expression
-from policy_sched.language.functions import OVERLOADS
-from policy_sched.language.ir import KINDS
-from policy_sched.language.lint_trees import walk
-from policy_sched.language.typed import Call
-from policy_sched.language.value_text import value_text
-from policy_sched.profiles.check import check_open
-from policy_sched.simulate.evaluation import evaluated
+from policy_sched.language.lint.visitor import walk
+from policy_sched.language.problem_examples import CODE_EXAMPLES, SECTION_EXAMPLES
+from policy_sched.language.stdlib.declarations import OVERLOADS
+from policy_sched.language.stdlib.value_printer import value_text
+from policy_sched.language.stdlib.variables import SECTIONS
+from policy_sched.language.syntax.typed_ast import Call
+from policy_sched.language.values.errors import KINDS
+from policy_sched.profiles.check.check import check_open
 
 PARAMS = {"affinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: P}\n"

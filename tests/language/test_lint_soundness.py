@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language.checked import Checked
-from policy_sched.language.checker import check_policy
-from policy_sched.language.codes import Problem
-from policy_sched.language.lint_conditions import conditions
-from policy_sched.language.lint_trees import Trees, walk
-from policy_sched.language.typed import Cond, Core
-from policy_sched.language.types import BOOL
+from policy_sched.language.check.checked_policy import Checked
+from policy_sched.language.check.policy import check_policy
+from policy_sched.language.diagnostics.catalogue import Problem
+from policy_sched.language.lint.conditions import conditions
+from policy_sched.language.lint.visitor import Trees, walk
+from policy_sched.language.syntax.typed_ast import Cond, Core
+from policy_sched.language.values.types import BOOL
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import names_of, oracle_outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.language.functions import OVERLOADS
+from policy_sched.language.stdlib.declarations import OVERLOADS
 
 from .oracle import CALLS, LAZY
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from policy_sched.language.cycle import Activation
-from policy_sched.language.reads import Dependency
+from policy_sched.language.ir.read_set import Dependency
+from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests.language.test_compiled_policy import attempt, rule
 
 from .harness import cache_of, compiled, rows_of
 from .harness import checked as checked_text
 from .oracle_world import World
-from .test_program import attempt, rule
 
 
 def terms(zone: str, weight: int) -> dict[str, Any]:

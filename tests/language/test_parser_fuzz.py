@@ -16,7 +16,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policy_sched.language.parser import parse
+from policy_sched.language.syntax.parser import parse
 
 from .strategies import rules
 

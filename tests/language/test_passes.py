@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.language import generate, lower_lists
-from policy_sched.language.ir import MIXED, Builder
-from policy_sched.language.lowering import Constant, Lowering, Value
-from policy_sched.language.params import params_type
-from policy_sched.language.program import compile_expression
-from policy_sched.language.ranges import DOUBLES, INT64, Interval
+from policy_sched.language.check.params import params_type
+from policy_sched.language.codegen import module as generate
+from policy_sched.language.compiled_policy import compile_expression
+from policy_sched.language.ir.graph import MIXED, Builder
+from policy_sched.language.lower import comprehensions as lower_lists
+from policy_sched.language.lower.context import Constant, Lowering, Value
+from policy_sched.language.values.intervals import DOUBLES, INT64, Interval
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import Evaluation, agree, cache_of, checked, compiled

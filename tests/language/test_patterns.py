@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests.language.test_compiled_policy import attempt, rule
 
 from .harness import checked, evaluate, rows_of
 from .oracle_world import World
 from .patterns import PATTERNS, TEXTS, Pattern, found, written
-from .test_program import attempt, rule
 
 NOTHING: Final = Pattern("then")
 

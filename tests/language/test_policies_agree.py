@@ -12,11 +12,13 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from policy_sched.language.checked import CheckedPolicy
-from policy_sched.language.checker import check_policy
-from policy_sched.language.normalizers import FAILED
-from policy_sched.language.program import FEW_ROWS, CompiledPolicy, compile_policy
+from policy_sched.language.check.checked_policy import CheckedPolicy
+from policy_sched.language.check.policy import check_policy
+from policy_sched.language.compiled_policy import CompiledPolicy, compile_policy
+from policy_sched.language.runtime.normalizers import FAILED
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.rules.bound_policy import bind
+from policy_sched.plugins.rules.bound_score import FEW_ROWS
 
 from .harness import cache_of, cycle_of, names_of
 from .oracle_policy import PolicyOracle, normalized
@@ -68,7 +70,7 @@ def test_verdicts_and_scores(name: str, situation: tuple[World, PodInfo]) -> Non
     """Conditions, verdicts and raw and final scores are the oracle's, for all rows and for few."""
     checked, compiled = policies()[name]
     world, pod = situation
-    bound = compiled.bind(cache_of(world).nodes)
+    bound = bind(compiled, cache_of(world).nodes)
     cycle = cycle_of(world)
     judges = oracles(checked, world, pod)
     rows = np.arange(len(world.nodes), dtype=np.intp)

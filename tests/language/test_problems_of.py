@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from policy_sched.language.checker import check_policy
-from policy_sched.language.compiled import Sections, Unit
-from policy_sched.language.compiler import PolicyCompiler
-from policy_sched.language.program import compile_policy, problems_of
-from policy_sched.profiles.load_policies import load_policies
-from policy_sched.profiles.policy_source import policy_source
-from policy_sched.profiles.resources import default_policies
+from policy_sched.language.check.policy import check_policy
+from policy_sched.language.compile import PolicyCompiler
+from policy_sched.language.compiled_policy import compile_policy, problems_of
+from policy_sched.language.sections import Sections, Unit
+from policy_sched.profiles.load.policies import load_policies
+from policy_sched.profiles.load.policy_source import policy_source
+from policy_sched.profiles.models.package_data import default_policies
 
 from .rule_files import policy
 

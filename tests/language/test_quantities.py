@@ -6,10 +6,10 @@ import pytest
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests.language.test_compiled_policy import attempt, rule
 
 from .harness import compiles, rows_of
 from .oracle_world import World
-from .test_program import attempt, rule
 
 TEXTS = {"half": "500m", "three": "3", "big": "9E", "bad": "x", "cpu": "cpu", "ram": "memory"}
 NODE = make_node("n", cpu="4", memory="1Gi", annotations=TEXTS)

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policy_sched.language.faults import RuleError
-from policy_sched.language.sources import KeySource, Text
+from policy_sched.language.diagnostics.source_text import KeySource, Text
+from policy_sched.language.values.errors import RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.plugins.rules.bound_policy import bind
 from policy_sched.testing import make_node, make_pod
+from tests.language.test_compiled_policy import policy
 
 from .harness import cache_of, compiles
 from .oracle_world import World
 from .strategies import PARAMS, pods, rules
-from .test_program import policy
 
 WORLD: Final = World([make_node("n")], [])
 ORDERS: Final = st.sampled_from(["Ascending", "Descending"])
@@ -42,7 +43,7 @@ def test_keys_are_a_strict_weak_order(keys: list[tuple[str, str]], queued: list[
     usable = [(text, order) for text, order in keys if compiles(text, "queueSort", PARAMS)]
     assume(usable)
     sources = tuple(KeySource(Text(text), order) for text, order in usable)
-    bound = policy(queue_sort=sources, params=PARAMS).bind(cache_of(WORLD).nodes)
+    bound = bind(policy(queue_sort=sources, params=PARAMS), cache_of(WORLD).nodes)
     try:
         found = [bound.queue_key(one) for one in queued]
     except RuleError:  # a key that fails ends the attempt, and orders nothing
@@ -64,5 +65,5 @@ def test_descending_is_the_other_way_round(key: str) -> None:
         for i, name in enumerate(("a", "b", "c"))
     ]
     for order, expected in (("Ascending", "abc"), ("Descending", "cba")):
-        bound = policy(queue_sort=(KeySource(Text(key), order),)).bind(cache_of(WORLD).nodes)
+        bound = bind(policy(queue_sort=(KeySource(Text(key), order),)), cache_of(WORLD).nodes)
         assert "".join(q.info.name for q in sorted(queued, key=bound.queue_key)) == expected

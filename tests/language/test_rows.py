@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language import runtime_rows as rows
-from policy_sched.language import runtime_scalar as one
-from policy_sched.language.ranges import INT_MAX, INT_MIN
+from policy_sched.language.runtime import scalar as one
+from policy_sched.language.runtime import vector as rows
+from policy_sched.language.values.intervals import INT_MAX, INT_MIN
 
 INTS = st.one_of(
     st.integers(-200, 200),

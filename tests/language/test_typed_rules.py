@@ -13,12 +13,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from policy_sched.language.functions import Overload, spellings
-from policy_sched.language.lowering import Refusal
-from policy_sched.language.params import params_type
-from policy_sched.language.program import Expression, compile_expression
-from policy_sched.language.typed import Core
-from policy_sched.language.types import BOOL, DOUBLE, INT, STRING, Type, list_of
+from policy_sched.language.check.params import params_type
+from policy_sched.language.compiled_policy import Expression, compile_expression
+from policy_sched.language.lower.context import Refusal
+from policy_sched.language.stdlib.declarations import Overload, spellings
+from policy_sched.language.syntax.typed_ast import Core
+from policy_sched.language.values.types import BOOL, DOUBLE, INT, STRING, Type, list_of
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import Evaluation, agree, cache_of, checked

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language import runtime_scalar as one
-from policy_sched.language import runtime_wide as wide_rows
+from policy_sched.language.runtime import masked as wide_rows
+from policy_sched.language.runtime import scalar as one
 
 MASKED = st.lists(
     st.lists(st.tuples(st.booleans(), st.floats(0.0, 1.0)), min_size=3, max_size=3),

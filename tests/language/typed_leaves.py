@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.language.type_text import RAW
-from policy_sched.language.types import (
+from policy_sched.language.values.type_parser import RAW
+from policy_sched.language.values.types import (
     BOOL,
     DOUBLE,
     DURATION,

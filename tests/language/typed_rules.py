@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from policy_sched.language.environment import RECORDS as NOUNS
-from policy_sched.language.functions import Overload, spellings
-from policy_sched.language.type_text import TypeVariable
-from policy_sched.language.types import (
+from policy_sched.language.stdlib.declarations import Overload, spellings
+from policy_sched.language.stdlib.variables import RECORDS as NOUNS
+from policy_sched.language.values.type_parser import TypeVariable
+from policy_sched.language.values.types import (
     BOOL,
     DOUBLE,
     DURATION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from policy_sched.model.manifests import load
+from policy_sched.manifests.load import load
 from policy_sched.model.pod import SchedulingGroup
 from policy_sched.model.pod_group import LABEL, CoschedulingGroup, PodGroup
 from policy_sched.model.pod_info import PodInfo

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from policy_sched.model.manifests import load
+from policy_sched.manifests.load import load
 from policy_sched.model.pod import Pod, PodSpec
 from policy_sched.model.records import Toleration
 from policy_sched.model.runtime_class import (

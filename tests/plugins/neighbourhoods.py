@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.listers import ApiObjects
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.meta import ObjectMeta

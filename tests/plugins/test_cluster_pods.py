@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from policy_sched.client.memory import MemoryClient
+from policy_sched.explain.explain import explain
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler import event_handlers
-from policy_sched.scheduler.explaining import explain
-from policy_sched.scheduler.loop import Outcome
-from policy_sched.scheduler.wiring import build
+from policy_sched.scheduler.scheduler import Outcome
+from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import FakeClock, make_node, make_pod
 
 POLICY = """

@@ -12,10 +12,10 @@ from policy_sched.client.memory import MemoryClient
 from policy_sched.model.pod_group import LABEL
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueueState
-from policy_sched.profiles.check import check_files
+from policy_sched.profiles.check.check import check_files
 from policy_sched.scheduler import event_handlers
-from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.scheduler.wiring import build
+from policy_sched.scheduler.scheduler import Outcome, Scheduler
+from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import FakeClock, make_node, make_pod
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Batch}\nspec:\n"

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluation import Evaluation, Evaluator
+from policy_sched.framework.evaluate.evaluator import Evaluation, Evaluator
+from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
-from policy_sched.framework.points import CONFIGURED
-from policy_sched.framework.runner import Runner
+from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.runner import Runner
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.pod_affinity import InterPodAffinity
-from policy_sched.plugins.topology_spread import PodTopologySpread
+from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity
+from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread
 from tests.plugins.neighbourhoods import handle_of, namespace, nodes, pods
 
 NAMES = ["n0", "n1", "n2", "n3"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from policy_sched.framework.status import Code
-from policy_sched.scheduler.loop import Outcome
-from policy_sched.scheduler.wiring import assemble, read
+from policy_sched.scheduler.scheduler import Outcome
+from policy_sched.scheduler.setup.factory import assemble, read
 from policy_sched.testing import make_node
 from tests.scheduler.world import run
 

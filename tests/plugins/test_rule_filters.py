@@ -10,8 +10,8 @@ from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler import event_handlers
-from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.scheduler.wiring import build
+from policy_sched.scheduler.scheduler import Outcome, Scheduler
+from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import make_node, make_pod
 
 TEXT = """

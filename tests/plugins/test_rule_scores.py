@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.framework.evaluation import Evaluator
+from policy_sched.explain.explain import explain
+from policy_sched.framework.evaluate.evaluator import Evaluator
 from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueueState
-from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.check import check_files
-from policy_sched.scheduler.explaining import explain
-from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.scheduler.wiring import assemble, build, read
+from policy_sched.profiles.build.pipeline import CompiledPlan
+from policy_sched.profiles.check.check import check_files
+from policy_sched.scheduler.scheduler import Outcome, Scheduler
+from policy_sched.scheduler.setup.factory import assemble, build, read
 from policy_sched.testing import make_node, make_pod
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Rules}\nspec:\n"

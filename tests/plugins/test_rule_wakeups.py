@@ -18,10 +18,10 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.waiting_pods import WaitingPods
-from policy_sched.language.checker import check_policy
-from policy_sched.language.program import compile_policy
-from policy_sched.language.sources import PolicySource, RuleSource, Text
-from policy_sched.model.events import (
+from policy_sched.language.check.policy import check_policy
+from policy_sched.language.compiled_policy import compile_policy
+from policy_sched.language.diagnostics.source_text import PolicySource, RuleSource, Text
+from policy_sched.model.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
@@ -33,7 +33,7 @@ from policy_sched.model.events import (
 )
 from policy_sched.model.namespace import Namespace
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.rules import rule_plugin
+from policy_sched.plugins.rules.plugin import rule_plugin
 from policy_sched.queue.changes import node_changes, pod_changes
 from policy_sched.queue.nominator import Nominator
 from policy_sched.testing import make_pod

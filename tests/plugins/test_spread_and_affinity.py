@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.answers import StaticResultCache
-from policy_sched.framework.evaluation import Evaluation
+from policy_sched.cluster.listers import ApiObjects
+from policy_sched.framework.evaluate.evaluator import Evaluation
+from policy_sched.framework.evaluate.static_cache import StaticResultCache
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager
 from policy_sched.framework.results import FilterResult, Rows
-from policy_sched.framework.runner import Runner
+from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager
+from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.kinds import KINDS
@@ -29,8 +29,8 @@ from policy_sched.model.namespace import Namespace
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.pod_affinity import InterPodAffinity
-from policy_sched.plugins.topology_spread import PodTopologySpread
+from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity
+from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread
 from policy_sched.queue.nominator import Nominator
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"

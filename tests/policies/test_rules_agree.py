@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policy_sched.simulate.scenario import Scenario, load_scenarios
-from policy_sched.simulate.scenario_runner import run_scenario
+from policy_sched.policytest.runner import run_scenario
+from policy_sched.policytest.scenario import Scenario, load_scenarios
 
 from .reference_objects import ClusterState, Json
 from .reference_steps import decide, profile_of

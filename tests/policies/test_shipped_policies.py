@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from policy_sched.model.manifests import load
-from policy_sched.profiles.load_policies import load_policies
-from policy_sched.scheduler.wiring import build, read
+from policy_sched.manifests.load import load
+from policy_sched.policytest.runner import run_scenario
+from policy_sched.policytest.scenario import load_scenarios
+from policy_sched.profiles.load.policies import load_policies
+from policy_sched.scheduler.setup.factory import build, read
 from policy_sched.simulate.cluster_load import load_cluster
-from policy_sched.simulate.cluster_run import run_cluster
-from policy_sched.simulate.scenario import load_scenarios
-from policy_sched.simulate.scenario_runner import run_scenario
+from policy_sched.simulate.one_shot import run_cluster
 
 POLICIES = Path(__file__).parents[2] / "policies"
 FOLDERS = sorted(path.parent for path in POLICIES.glob("*/policy.yaml"))

@@ -9,17 +9,17 @@ from random import Random
 import msgspec
 from hypothesis import strategies as st
 
-from policy_sched.framework.filtering import FEASIBLE
-from policy_sched.framework.nominations import Nominations
-from policy_sched.model.disruption import PodDisruptionBudget
+from policy_sched.framework.evaluate.filter_result import FEASIBLE
+from policy_sched.framework.evaluate.nominated_pods import Nominations
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.policy_v1 import PodDisruptionBudget
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import PreemptionRules, rules_of
 from policy_sched.scheduler.attempt import Attempt, Decision
-from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
-from policy_sched.scheduler.wiring import CompiledPlan, assemble, read
+from policy_sched.scheduler.setup.factory import CompiledPlan, assemble, read
 from policy_sched.testing import make_node, make_pod
 from tests.preemption.oracle import OracleBudget, OracleNode, OraclePod
 

@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policy_sched.framework.evaluation import Evaluation
+from policy_sched.framework.evaluate.evaluator import Evaluation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt
-from policy_sched.scheduler.loop import Scheduler
+from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
-from policy_sched.scheduler.wiring import assemble
+from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
 from tests.preemption.clusters import budget_of, plans
 from tests.preemption.oracle import OracleBudget

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.framework.evaluation import Evaluation
+from policy_sched.framework.evaluate.evaluator import Evaluation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Bind, Reject
-from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.wiring import assemble
+from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
 from tests.preemption import oracle
 from tests.preemption.clusters import clusters, decision_for, info_of, plans, scheduler_of

@@ -14,8 +14,8 @@ from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import Candidates
 from policy_sched.preemption.search import CandidateLimit, Eviction, PreemptionSearch
 from policy_sched.scheduler.attempt import Preempt, Reject
-from policy_sched.scheduler.loop import Scheduler
-from tests.cluster.tables import picture
+from policy_sched.scheduler.scheduler import Scheduler
+from tests.cluster.table_contents import picture
 from tests.preemption import oracle
 from tests.preemption.clusters import (
     OracleCluster,

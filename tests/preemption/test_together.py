@@ -7,13 +7,16 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.framework.nominations import Nominations, rejections_with_nominated_pods
+from policy_sched.framework.evaluate.nominated_pods import (
+    Nominations,
+    rejections_with_nominated_pods,
+)
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.search import CandidateLimit, PreemptionSearch
-from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.wiring import assemble
+from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
 from tests.preemption.clusters import plans, shipped_rules
 

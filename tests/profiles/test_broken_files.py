@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.profiles.check import check_files
+from policy_sched.profiles.check.check import check_files
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(path.relative_to(BROKEN) for path in BROKEN.rglob("*.yaml"))

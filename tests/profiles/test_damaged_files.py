@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.errors import Diagnostic
-from policy_sched.profiles.check import check_files, check_open
+from policy_sched.profiles.check.check import check_files, check_open
 
 ROOT: Final = Path(__file__).parents[2] / "policies"
 FILES: Final = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/policy.yaml"))]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from policy_sched.language.codes import CODES
-from policy_sched.model.manifests import load
-from policy_sched.profiles.check import check_all
-from policy_sched.profiles.snapshot import snapshot_of
+from policy_sched.language.diagnostics.catalogue import CODES
+from policy_sched.manifests.load import load
+from policy_sched.profiles.check.check import check_all
+from policy_sched.profiles.check.snapshot import snapshot_of
 
 HERE = Path(__file__).parent
 RULES = HERE.parent / "language" / "rules"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.errors import PluginError
-from policy_sched.model.events import (
+from policy_sched.model.cluster_event import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     UPDATE,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from policy_sched.model.events import ActionType
+from policy_sched.model.cluster_event import ActionType
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import Condition

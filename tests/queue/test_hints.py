@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.model.events import (
+from policy_sched.model.cluster_event import (
     ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
     NODE_ADD,
@@ -16,7 +16,7 @@ from policy_sched.model.events import (
 )
 from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod
 from policy_sched.queue.hints import ERROR, HintTable, Strategy
-from policy_sched.queue.pool import Rejection
+from policy_sched.queue.unschedulable_pods import Rejection
 from tests.queue.pods import NOWHERE, SCHEDULER, hint_table, info, queued
 
 

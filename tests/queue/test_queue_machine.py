@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from policy_sched.model.events import ASSIGNED_POD_DELETE, NODE_ADD
+from policy_sched.model.cluster_event import ASSIGNED_POD_DELETE, NODE_ADD
 from policy_sched.model.queued_pod import QueueState
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.testing import FakeClock

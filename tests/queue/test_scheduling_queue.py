@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.model.events import (
+from policy_sched.model.cluster_event import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     POLICY_RELOAD,
@@ -12,7 +12,7 @@ from policy_sched.model.events import (
 )
 from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod, QueueState
 from policy_sched.queue.backoff import SECOND, Timing
-from policy_sched.queue.places import QueueStateError
+from policy_sched.queue.queue_state import QueueStateError
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.testing import FakeClock
 from tests.queue.pods import NOWHERE, gates, hint_table, info, make_queue, names

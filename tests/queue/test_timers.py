@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.model.events import TIMER, ClusterEventWithHint
+from policy_sched.model.cluster_event import TIMER, ClusterEventWithHint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod, QueueState
 from policy_sched.queue.hints import HintTable

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
@@ -20,8 +21,7 @@ from policy_sched.framework.results import (
     Scores,
 )
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.framework.unfinished import PendingStatus
-from policy_sched.model.events import (
+from policy_sched.model.cluster_event import (
     UPDATE,
     ClusterEvent,
     ClusterEventWithHint,

@@ -12,31 +12,31 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from policy_sched.client.embedded.client import EmbeddedClient
-from policy_sched.client.embedded.cluster import EmbeddedCluster
-from policy_sched.client.embedded.kubelets import KubeletTimes
-from policy_sched.client.embedded.resources import NODE, POD
-from policy_sched.client.embedded.store import Key
+from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.client.protocol import Done
+from policy_sched.embedded.client import EmbeddedClient
+from policy_sched.embedded.cluster import EmbeddedCluster
+from policy_sched.embedded.kubelet.kubelet import KubeletTimes
+from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError
-from policy_sched.framework.evaluation import Evaluator
+from policy_sched.framework.evaluate.evaluator import Evaluator
+from policy_sched.framework.evaluate.nominated_pods import Nominations
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.nominations import Nominations
-from policy_sched.framework.runner import Runner
+from policy_sched.framework.runtime.runner import Runner
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.policy_files import Compilation, PolicyFiles
-from policy_sched.profiles.store import PolicyStore, Result
+from policy_sched.profiles.build.pipeline import CompiledPlan
+from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
+from policy_sched.profiles.reload.store import PolicyStore, Result
 from policy_sched.queue.backoff import SECOND, Timing
-from policy_sched.scheduler.assembly import Assembly
 from policy_sched.scheduler.attempt import Profile
-from policy_sched.scheduler.loop import Outcome
-from policy_sched.scheduler.queueing import queue_gate, queue_hints
-from policy_sched.scheduler.reload import Reloader
-from policy_sched.scheduler.wiring import EPOCH, assemble_with_assembly
+from policy_sched.scheduler.queueing_hints import queue_gate, queue_hints
+from policy_sched.scheduler.scheduler import Outcome
+from policy_sched.scheduler.setup.factory import EPOCH, assemble_with_assembly
+from policy_sched.scheduler.setup.profiles import Assembly
+from policy_sched.scheduler.setup.reload import Reloader
 from policy_sched.testing import FakeClock
 from tests.profiles.policy_texts import gating, keeping, write
 from tests.scheduler.chaos import CALM, LOST, Chaos, Looking

@@ -15,17 +15,21 @@ from collections import Counter
 from random import Random
 from typing import Any, Final
 
-from policy_sched.client.embedded.client import EmbeddedClient
-from policy_sched.client.embedded.controllers.volumes import Volumes
-from policy_sched.client.embedded.history import DELETED
-from policy_sched.client.embedded.resources import POD
-from policy_sched.client.embedded.store import Key
+from policy_sched.client.apimachinery.resources import POD
+from policy_sched.embedded.client import EmbeddedClient
+from policy_sched.embedded.controllers.volumes import Volumes
+from policy_sched.embedded.store.store import Key
+from policy_sched.embedded.store.watch_history import DELETED
+from policy_sched.instance.app.embedded_informer import ENDED
+from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
+from policy_sched.instance.shadow.comparison import Shadow
+from policy_sched.instance.shadow.records import Comparison, Result
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolumeClaim
-from policy_sched.profiles.policy_files import PolicyFiles
+from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.scheduler.event_handlers import (
     node_gone,
     node_seen,
@@ -34,11 +38,7 @@ from policy_sched.scheduler.event_handlers import (
     pod_gone,
     pod_seen,
 )
-from policy_sched.scheduler.shadow import Shadow
-from policy_sched.scheduler.shadow_records import Comparison, Result
-from policy_sched.scheduler.wiring import EPOCH, build
-from policy_sched.serve.feed import ENDED
-from policy_sched.serve.instance import EmbeddedInstance, Sources
+from policy_sched.scheduler.setup.factory import EPOCH, build
 from policy_sched.testing import FakeClock
 
 Plain = dict[str, Any]

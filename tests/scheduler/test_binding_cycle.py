@@ -7,17 +7,17 @@ import pytest
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Done
 from policy_sched.errors import ClusterError, PluginError
+from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.extension_points import POINTS
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.points import POINTS
 from policy_sched.framework.results import PermitResult, PodsToActivate
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
-from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.wiring import EPOCH
+from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.setup.factory import EPOCH
 from policy_sched.testing import SECOND, FakeClock
 from tests.scheduler.world import (
     Recorder,

@@ -15,9 +15,9 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Preempt
 from policy_sched.scheduler.event_handlers import pod_gone
-from policy_sched.scheduler.loop import Outcome, Scheduler
+from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
-from policy_sched.scheduler.wiring import assemble, read
+from policy_sched.scheduler.setup.factory import assemble, read
 from policy_sched.testing import make_node, make_pod
 
 PLANS = read(None, ())[0]

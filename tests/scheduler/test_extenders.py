@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from policy_sched.client.memory import MemoryClient
+from policy_sched.framework.runtime.coroutine import Strand
 from policy_sched.framework.status import Code
-from policy_sched.framework.strand import Strand
-from policy_sched.model.events import ActionType, ClusterEvent, EventResource
+from policy_sched.model.cluster_event import ActionType, ClusterEvent, EventResource
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Bind, Preempt, Reject
-from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.scheduler.wiring import build
+from policy_sched.scheduler.scheduler import Outcome, Scheduler
+from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import make_node, make_pod
 from tests.plugins.extenders.server import CLOSE, HANG, Calls, extender
 

@@ -26,8 +26,8 @@ from policy_sched.model.pod_group import (
 )
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
-from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.wiring import build
+from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import FakeClock, make_node, make_pod
 
 POLICY = str(Path(__file__).parents[2] / "policies" / "gang")

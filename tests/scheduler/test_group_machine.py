@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
 from policy_sched.testing import make_pod
-from tests.scheduler.test_group_cycle import Run, group, member
+from tests.scheduler.test_pod_group_cycle import Run, group, member
 
 
 class RackMachine(RuleBasedStateMachine):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy_sched.framework.filtering import NOT_ASKED
+from policy_sched.framework.evaluate.filter_result import NOT_ASKED
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Bind
-from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.wiring import build
+from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import make_node, make_pod
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from threading import current_thread
 
+from policy_sched.framework.runtime.coroutine import pause
 from policy_sched.framework.status import Status
-from policy_sched.framework.strand import pause
-from policy_sched.queue.agenda import Agenda
+from policy_sched.queue.cooperative_tasks import Agenda
 from policy_sched.scheduler.attempt import PendingDecision, Preempt, Reject
 from policy_sched.scheduler.searches import KINDS, Searches
 

@@ -11,17 +11,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.model.events import ASSIGNED_POD_DELETE
+from policy_sched.model.cluster_event import ASSIGNED_POD_DELETE
 from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.profiles.policy_files import PolicyFiles
-from policy_sched.profiles.store import PolicyStore
-from policy_sched.queue.agenda import Work
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.profiles.reload.store import PolicyStore
 from policy_sched.queue.backoff import SECOND
+from policy_sched.queue.cooperative_tasks import Work
 from policy_sched.scheduler.event_handlers import node_gone, node_seen, pod_gone, pod_seen
-from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.scheduler.reload import Reloader
-from policy_sched.scheduler.wiring import assemble_with_assembly
+from policy_sched.scheduler.scheduler import Outcome, Scheduler
+from policy_sched.scheduler.setup.factory import assemble_with_assembly
+from policy_sched.scheduler.setup.reload import Reloader
 from policy_sched.testing import FakeClock, make_node, make_pod
 from tests.scheduler.world import client_of
 

@@ -8,19 +8,19 @@ from random import Random
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Client
-from policy_sched.framework.evaluation import Evaluator
+from policy_sched.framework.evaluate.evaluator import Evaluator
+from policy_sched.framework.evaluate.nominated_pods import Nominations
+from policy_sched.framework.extension_points import CONFIGURED, POINTS
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.nominations import Nominations
-from policy_sched.framework.pipeline import Pipeline, freeze, plugin_manager, points_of
-from policy_sched.framework.points import CONFIGURED, POINTS
 from policy_sched.framework.results import PermitResult
-from policy_sched.framework.runner import Runner
+from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import SUCCESS, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.backoff import Timing
-from policy_sched.scheduler.loop import Outcome, Scheduler
-from policy_sched.scheduler.queueing import build_queue
-from policy_sched.scheduler.wiring import EPOCH, assemble, read
+from policy_sched.scheduler.queueing_hints import build_queue
+from policy_sched.scheduler.scheduler import Outcome, Scheduler
+from policy_sched.scheduler.setup.factory import EPOCH, assemble, read
 from policy_sched.testing import FakeClock, make_node, make_pod
 
 PLANS = read(None, ())[0]

@@ -7,6 +7,7 @@ import json
 import pytest
 import yaml
 
+from policy_sched.model.quantity import quantity_text
 from policy_sched.simulate.report import (
     Allocation,
     PodPlacement,
@@ -15,7 +16,6 @@ from policy_sched.simulate.report import (
     as_json,
     as_jsonl,
     as_yaml,
-    quantity_text,
     speed_line,
     summary_lines,
     table_lines,

@@ -1,149 +1,232 @@
-"""The pods and nodes of the benchmarks."""
+"""Workloads become pods: how many, under which names, and where they are placed."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from policy_sched.manifests.load import load
+from policy_sched.model.kinds import KINDS
+from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.selectors import required_node_names
-from policy_sched.scheduler.wiring import build
-from policy_sched.simulate.workload_manifests import node_name
-from policy_sched.simulate.workloads import (
-    DAEMON_SET,
-    DISTINCT,
-    DRY_RUN,
-    MIXED_BASE,
-    NODE_AFFINITY,
-    PREEMPTION_ASYNC,
-    PREEMPTION_BASIC,
-    UNSCHEDULABLE,
-    UNSCHEDULABLE_DISTINCT,
-    WORKLOADS,
-    Workload,
-    churn_json,
-    init_pods_json,
-    node_json,
-    pod_json,
-)
+from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.model.workloads import Deployment, ReplicaSet
+from policy_sched.scheduler.setup.factory import build
+from policy_sched.simulate.cluster_load import load_cluster
+from policy_sched.simulate.one_shot import run_cluster
+from policy_sched.simulate.workloads import ExpansionError, expand
+from policy_sched.testing import make_node
 
-SPECIAL = ("SchedulingDaemonset", "DefaultTopologySpreading")
-"""Workloads whose pods ask for nothing."""
+HERE = Path(__file__).parent / "manifests"
+ZONE = "topology.kubernetes.io/zone"
+CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
 
 
-@pytest.mark.parametrize(
-    "workload", [one for one in WORKLOADS.values() if one is not UNSCHEDULABLE_DISTINCT]
-)
-def test_workloads_are_those_of_scheduler_perf(workload: Workload) -> None:
-    """A node has 4 cpu and 110 pods; init pods are bound in turn, measured ones are not."""
-    node = msgspec.json.decode(node_json(workload, 3), type=Node)
-    assert node.metadata.name == node_name(3)
-    assert node.status.allocatable == {"cpu": "4", "memory": "32Gi", "pods": "110"}
-    pod = PodInfo.of(msgspec.json.decode(pod_json(workload, 0), type=Pod))
-    assert not pod.node_name
-    assert pod.requests == {} if workload.name in SPECIAL else pod.requests["memory"]
-    for i, bound in enumerate(init_pods(workload, 20)):
-        assert bound.node_name == node_name(i % 20)
-        assert bound.requests["memory"] == 500 * 2**20
-        assert bound.requests["cpu"] == (900 if bound.name.startswith("low") else 100)
-        assert pod.uid != bound.uid
+def given(name: str) -> list[ApiObject]:
+    """Return the objects of a manifest file beside this one."""
+    manifests = load([str(HERE / name)], None)
+    assert manifests.diagnostics == []
+    return manifests.objects
 
 
-def test_pods_that_churn_come_before_every_so_many_measured_ones() -> None:
-    """So many as come in 200 ms where upstream's threshold is just met; no name comes twice."""
-    assert UNSCHEDULABLE.churn_every == 170 // 5
-    assert PREEMPTION_ASYNC.churn_every == 160 // 5
-    first, second = (churn_json(UNSCHEDULABLE, start, 100) for start in (0, 100))
-    assert list(first) == list(second) == [0, 34, 68]
-    pods = [
-        PodInfo.of(msgspec.json.decode(text, type=Pod))
-        for text in (*first.values(), *second.values())
+def decoded(api_version: str, kind: str, name: str, **spec: object) -> ApiObject:
+    """Return an object as a manifest would have it."""
+    manifest = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
+    return msgspec.convert(manifest, KINDS[api_version, kind])
+
+
+def owned_pod(name: str, kind: str, owner: str, **status: object) -> Pod:
+    """Return a pod that a workload has made already."""
+    reference = {"apiVersion": "v1", "kind": kind, "name": owner, "uid": "", "controller": True}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "ownerReferences": [reference]},
+        "spec": CONTAINERS,
+        "status": status,
+    }
+    return msgspec.convert(manifest, Pod)
+
+
+def pods_by_owner(objects: list[ApiObject]) -> dict[str, list[Pod]]:
+    """Return the pods by kind of their owner."""
+    found: defaultdict[str, list[Pod]] = defaultdict(list)
+    for one in objects:
+        if isinstance(one, Pod):
+            found[one.metadata.owner_references[0].kind].append(one)
+    return found
+
+
+def placed(objects: list[ApiObject]) -> dict[str, str | None]:
+    """Return where each pod goes."""
+    scheduler = build(objects=objects)
+    run = run_cluster(scheduler, load_cluster(scheduler.cache, objects), lambda _more: None)
+    return {placement.pod: placement.node for placement in run.placements}
+
+
+def test_every_kind_makes_its_pods_and_they_are_placed() -> None:
+    """Replicas, a replica set's pods for a deployment, numbered pods, a daemon for each node."""
+    objects = expand(given("workloads.yaml"))
+    pods = pods_by_owner(objects)
+    names = {kind: [pod.metadata.name for pod in found] for kind, found in pods.items()}
+    assert {kind: len(found) for kind, found in names.items()} == {
+        "ReplicaSet": 5,
+        "StatefulSet": 2,
+        "DaemonSet": 2,
+        "Job": 2,
+    }
+    assert names["StatefulSet"] == ["db-1", "db-2"]
+    assert [name[:6] for name in names["Job"]] == ["sum-0-", "sum-1-"]
+    assert len({name for found in names.values() for name in found}) == 11
+    nodes = placed(objects)
+    assert None not in nodes.values()
+    daemons = {nodes[f"default/{name}"] for name in names["DaemonSet"]}
+    assert daemons == {"n1", "n3"}, "the cordoned node too, and not the one with the other disk"
+
+
+def test_pods_are_completed_as_the_api_server_would() -> None:
+    """Requests are the limits where only these are given; the priority is that of the class."""
+    pods = pods_by_owner(expand(given("workloads.yaml")))
+    web = pods["ReplicaSet"][0]
+    assert web.spec.containers[0].resources.requests == {"cpu": "100m"}
+    assert web.metadata.labels["app"] == "web"
+    assert {pod.spec.priority for pod in pods["Job"]} == {7}
+    assert pods["ReplicaSet"][-1].metadata.namespace == "shop"
+
+
+def test_a_stateful_set_has_claims_for_each_pod() -> None:
+    """One for each template and pod, named after both; the pod's volume is the claim."""
+    objects = expand(given("workloads.yaml"))
+    claims = [one for one in objects if isinstance(one, PersistentVolumeClaim)]
+    assert [claim.metadata.name for claim in claims] == ["data-db-1", "data-db-2"]
+    assert claims[0].spec.storage_class_name == "local"
+    (volume,) = pods_by_owner(objects)["StatefulSet"][0].spec.volumes
+    assert volume.persistent_volume_claim is not None
+    assert volume.persistent_volume_claim.claim_name == "data-db-1"
+
+
+def test_the_same_manifests_give_the_same_pods() -> None:
+    """Names are drawn from what they stand for."""
+    first, second = (expand(given("workloads.yaml")) for _ in range(2))
+    assert first == second
+
+
+def test_pods_are_created_with_their_workload() -> None:
+    """Virtual time lets them arrive then; a workload without a time has pods without one."""
+    template = {"spec": CONTAINERS}
+    for kind in ("Deployment", "StatefulSet"):
+        old = decoded("apps/v1", kind, "old", replicas=2, template=template)
+        old.metadata.creation_timestamp = datetime(2026, 3, 1, tzinfo=UTC)
+        young = decoded("apps/v1", kind, "young", replicas=2, template=template)
+        pods = [one for one in expand([old, young]) if isinstance(one, Pod)]
+        times = [pod.metadata.creation_timestamp for pod in pods]
+        assert times == [old.metadata.creation_timestamp] * 2 + [None] * 2
+
+
+def test_what_is_given_stays_in_its_order() -> None:
+    """Expanded objects stand behind their workload; a second expansion adds nothing."""
+    objects = given("workloads.yaml")
+    expanded = expand(objects)
+    assert [one for one in expanded if one in objects] == objects
+    assert expand(expanded) == expanded
+
+
+def test_pods_that_are_there_are_counted() -> None:
+    """A pod that runs is one of the replicas; one that has ended is not."""
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": CONTAINERS}
+    replica_set = decoded("apps/v1", "ReplicaSet", "a", replicas=3, template=template)
+    there = [owned_pod("a-1", "ReplicaSet", "a"), owned_pod("a-2", "ReplicaSet", "a")]
+    ended = owned_pod("a-3", "ReplicaSet", "a", phase="Failed")
+    expanded = expand([replica_set, *there, ended])
+    assert len(expanded) == 4 + 1
+
+
+def test_a_deployment_uses_the_replica_set_that_it_has() -> None:
+    """A set with the deployment's template takes the missing replicas; no other is made."""
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": CONTAINERS}
+    deployment = decoded("apps/v1", "Deployment", "a", replicas=4, template=template)
+    made = [one for one in expand([deployment]) if isinstance(one, ReplicaSet)]
+    again = expand([deployment, *made])
+    assert sum(isinstance(one, ReplicaSet) for one in again) == 1
+    assert sum(isinstance(one, Pod) for one in again) == 4
+
+
+@pytest.mark.parametrize("replicas", [0, -1])
+def test_a_workload_that_wants_no_pods_has_none(replicas: int) -> None:
+    """Nothing comes of zero replicas."""
+    template = {"spec": CONTAINERS}
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
+        workload = decoded("apps/v1", kind, "a", replicas=replicas, template=template)
+        assert not any(isinstance(one, Pod) for one in expand([workload]))
+
+
+def test_a_workload_without_a_template_makes_nothing() -> None:
+    """A cut-down manifest, as for a test of selectors, is no mistake."""
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
+        workload = decoded("apps/v1", kind, "a")
+        assert expand([workload, make_node("n")])[0] == workload
+        assert len(expand([workload, make_node("n")])) == 2
+
+
+def test_online_boutique_spreads_over_zones() -> None:
+    """Its Services make pods spread by default, though two thirds of the nodes are in one zone."""
+    zones = "aaaaaabbc"
+    nodes: list[ApiObject] = [
+        make_node(f"node-{i}", cpu="64", labels={ZONE: zone, "kubernetes.io/hostname": f"node-{i}"})
+        for i, zone in enumerate(zones)
     ]
-    assert len({pod.uid for pod in pods}) == 6
-    assert {(pod.priority, pod.requests["cpu"]) for pod in pods} == {(10, 9000)}
-    assert churn_json(DISTINCT, 0, 100) == {}
+    shop = given("online_boutique.yaml")
+    for one in shop:
+        if isinstance(one, Deployment):
+            one.spec.replicas = 6
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for pod, node in placed(expand([*nodes, *shop])).items():
+        assert node is not None
+        deployment = pod.partition("/")[2].rsplit("-", 2)[0]
+        counts[deployment][zones[int(node.removeprefix("node-"))]] += 1
+    assert len(counts) == 12
+    behind_service = {name for name in counts if name != "loadgenerator"}
+    for name in behind_service:
+        assert max(counts[name].values()) - min(counts[name].values()) <= 2, (name, counts[name])
+    assert all(isinstance(node, Node) for node in nodes)
 
 
-def test_distinct_pods_fit_on_no_full_node() -> None:
-    """Each has three reasons, and no two of them can share an answer."""
-    pods = [
-        PodInfo.of(msgspec.json.decode(pod_json(UNSCHEDULABLE_DISTINCT, i), type=Pod))
-        for i in range(60)
+def test_workloads_together_make_no_more_pods_than_a_cluster_may_have() -> None:
+    """A thousand deployments of as many pods as one may want."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}
+    many = [
+        decoded("apps/v1", "ReplicaSet", f"w{number}", replicas=100_000, template=template)
+        for number in range(3)
     ]
-    assert len({(pod.requests_key, pod.tolerations) for pod in pods}) == 60
-    scheduler = build(None, ())
-    for i in range(6):
-        scheduler.cache.add_node(
-            msgspec.json.decode(node_json(UNSCHEDULABLE_DISTINCT, i), type=Node)
-        )
-    for bound in init_pods(UNSCHEDULABLE_DISTINCT, 6):
-        scheduler.cache.add_pod(bound)
-    for pod in pods[:3]:
-        scheduler.add_pod(pod)
-        outcome = scheduler.schedule_one()
-        assert outcome is not None
-        assert outcome.message.startswith(
-            "0/6 nodes are available: 2 Insufficient cpu, 2 Insufficient memory,"
-            " 2 node(s) had untolerated taint(s). "
-        )
+    with pytest.raises(ExpansionError, match="ReplicaSet default/w1: the workloads make more"):
+        expand(many)
 
 
-def test_a_pod_of_high_priority_needs_the_room_of_three_others() -> None:
-    """Four pods of 900m leave 400m of a node; one of 3 cpu fits when three of them are gone."""
-    pod = PodInfo.of(msgspec.json.decode(pod_json(PREEMPTION_BASIC, 0), type=Pod))
-    low = init_pods(PREEMPTION_BASIC, 1)
-    assert (pod.priority, pod.requests["cpu"], len(low)) == (10, 3000, 4)
-    assert {(one.priority, one.requests["cpu"]) for one in low} == {(0, 900)}
+def runtime_class(**scheduling: object) -> ApiObject:
+    """Return a runtime class."""
+    data = {"metadata": {"name": "sandboxed"}, "overhead": {"podFixed": {"cpu": "1"}}}
+    kind = KINDS["node.k8s.io/v1", "RuntimeClass"]
+    return msgspec.convert({**data, "scheduling": scheduling}, kind)
 
 
-def test_daemon_pods_need_the_node_with_a_name_of_its_own() -> None:
-    """The first node is named, and has room for all of them."""
-    node = msgspec.json.decode(node_json(DAEMON_SET, 0), type=Node)
-    pod = PodInfo.of(msgspec.json.decode(pod_json(DAEMON_SET, 0), type=Pod))
-    assert required_node_names(pod.node_affinity) == {node.metadata.name}
-    assert node.status.allocatable["pods"] == "90000"
-
-
-def test_a_dry_run_meets_full_nodes_and_budgets() -> None:
-    """Ten pods of several priorities and groups fill a node, and three groups have a budget."""
-    low = init_pods(DRY_RUN, 50)
-    here = [pod for pod in low if pod.node_name == node_name(7)]
-    assert sum(pod.requests["cpu"] for pod in here) == 4000
-    assert len(here) == 10
-    assert len({pod.priority for pod in here}) > 1
-    assert len({pod.labels["group"] for pod in low}) == len(DRY_RUN.objects) + 1
-
-
-def init_pods(workload: Workload, nodes: int) -> list[PodInfo]:
-    """Return the init pods of a cluster of some size."""
-    texts = init_pods_json(workload, nodes)
-    return [PodInfo.of(msgspec.json.decode(text, type=Pod)) for text in texts]
-
-
-def test_mixed_init_pods_are_of_five_kinds() -> None:
-    """Plain, affinity, anti-affinity, and the preferred forms of both: a fifth each."""
-    pods = init_pods(MIXED_BASE, 25)
-    assert len(pods) == 50
-    colors = Counter(pod.labels.get("color", "plain") for pod in pods)
-    assert colors == dict.fromkeys(("plain", "green", "blue", "red", "yellow"), 10)
-    assert [pod.has_pod_affinity for pod in pods[:20:10]] == [False, True]
-
-
-def test_no_two_distinct_pods_are_alike() -> None:
-    """Requests, labels and tolerations all differ."""
-    pods = [PodInfo.of(msgspec.json.decode(pod_json(DISTINCT, i), type=Pod)) for i in range(500)]
-    assert len({pod.requests_key for pod in pods}) == 500
-    assert len({pod.labels_key for pod in pods}) == 500
-    assert len({pod.tolerations for pod in pods}) == 500
-
-
-def test_node_affinity_asks_for_the_zone_of_the_nodes() -> None:
-    """Every node is in zone1, every pod asks for zone1 or zone2."""
-    node = msgspec.json.decode(node_json(NODE_AFFINITY, 0), type=Node)
-    pod = PodInfo.of(msgspec.json.decode(pod_json(NODE_AFFINITY, 0), type=Pod))
-    assert node.metadata.labels["topology.kubernetes.io/zone"] == "zone1"
-    assert pod.node_affinity is not None
+def test_pods_of_workloads_have_what_their_runtime_class_says() -> None:
+    """A controller's pods pass the admission, too; a conflict is told with the workload."""
+    spec = {"runtimeClassName": "sandboxed", "containers": [{"name": "c"}]}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {**spec, "nodeSelector": {"x": "1"}}}
+    web = decoded("apps/v1", "ReplicaSet", "web", replicas=2, template=template)
+    made = expand([web, runtime_class(nodeSelector={"y": "2"})])
+    pods = [one for one in made if isinstance(one, Pod)]
+    assert [one.spec.overhead for one in pods] == [{"cpu": "1"}] * 2
+    assert pods[0].spec.node_selector == {"x": "1", "y": "2"}
+    with pytest.raises(ExpansionError, match="ReplicaSet default/web: conflict: runtimeClass"):
+        expand([web, runtime_class(nodeSelector={"x": "2"})])

@@ -1,1 +1,18 @@
-"""A Kubernetes cluster over HTTP: kubeconfig, requests, mirrors, writes, leases."""
+"""The client of a Kubernetes API server, with the rooms of client-go.
+
+rest/ sends requests, auth/ reads kubeconfigs and obtains credentials, cache/ lists and watches,
+leaderelection/ holds a lease, events/ records events. This package itself combines them into the
+scheduler's client.
+"""
+
+from policy_sched.client.kube.client import RECORD_EVENT, KubeClient
+from policy_sched.client.kube.rbac_rules import ELECTING, READING, WRITING, Right
+
+__all__ = [
+    "ELECTING",
+    "READING",
+    "RECORD_EVENT",
+    "WRITING",
+    "KubeClient",
+    "Right",
+]

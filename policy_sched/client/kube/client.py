@@ -14,26 +14,33 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from policy_sched.client.embedded.api_error import ApiError
-from policy_sched.client.embedded.resources import CLAIM, GROUP, POD, VOLUME
-from policy_sched.client.embedded.times import timestamp
-from policy_sched.client.kube.answers import CONFLICT, NOT_FOUND, is_another
-from policy_sched.client.kube.api import MERGE_PATCH, STRATEGIC_PATCH, Api
-from policy_sched.client.kube.event_series import EventKey, Reference
-from policy_sched.client.kube.event_writer import EventWriter
-from policy_sched.client.kube.lanes import Begin, KeyedExecutor, at_once
-from policy_sched.client.kube.paths import object_path
-from policy_sched.client.kube.settling import BindConfirmation
-from policy_sched.client.kube.transport import JSON
-from policy_sched.client.protocol import Done
-from policy_sched.client.threads import begun
+from policy_sched.client import Done, begun
+from policy_sched.client.apimachinery import CLAIM, GROUP, POD, VOLUME, ApiError, timestamp
+from policy_sched.client.kube.bind_confirmation import BindConfirmation
+from policy_sched.client.kube.events import EventKey, EventWriter, Reference
+from policy_sched.client.kube.rest import (
+    CONFLICT,
+    JSON,
+    MERGE_PATCH,
+    NOT_FOUND,
+    STRATEGIC_PATCH,
+    Api,
+    Begin,
+    KeyedExecutor,
+    at_once,
+    is_another,
+    object_path,
+)
 from policy_sched.errors import ClusterError
-from policy_sched.model.kinds import Kind
-from policy_sched.model.pod_group import SCHEDULED as GROUP_SCHEDULED
-from policy_sched.model.pod_group import PodGroup
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.records import Condition
-from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
+from policy_sched.model import SCHEDULED as GROUP_SCHEDULED
+from policy_sched.model import (
+    Condition,
+    Kind,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodGroup,
+    PodInfo,
+)
 
 Plain = dict[str, Any]
 Failed = Callable[[str, str, ClusterError], None]

@@ -1,1 +1,15 @@
-"""HTTP extenders: services that take part in filtering, scoring, preempting and binding."""
+"""HTTP extenders: filter, prioritize, preempt and bind by a web service.
+
+The wire format is kube-scheduler's extender/v1.
+"""
+
+from policy_sched.plugins.extenders.http_extender import HttpExtender
+from policy_sched.plugins.extenders.settings import ExtenderSettings, TlsSettings
+from policy_sched.plugins.extenders.tls import tls_faults
+
+__all__ = [
+    "ExtenderSettings",
+    "HttpExtender",
+    "TlsSettings",
+    "tls_faults",
+]

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.extender import NamedVictims, NodeVictims, Passed, Skips
-from policy_sched.model.node import Node
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.framework import NamedVictims, NodeVictims, Passed, Skips
+from policy_sched.model import Node, PodInfo
 from policy_sched.plugins.extenders import wire
 from policy_sched.plugins.extenders.connection import Connection
 from policy_sched.plugins.extenders.settings import ExtenderSettings

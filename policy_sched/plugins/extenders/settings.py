@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy_sched.model.selectors import EVERYTHING, Selector
+from policy_sched.model import EVERYTHING, Selector
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from policy_sched.framework.extender import NamedVictims, NodeVictims, Passed
-from policy_sched.model.meta import Int64
-from policy_sched.model.node import Node
-from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.framework import NamedVictims, NodeVictims, Passed
+from policy_sched.model import Int64, Node, Pod, PodInfo
 
 T = TypeVar("T")
 Body = bytes | bytearray

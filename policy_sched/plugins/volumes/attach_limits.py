@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.api_objects import ApiObjects
-from policy_sched.cluster.node_table import NodeTable
-from policy_sched.framework.results import Rows
-from policy_sched.model.storage import CsiNode, PersistentVolume, VolumeAttachment
+from policy_sched.cluster import ApiObjects
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.framework import Rows
+from policy_sched.model import CsiNode, PersistentVolume, VolumeAttachment
 from policy_sched.plugins.volumes.attachable import Attachable
 
 UNLIMITED: Final = 2**62

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from policy_sched.cluster.api_objects import ApiObjects
-from policy_sched.framework.status import SUCCESS, Code, Status
-from policy_sched.model.pod import DiskVolume
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.storage import PersistentVolumeClaim
-from policy_sched.plugins.volumes.lookup import (
+from policy_sched.cluster import ApiObjects
+from policy_sched.framework import SUCCESS, Code, Status
+from policy_sched.model import DiskVolume, PersistentVolumeClaim, PodInfo
+from policy_sched.plugins.volumes.listers import (
     StorageLookup,
     class_of,
     foreign,

@@ -15,26 +15,32 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import (
+from policy_sched.framework import (
+    SKIP,
+    SUCCESS,
+    Code,
     Codes,
+    CycleState,
     FilterResult,
+    Handle,
+    PendingStatus,
     PreFilterResult,
     Rows,
     Scope,
     Scores,
     Signature,
+    Status,
+    hookimpl,
 )
-from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
-from policy_sched.framework.unfinished import PendingStatus
-from policy_sched.model.events import ClusterEventWithHint
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.pod_volumes import ClaimUse, PodVolumes
-from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.model import (
+    ClaimUse,
+    ClusterEventWithHint,
+    PersistentVolumeClaim,
+    PodInfo,
+    PodVolumes,
+)
 from policy_sched.plugins.volumes import events
-from policy_sched.plugins.volumes.lookup import (
+from policy_sched.plugins.volumes.listers import (
     class_of,
     foreign,
     fully_bound,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policy_sched.model.pod import DiskVolume, IscsiVolume, RbdVolume
-from policy_sched.model.pod_volumes import InlineDisk, PodVolumes
+from policy_sched.model import DiskVolume, InlineDisk, IscsiVolume, PodVolumes, RbdVolume
 
 #: Sources whose disks are looked at; other inline disks never conflict.
 EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})

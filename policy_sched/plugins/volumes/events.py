@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from policy_sched.model.events import (
+from policy_sched.model import (
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
-    EventResource,
-    Hint,
-    QueueingHint,
-)
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.quantity import quantity
-from policy_sched.model.storage import (
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
+    EventResource,
+    Hint,
     PersistentVolume,
     PersistentVolumeClaim,
+    PodInfo,
+    QueueingHint,
     StorageClass,
     VolumeAttachment,
+    quantity,
 )
 from policy_sched.plugins.volumes.conflicts import pods_conflict
-from policy_sched.plugins.volumes.lookup import namespace_of, waits_for_pod
+from policy_sched.plugins.volumes.listers import namespace_of, waits_for_pod
 from policy_sched.plugins.volumes.migration import IN_TREE, MIGRATED_PLUGINS
 from policy_sched.plugins.volumes.storage_view import largest_volume
 from policy_sched.plugins.volumes.zone_labels import topologies_of

@@ -8,24 +8,25 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import (
+from policy_sched.framework import (
     PASSES,
+    SKIP,
+    Code,
     FilterResult,
+    Handle,
     PreFilterResult,
     Rows,
     Scope,
     Signature,
+    Status,
+    hookimpl,
 )
-from policy_sched.framework.status import SKIP, Code, Status
-from policy_sched.model.events import ClusterEventWithHint
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import ClusterEventWithHint, PodInfo
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.attach_limits import AttachLimits, Attachments
 from policy_sched.plugins.volumes.attachable import Attachable, Resolver
-from policy_sched.plugins.volumes.in_use import VolumePods
 from policy_sched.plugins.volumes.migration import IN_TREE
+from policy_sched.plugins.volumes.volume_users import VolumePods
 
 NAME: Final = "NodeVolumeLimits"
 REASON_EXCEEDED: Final = "node(s) exceed max volume count"

@@ -16,9 +16,15 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.model.selectors import EVERYTHING, NOTHING, Selector, label_selector
-from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
-from policy_sched.plugins.volumes.lookup import class_of
+from policy_sched.model import (
+    EVERYTHING,
+    NOTHING,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Selector,
+    label_selector,
+)
+from policy_sched.plugins.volumes.listers import class_of
 from policy_sched.plugins.volumes.node_labels import NodeLabels
 from policy_sched.plugins.volumes.volume_index import Offer, selector_of, size_of
 

@@ -11,9 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from policy_sched.model.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from policy_sched.model.pod import DiskVolume
-from policy_sched.model.storage import CsiNode, PersistentVolume
+from policy_sched.model import (
+    CsiNode,
+    DiskVolume,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+)
 
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 ZONE: Final = "topology.kubernetes.io/zone"

@@ -12,11 +12,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.node_table import NodeTable
-from policy_sched.model.affinity import NodeSelector, NodeSelectorTerm
-from policy_sched.model.meta import LabelSelector
-from policy_sched.model.selectors import Requirement, label_selector, node_term, requirement
-from policy_sched.model.storage import TopologySelectorTerm
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.model import (
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    Requirement,
+    TopologySelectorTerm,
+    label_selector,
+    node_term,
+    requirement,
+)
 
 Mask = NDArray[np.bool_]
 """One truth value per row [0, n) of the node table; dead rows hold anything."""

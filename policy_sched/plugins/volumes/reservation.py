@@ -13,16 +13,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy_sched.errors import ClusterError
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.status import SUCCESS, Status
-from policy_sched.framework.unfinished import TOO_LATE, PendingStatus
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.storage import (
-    ClaimReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-)
-from policy_sched.plugins.volumes.lookup import (
+from policy_sched.framework import SUCCESS, TOO_LATE, Handle, PendingStatus, Status
+from policy_sched.model import ClaimReference, PersistentVolume, PersistentVolumeClaim, PodInfo
+from policy_sched.plugins.volumes.listers import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     fully_bound,

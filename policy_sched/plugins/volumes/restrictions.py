@@ -8,18 +8,25 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import FilterResult, PreFilterResult, Rows, Scope, Signature
-from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
-from policy_sched.model.events import ClusterEventWithHint
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.pod_volumes import PodVolumes
+from policy_sched.framework import (
+    SKIP,
+    SUCCESS,
+    Code,
+    CycleState,
+    FilterResult,
+    Handle,
+    PreFilterResult,
+    Rows,
+    Scope,
+    Signature,
+    Status,
+    hookimpl,
+)
+from policy_sched.model import ClusterEventWithHint, PodInfo, PodVolumes
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.conflicts import has_exclusive_disk, pods_conflict
-from policy_sched.plugins.volumes.in_use import VolumePods
-from policy_sched.plugins.volumes.lookup import StorageLookup, not_found
+from policy_sched.plugins.volumes.listers import StorageLookup, not_found
+from policy_sched.plugins.volumes.volume_users import VolumePods
 
 NAME: Final = "VolumeRestrictions"
 REASON_DISK: Final = "node(s) had no available disk"

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from policy_sched.plugins.volumes.lookup import NO_PROVISIONER, SELECTED_NODE, class_of
+from policy_sched.model import PersistentVolume, PersistentVolumeClaim, StorageClass
+from policy_sched.plugins.volumes.listers import NO_PROVISIONER, SELECTED_NODE, class_of
 from policy_sched.plugins.volumes.matching import NO_VOLUME, Choice, Numbers, Offers, choose
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
 from policy_sched.plugins.volumes.volume_index import size_of

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy_sched.framework.handle import Handle
-from policy_sched.model.quantity import Amount, quantity
-from policy_sched.model.storage import (
+from policy_sched.framework import Handle
+from policy_sched.model import (
+    Amount,
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    quantity,
 )
-from policy_sched.plugins.volumes.assumed import AssumeCache
-from policy_sched.plugins.volumes.lookup import STORAGE, StorageLookup
+from policy_sched.plugins.volumes.assume_cache import AssumeCache
+from policy_sched.plugins.volumes.listers import STORAGE, StorageLookup
 from policy_sched.plugins.volumes.migration import (
     InTree,
     in_tree,

@@ -14,12 +14,10 @@ from itertools import count
 from operator import is_
 from typing import NamedTuple
 
-from policy_sched.cluster.api_objects import ApiObjects
-from policy_sched.model.affinity import NodeSelector
-from policy_sched.model.quantity import nanos
-from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
-from policy_sched.plugins.volumes.assumed import AssumeCache
-from policy_sched.plugins.volumes.lookup import STORAGE, class_of, namespace_of
+from policy_sched.cluster import ApiObjects
+from policy_sched.model import NodeSelector, PersistentVolume, PersistentVolumeClaim, nanos
+from policy_sched.plugins.volumes.assume_cache import AssumeCache
+from policy_sched.plugins.volumes.listers import STORAGE, class_of, namespace_of
 
 AVAILABLE = "Available"
 

@@ -7,22 +7,23 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import (
+from policy_sched.framework import (
     PASSES,
+    SKIP,
+    Code,
+    CycleState,
     FilterResult,
+    Handle,
     PreFilterResult,
     Rows,
     Scope,
     Signature,
+    Status,
+    hookimpl,
 )
-from policy_sched.framework.status import SKIP, Code, Status
-from policy_sched.model.events import ClusterEventWithHint
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model import ClusterEventWithHint, PodInfo
 from policy_sched.plugins.volumes import events
-from policy_sched.plugins.volumes.lookup import StorageLookup, class_of, not_found, waits_for_pod
+from policy_sched.plugins.volumes.listers import StorageLookup, class_of, not_found, waits_for_pod
 from policy_sched.plugins.volumes.node_labels import NodeLabels
 from policy_sched.plugins.volumes.zone_labels import TOPOLOGY_LABELS, Topology, topologies_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from policy_sched.model.storage import PersistentVolume
+from policy_sched.model import PersistentVolume
 from policy_sched.plugins.volumes.migration import (
     BETA_REGION,
     BETA_ZONE,

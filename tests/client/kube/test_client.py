@@ -8,9 +8,9 @@ from functools import partial
 from threading import Event, current_thread, main_thread
 from typing import Any
 
-from policy_sched.client.kube.api import Api, Settings
 from policy_sched.client.kube.client import KubeClient, NotLeading
-from policy_sched.client.kube.retries import RetryPolicy
+from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.retry import RetryPolicy
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_group import PodGroup, PodGroupStatus

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.access import AccessError
-from policy_sched.client.kube.answers import Unreachable
-from policy_sched.client.kube.api import Api, Settings
-from policy_sched.client.kube.kubeconfig import load, paths_in
-from policy_sched.client.kube.kubeconfig_user import Clocks
-from policy_sched.client.kube.retries import RetryPolicy
+from policy_sched.client.kube.auth.access import AccessError
+from policy_sched.client.kube.auth.kubeconfig import load, paths_in
+from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.errors import Unreachable
+from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.time.clock import Clocks
+from tests.client.kube.auth.test_kubeconfig import config, credential, exec_user, plugin, write
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Stage, Wire, acted, stage
-from tests.client.kube.test_kubeconfig import config, credential, exec_user, plugin, write
 
 ONCE = Settings(retry_policy=RetryPolicy(tries=1))
 ROTATED = 301.0

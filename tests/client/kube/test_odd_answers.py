@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.answers import Unreachable
-from policy_sched.client.kube.api import Api, Settings
-from policy_sched.client.kube.retries import RetryPolicy
+from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.errors import Unreachable
+from policy_sched.client.kube.rest.retry import RetryPolicy
+from tests.client.kube.cache.test_reflector import followed, listed, quiet
 from tests.client.kube.stage import Asked, Script, Wire, acted, bookmark, pod, stage, status
-from tests.client.kube.test_reflector import followed, listed, quiet
 
 PAGE = b"<html><title>502 Bad Gateway</title></html>"
 GOOD = json.dumps(listed(5, pod("a", 1), pod("b", 2))).encode()

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.mirror import Change
+from policy_sched.client.kube.cache.store import Change
 from policy_sched.model.pod import Pod
+from tests.client.kube.cache.test_reflector import Follower, listed, quiet
 from tests.client.kube.stage import Asked, Wire, acted, bookmark, pod, stage, status
-from tests.client.kube.test_reflector import Follower, listed, quiet
 
 LAST = "last"
 NAMES = [f"p{i}" for i in range(6)]

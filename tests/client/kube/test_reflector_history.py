@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.client.kube.cache.test_reflector import followed, listed, quiet
 from tests.client.kube.stage import Asked, Wire, bookmark, pod
-from tests.client.kube.test_reflector import followed, listed, quiet
 
 
 def test_a_version_that_lies_ahead_is_left_after_a_silence() -> None:

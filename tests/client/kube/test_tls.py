@@ -6,17 +6,17 @@ import ssl
 
 import pytest
 
-from policy_sched.client.kube.access import (
+from policy_sched.client.kube.auth.access import (
     AccessError,
     Certificate,
     Grant,
     Trust,
     tls_context,
 )
-from policy_sched.client.kube.answers import Unreachable
-from policy_sched.client.kube.api import Settings
-from policy_sched.client.kube.credentials import Fixed
-from policy_sched.client.kube.retries import RetryPolicy
+from policy_sched.client.kube.auth.credentials import Fixed
+from policy_sched.client.kube.rest.client import Settings
+from policy_sched.client.kube.rest.errors import Unreachable
+from policy_sched.client.kube.rest.retry import RetryPolicy
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Wire, acted, stage
 

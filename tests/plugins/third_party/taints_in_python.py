@@ -12,7 +12,7 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import FilterResult, Rows, Scope, Scores, Signature
 from policy_sched.framework.status import Code, Status
-from policy_sched.model.events import (
+from policy_sched.model.cluster_event import (
     NODE_ADD,
     ActionType,
     ClusterEvent,

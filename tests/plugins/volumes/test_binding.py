@@ -12,7 +12,7 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 from policy_sched.plugins.volumes.binding import VolumeBinding
-from policy_sched.plugins.volumes.lookup import SELECTED_NODE
+from policy_sched.plugins.volumes.listers import SELECTED_NODE
 from tests.plugins.volumes.world import (
     World,
     ask,

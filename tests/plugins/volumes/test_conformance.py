@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from policy_sched.simulate.scenario import load_scenarios
-from policy_sched.simulate.scenario_runner import run_scenario
+from policy_sched.policytest.runner import run_scenario
+from policy_sched.policytest.scenario import load_scenarios
 
 RECORD = Path(__file__).parents[2] / "conformance" / "volumes.jsonl.gz"
 

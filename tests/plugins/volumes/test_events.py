@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from policy_sched.model.events import (
+from policy_sched.model.cluster_event import (
     ActionType,
     ClusterEventWithHint,
     EventResource,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.cluster.what_if import WhatIf
+from policy_sched.cluster.overlay.overlay import WhatIf
 from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume

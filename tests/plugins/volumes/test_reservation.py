@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.errors import ClusterError
+from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import SUCCESS, Status
-from policy_sched.framework.unfinished import PendingStatus
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, Phase
 from policy_sched.plugins.volumes.binding import VolumeBinding
-from policy_sched.plugins.volumes.lookup import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from policy_sched.plugins.volumes.listers import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from policy_sched.testing import SECOND
 from tests.plugins.volumes.world import (
     World,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
-from policy_sched.scheduler.loop import Scheduler
-from policy_sched.scheduler.wiring import build
+from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.setup.factory import build
 from tests.plugins.volumes.world import (
     make_claim,
     make_class,

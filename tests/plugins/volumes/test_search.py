@@ -13,7 +13,7 @@ from policy_sched.model.node import Node
 from policy_sched.model.quantity import nanos
 from policy_sched.model.selectors import required_matches
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from policy_sched.plugins.volumes.lookup import SELECTED_NODE
+from policy_sched.plugins.volumes.listers import SELECTED_NODE
 from policy_sched.plugins.volumes.search import Claims, search
 from policy_sched.plugins.volumes.storage_view import StorageView
 from tests.plugins.volumes.world import (

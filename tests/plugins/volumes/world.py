@@ -10,8 +10,8 @@ import numpy as np
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Client
-from policy_sched.cluster.api_objects import ApiObjects
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.listers import ApiObjects
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.results import FilterResult, PreFilterResult

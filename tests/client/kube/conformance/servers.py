@@ -19,18 +19,18 @@ from typing import Any, Final
 
 import yaml
 
-from policy_sched.apiserver.access import RBAC, Address, kubeconfig
-from policy_sched.apiserver.access import Access as Guard
-from policy_sched.apiserver.server import ApiServer
-from policy_sched.client.embedded.api_error import Expired
-from policy_sched.client.embedded.cluster import EmbeddedCluster
-from policy_sched.client.embedded.history import ADDED, DELETED, Change
-from policy_sched.client.embedded.resources import CLAIM, POD, VOLUME
-from policy_sched.client.embedded.store import ObjectStore
-from policy_sched.client.embedded.stored import Stored
-from policy_sched.client.kube.access import Access
-from policy_sched.client.kube.kubeconfig import load
-from policy_sched.client.kube.kubeconfig_user import Clocks
+from policy_sched.client.apimachinery.errors import Expired
+from policy_sched.client.apimachinery.object import Stored
+from policy_sched.client.apimachinery.resources import CLAIM, POD, VOLUME
+from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.kube.auth.kubeconfig import load
+from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.embedded.apiserver.endpoints.server import ApiServer
+from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import RBAC, Address, kubeconfig
+from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access as Guard
+from policy_sched.embedded.cluster import EmbeddedCluster
+from policy_sched.embedded.store.store import ObjectStore
+from policy_sched.embedded.store.watch_history import ADDED, DELETED, Change
 
 VARIABLE: Final = "POLICY_SCHED_KUBECONFIG"
 """Names the kubeconfig of an API server that the suite runs against too."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.embedded.resources import BUDGET, CLAIM, POD, STORAGE_CLASS, VOLUME
-from policy_sched.client.kube.informers import READ, Informers
-from policy_sched.client.kube.mirror import Change
-from policy_sched.client.kube.reflector import ReflectorSettings
+from policy_sched.client.apimachinery.resources import BUDGET, CLAIM, POD, STORAGE_CLASS, VOLUME
+from policy_sched.client.kube.cache.informers import READ, Informers
+from policy_sched.client.kube.cache.reflector import ReflectorSettings
+from policy_sched.client.kube.cache.store import Change
 from policy_sched.model.kinds import Kind
 from tests.client.kube.conformance.ground import Ground, Plain, played, until
 

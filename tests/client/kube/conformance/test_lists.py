@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from policy_sched.client.embedded.api_error import ApiError
-from policy_sched.client.embedded.resources import POD
-from policy_sched.client.kube.answers import expired
-from policy_sched.client.kube.decoding import Decoding
-from policy_sched.client.kube.listing import list_all
-from policy_sched.client.kube.paths import Selection, object_path
+from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import POD
+from policy_sched.client.kube.cache.pager import list_all
+from policy_sched.client.kube.rest.decoding import Decoding
+from policy_sched.client.kube.rest.errors import expired
+from policy_sched.client.kube.rest.paths import Selection, object_path
 from policy_sched.model.pod import Pod
 from tests.client.kube.conformance.ground import Acting, Ground, played
 

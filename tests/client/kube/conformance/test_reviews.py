@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import time
 
-from policy_sched.client.kube.api import QUESTIONS
-from policy_sched.serve.doorkeeper import Caller, DelegatingAuthorizer, Plain, RequestAttributes
+from policy_sched.client.kube.rest.client import QUESTIONS
+from policy_sched.instance.http.delegated_auth import (
+    Caller,
+    DelegatingAuthorizer,
+    Plain,
+    RequestAttributes,
+)
 from tests.client.kube.conformance.ground import Ground, plain, played
 
 MASTER = Caller("policy-sched-conformance", groups=("system:masters",))

@@ -1,1 +1,0 @@
-"""The embedded cluster behind the Kubernetes REST API: one request at a time, in the event loop."""

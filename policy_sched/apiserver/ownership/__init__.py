@@ -1,1 +1,0 @@
-"""Who has written which field of an object: server-side apply and what it needs."""

@@ -1,1 +1,0 @@
-"""Bodies in protobuf, as client-go programs send them; answers are always JSON."""

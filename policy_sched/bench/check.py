@@ -1,0 +1,107 @@
+"""Measures `policy-sched check` on a directory of policies, each time in a process of its own.
+
+The policies are variations of those that ship: each has a name of its own, and each of its rules
+a comment of its own, so that no two texts are alike and nothing that is kept by its text helps.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import yaml
+
+from policy_sched.bench.in_process import Document, machine
+from policy_sched.errors import PolicySchedError
+from policy_sched.profiles.models import default_policies, policies_directory
+
+NAME: Final = "Check"
+POLICIES: Final = 200
+RUNS: Final = 3
+_RULES: Final = frozenset({"expression", "messageExpression", "eligible", "victim", "allow"})
+_LISTS: Final = frozenset({"matchConditions"})
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """How many policies with how many rules were checked, and how long each run took, in s."""
+
+    policies: int
+    rules: int
+    seconds: tuple[float, ...]
+
+
+def run_checks(policies: int, runs: int = RUNS) -> Checks:
+    """Write so many policies and check them in as many fresh processes, one after the other.
+
+    Raises PolicySchedError if `check` finds an error.
+    """
+    with TemporaryDirectory() as directory:
+        rules = write_policies(Path(directory), policies)
+        command = [sys.executable, "-m", "policy_sched", "check", directory]
+        seconds = []
+        for _ in range(runs):
+            started = time.perf_counter()
+            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  ours
+            seconds.append(time.perf_counter() - started)
+            if done.returncode:
+                raise PolicySchedError(f"check fails: {done.stdout[:200]}{done.stderr[:200]}")
+    return Checks(policies, rules, tuple(seconds))
+
+
+def write_policies(directory: Path, count: int) -> int:
+    """Write ``count`` variations of the shipped policies, a file each; return how many rules."""
+    shipped = sorted(policies_directory().glob("*/policy.yaml"))
+    texts = [path.read_text("utf-8") for path in shipped if path.parent != default_policies()]
+    rules = 0
+    for number, text in enumerate(islice(cycle(texts), count)):
+        policy = yaml.safe_load(text)
+        policy["metadata"]["name"] += str(number)
+        rules += _vary(policy["spec"], number)
+        file = directory / f"policy-{number:04}.yaml"
+        file.write_text(yaml.safe_dump(policy, sort_keys=False, width=1000), "utf-8")
+    return rules
+
+
+def _vary(value: Any, number: int) -> int:
+    """Give each rule below ``value`` a comment with a number; return how many there are."""
+    found = 0
+    if isinstance(value, list):
+        return sum(_vary(one, number) for one in value)
+    if not isinstance(value, dict):
+        return 0
+    for key, part in value.items():
+        if key in _RULES and isinstance(part, str):
+            value[key] = f"{part} // form {number}"
+            found += 1
+        elif key in _LISTS:
+            value[key] = [f"{one} // form {number}" for one in part]
+            found += len(part)
+        elif key != "params":
+            found += _vary(part, number)
+    return found
+
+
+def document(checks: Checks) -> Document:
+    """Return the result as plain data; ``seconds`` is the best run."""
+    return {
+        "workload": NAME,
+        "policies": checks.policies,
+        "rules": checks.rules,
+        "seconds": round(min(checks.seconds), 3),
+        "runs": [round(one, 3) for one in checks.seconds],
+        **machine(),
+    }
+
+
+def text_lines(checks: Checks) -> Iterator[str]:
+    """Yield the result for people."""
+    yield f"{NAME}: {checks.policies} policies with {checks.rules} rules, a fresh process each time"
+    yield f"  best of {len(checks.seconds)}  {min(checks.seconds):.2f} s"

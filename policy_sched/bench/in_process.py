@@ -1,0 +1,327 @@
+"""Measures decisions per second: a generated cluster, a scheduler, and nothing in between.
+
+Theory of operation. Nodes and init pods are loaded first and are not timed. A phase then takes
+the JSON of its pods and is timed as a whole: decode, PodInfo, queue, decide (every node filtered
+and scored), assume, bind to the client in memory. Each decision is timed by itself as well. The
+phase ``cold`` meets empty caches; before the phase ``warm`` its pods are deleted again, so that
+both find the same cluster. There is no API server and no network: numbers of a scheduler that
+talks to one are not comparable: a ratio to kube-scheduler's own threshold says how far away it is,
+not how much faster. Evicted pods are removed at once, and the queue gets an event for each; the
+clock does not advance, so preemptors stay in backoff until no other pod is ready. Churned pods
+cost time as all others do, but are not counted.
+
+Garbage collection: before a phase everything that lives is collected and frozen out of the
+collector's sight, and the thresholds are raised, as a scheduler does after its first list of the
+cluster; the collector stays on.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from policy_sched.bench.workloads import (
+    Workload,
+    churn_json,
+    init_pods_json,
+    node_json,
+    pod_json,
+)
+from policy_sched.model import KINDS, ApiObject, Namespace, Node, Pod, PodInfo
+from policy_sched.profiles.reload import Config
+from policy_sched.scheduler import Outcome, Preempt, Scheduler, pod_gone
+from policy_sched.scheduler.setup import build
+
+GC_THRESHOLDS: Final = (50_000, 50, 1000)
+"""A pod makes some twenty objects: the youngest generation is collected every 2,500 pods."""
+
+COLD: Final = "cold"
+WARM: Final = "warm"
+
+Document = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long single decisions took, in microseconds; all 0 where there was none."""
+
+    p50_us: float
+    p99_us: float
+    max_us: float
+
+    @staticmethod
+    def of(nanoseconds: Sequence[int]) -> Latency:
+        """Return the percentiles of some durations."""
+        found = np.percentile(nanoseconds, (50, 99, 100)) / 1e3 if nanoseconds else np.zeros(3)
+        return Latency(*(round(float(one), 1) for one in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One timed phase.
+
+    ``latency`` is that of measured pods' decisions. ``evicted``: pods that made room.
+    ``churned``: pods that came in between, and ``churn`` is the latency of theirs.
+    """
+
+    name: str
+    pods: int
+    unschedulable: int
+    evicted: int
+    churned: int
+    seconds: float
+    latency: Latency
+    churn: Latency
+
+    @property
+    def decisions_per_second(self) -> float:
+        """Measured pods by the time of the whole phase, decoding and queueing included."""
+        return self.pods / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured, and on what.
+
+    ``threshold``: decisions per second below which kube-scheduler's own run of the workload fails;
+    None where it has none, or ran on another number of nodes.
+    """
+
+    workload: str
+    note: str
+    nodes: int
+    init_pods: int
+    pods: int
+    phases: tuple[Phase, ...]
+    threshold: int | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times the threshold the warm phase is; None where there is no threshold."""
+        if self.threshold is None:
+            return None
+        return round(self.warm.decisions_per_second / self.threshold, 1)
+
+    @property
+    def warm(self) -> Phase:
+        """The phase whose numbers speak for the workload."""
+        return self.phases[-1]
+
+
+def run_benchmark(
+    workload: Workload, nodes: int, pods: int, policies: Sequence[str] = ()
+) -> Result:
+    """Run a workload, cold and then warm; ``policies``: files of policies that take part."""
+    scheduler, init_pods = loaded(workload, nodes, policies=policies)
+    phases = []
+    for number, name in enumerate((COLD, WARM)):
+        first = number * pods  # no pod comes twice, so that distinct pods stay distinct
+        texts = [pod_json(workload, first + i) for i in range(pods)]
+        run = _Phase(scheduler, churn_json(workload, first, pods))
+        with quiet_collector():
+            phases.append(run.timed(name, texts))
+        run.undo()
+    threshold = workload.threshold if nodes == workload.nodes else None
+    return Result(workload.name, workload.note, nodes, init_pods, pods, tuple(phases), threshold)
+
+
+def loaded(
+    workload: Workload, nodes: int, config: Config = None, policies: Sequence[str] = ()
+) -> tuple[Scheduler, int]:
+    """Return a scheduler with nodes and bound init pods, and how many those are."""
+    objects = [_decoded(one) for one in workload.objects]
+    scheduler = build(config, policies, objects=objects)
+    for one in objects:
+        if isinstance(one, Namespace):
+            scheduler.cache.set_namespace(one)
+    decode_node = msgspec.json.Decoder(Node).decode
+    for i in range(nodes):
+        scheduler.cache.add_node(decode_node(node_json(workload, i)))
+    decode_pod = msgspec.json.Decoder(Pod).decode
+    count = 0
+    for text in init_pods_json(workload, nodes):
+        scheduler.cache.add_pod(PodInfo.of(decode_pod(text)))
+        count += 1
+    return scheduler, count
+
+
+def _decoded(manifest: Mapping[str, object]) -> ApiObject:
+    kind = str(manifest["apiVersion"]), str(manifest["kind"])
+    return msgspec.convert(manifest, KINDS[kind])
+
+
+@dataclass(slots=True)
+class _Phase:
+    """One phase in progress. ``churn``: JSON of pods by the place they come before."""
+
+    scheduler: Scheduler
+    churn: Mapping[int, bytes]
+    bound: list[PodInfo] = field(default_factory=list)
+    failed: dict[str, PodInfo] = field(default_factory=dict)
+    evicted: list[PodInfo] = field(default_factory=list)
+
+    def timed(self, name: str, texts: Sequence[bytes]) -> Phase:
+        """Decide the pods of ``texts``; return the measures."""
+        decode = msgspec.json.Decoder(Pod).decode
+        of, add = PodInfo.of, self.scheduler.add_pod
+        started = time.perf_counter_ns()
+        for text in texts:
+            add(of(decode(text)))
+        latencies, churn_latencies = self._decide()
+        seconds = (time.perf_counter_ns() - started) / 1e9
+        churned = len(self.churn)
+        return Phase(
+            name=name,
+            pods=len(texts),
+            unschedulable=len(texts) + churned - len(self.bound),
+            evicted=len(self.evicted),
+            churned=churned,
+            seconds=seconds,
+            latency=Latency.of(latencies),
+            churn=Latency.of(churn_latencies),
+        )
+
+    def _decide(self) -> tuple[list[int], list[int]]:
+        """Decide until the queue is empty; return how long it took for measured and other pods."""
+        decode, schedule = msgspec.json.Decoder(Pod).decode, self.scheduler.schedule_one
+        clock, bound = time.perf_counter_ns, self.bound
+        latencies: list[int] = []
+        churn_latencies: list[int] = []
+        coming = dict(self.churn)
+        churning: set[str] = set()
+        while True:
+            text = coming.pop(len(latencies), None)
+            if text is not None:
+                info = PodInfo.of(decode(text))
+                churning.add(info.uid)
+                self.scheduler.add_pod(info)
+            before = clock()
+            outcome = schedule()
+            took = clock() - before
+            if outcome is None:
+                return latencies, churn_latencies
+            (churn_latencies if outcome.pod.uid in churning else latencies).append(took)
+            if outcome.node:
+                bound.append(outcome.pod)
+            else:
+                self._failed(outcome)
+
+    def _failed(self, outcome: Outcome) -> None:
+        """Record an unbound pod, and remove its victims."""
+        self.failed[outcome.pod.uid] = outcome.pod
+        if not isinstance(outcome.decision, Preempt):
+            return
+        for victim in outcome.decision.victims:
+            pod_gone(self.scheduler, victim)
+            self.evicted.append(victim)
+
+    def undo(self) -> None:
+        """Bring the cluster back to what it was before the phase."""
+        for uid in self.failed:
+            self.scheduler.delete_pod(uid)
+        for info in self.bound:
+            self.scheduler.cache.remove_pod(info)
+        for info in self.evicted:
+            self.scheduler.cache.add_pod(info)
+
+
+@contextmanager
+def quiet_collector() -> Iterator[None]:
+    """Keep the collector from walking through the whole cluster while the block runs."""
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+def document(result: Result) -> Document:
+    """Return the result as plain data; the numbers at the top are those of the warm phase."""
+    return {
+        "workload": result.workload,
+        "nodes": result.nodes,
+        "pods": result.pods,
+        "decisions_per_second": round(result.warm.decisions_per_second),
+        "p50_us": result.warm.latency.p50_us,
+        "p99_us": result.warm.latency.p99_us,
+        "threshold": result.threshold,
+        "ratio": result.ratio,
+        "init_pods": result.init_pods,
+        "unschedulable": result.warm.unschedulable,
+        "phases": {phase.name: _phase_document(phase) for phase in result.phases},
+        "note": result.note,
+        **machine(),
+    }
+
+
+def machine() -> Document:
+    """Return what was measured with, as plain data."""
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "cpus": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
+        "peak_rss_mib": round(_peak_rss() / 2**20),
+    }
+
+
+def text_lines(result: Result) -> Iterator[str]:
+    """Yield the result for people."""
+    yield (
+        f"{result.workload}: {result.nodes} nodes, {result.init_pods} init pods, "
+        f"{result.pods} pods; every node filtered and scored for every pod"
+    )
+    for phase in result.phases:
+        rate = f"{phase.decisions_per_second:>9,.0f} decisions/s"
+        yield f"  {phase.name}  {rate}   {_latency_text(phase.latency)}"
+        if phase.churned:
+            yield f"        {phase.churned} pods churned: {_latency_text(phase.churn)}"
+        if phase.evicted:
+            yield f"        {phase.evicted} pods were evicted"
+        if phase.unschedulable:
+            yield f"        {phase.unschedulable} of {phase.pods + phase.churned} pods did not fit"
+    if result.ratio is not None:
+        yield f"  {result.ratio:,} times the {result.threshold} pods/s that scheduler_perf asks for"
+    if result.note:
+        yield f"  note: {result.note}"
+
+
+def _latency_text(latency: Latency) -> str:
+    p50, p99, worst = latency.p50_us, latency.p99_us, latency.max_us
+    return f"p50 {p50:,.1f} us   p99 {p99:,.1f} us   max {worst:,.1f} us"
+
+
+def _phase_document(phase: Phase) -> Document:
+    return {
+        "decisions_per_second": round(phase.decisions_per_second),
+        **_latency_document(phase.latency),
+        "seconds": round(phase.seconds, 4),
+        "unschedulable": phase.unschedulable,
+        "evicted": phase.evicted,
+        "churned": phase.churned,
+        "churn": _latency_document(phase.churn),
+    }
+
+
+def _latency_document(latency: Latency) -> Document:
+    return {"p50_us": latency.p50_us, "p99_us": latency.p99_us, "max_us": latency.max_us}
+
+
+def _peak_rss() -> int:
+    """Return the largest resident size of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB

@@ -1,0 +1,147 @@
+"""Measures one search for the pods to evict, over all nodes of a generated cluster.
+
+Theory of operation. The pod fits nowhere; filtering it is not timed. What is timed is PostFilter:
+the dry run on every node (victims off, and back one by one), the disruption budgets, and the
+choice of the best node. Nothing is evicted, so every search meets the same cluster; before each
+one a pod leaves a node and comes back, so that there is a change to take note of, as there always
+is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from policy_sched.bench.in_process import Document, loaded, machine, quiet_collector
+from policy_sched.bench.workloads import DRY_RUN, pod_json
+from policy_sched.framework import Diagnosis, PostFilterResult
+from policy_sched.model import Pod, PodInfo
+from policy_sched.profiles.load import load_policies
+from policy_sched.scheduler import Scheduler
+
+SHARE: Final = "minCandidateNodesPercentage"
+#: kube-scheduler looks at a tenth of the nodes by default; here it is all of them.
+CONFIG: Final[Mapping[str, object]] = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "pluginConfig": [{"name": "DefaultPreemption", "args": {SHARE: 100}}],
+        }
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DryRuns:
+    """What so many searches took, in milliseconds; ``victims`` left the best node."""
+
+    nodes: int
+    pods: int
+    budgets: int
+    searches: int
+    victims: int
+    median_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> DryRuns:
+    """Search so many times; those of ``policies`` with a preemption section replace the default."""
+    scheduler, pods = loaded(DRY_RUN, nodes, _config(policies), policies)
+    times: list[int] = []
+    victims = 0
+    with quiet_collector():
+        for index in range(searches):
+            _touch(scheduler, index % nodes)
+            took, result = _searched(scheduler, index)
+            times.append(took)
+            victims = len(result.victims) if result is not None else 0
+    median, p99, worst = np.percentile(times, (50, 99, 100)) / 1e6
+    return DryRuns(
+        nodes=nodes,
+        pods=pods,
+        budgets=len(DRY_RUN.objects),
+        searches=searches,
+        victims=victims,
+        median_ms=round(float(median), 3),
+        p99_ms=round(float(p99), 3),
+        max_ms=round(float(worst), 3),
+    )
+
+
+def _config(policies: Sequence[str]) -> Mapping[str, object]:
+    """Return a configuration in which policies of preemption, if there are any, search alone."""
+    found = [one.model for one in load_policies(policies)[0] if one.model.spec.preemption]
+    if not found:
+        return CONFIG
+    plugins = {
+        "enabled": [{"name": one.metadata.name} for one in found],
+        "disabled": [{"name": "DefaultPreemption"}],
+    }
+    arguments = [
+        {"name": one.metadata.name, "args": {SHARE: 100}}
+        for one in found
+        if SHARE in one.spec.params
+    ]
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"multiPoint": plugins},
+        "pluginConfig": arguments,
+    }
+    return {**CONFIG, "profiles": [profile]}
+
+
+def _touch(scheduler: Scheduler, row: int) -> None:
+    """Let a pod of the row leave and come back."""
+    pod = next(iter(scheduler.cache.nodes.pods_on(row).values()))
+    scheduler.cache.remove_pod(pod)
+    scheduler.cache.add_pod(pod)
+
+
+def _searched(scheduler: Scheduler, index: int) -> tuple[int, PostFilterResult | None]:
+    """Search for victims once; return nanoseconds and what was found."""
+    pod = PodInfo.of(msgspec.json.decode(pod_json(DRY_RUN, index), type=Pod))
+    profile = scheduler.profiles[pod.scheduler_name]
+    evaluation = profile.evaluator.evaluate(pod)
+    diagnosis = Diagnosis(scheduler.cache.nodes.live_count, evaluation.filtering.statuses())
+    evaluation.state.write(evaluation.filtering.filter_dry_run())
+    before = time.perf_counter_ns()
+    result = profile.runner.post_filter(evaluation.state, pod, diagnosis)
+    return time.perf_counter_ns() - before, result
+
+
+def document(result: DryRuns) -> Document:
+    """Return the result as plain data."""
+    return {
+        "workload": DRY_RUN.name,
+        "nodes": result.nodes,
+        "pods": result.pods,
+        "disruption_budgets": result.budgets,
+        "searches": result.searches,
+        "victims": result.victims,
+        "median_ms": result.median_ms,
+        "p99_ms": result.p99_ms,
+        "max_ms": result.max_ms,
+        "note": DRY_RUN.note,
+        **machine(),
+    }
+
+
+def text_lines(result: DryRuns) -> Iterator[str]:
+    """Yield the result for people."""
+    yield (
+        f"{DRY_RUN.name}: {result.nodes} nodes, {result.pods} pods, {result.budgets} disruption "
+        f"budgets, {result.searches} searches; all nodes dry run in each"
+    )
+    yield (
+        f"  median {result.median_ms:,.3f} ms   p99 {result.p99_ms:,.3f} ms   "
+        f"max {result.max_ms:,.3f} ms   {result.victims} victims"
+    )
+    yield f"  note: {DRY_RUN.note}"

@@ -1,0 +1,203 @@
+"""Compares what rules are estimated to cost with what they take, on a generated cluster.
+
+Theory of operation. The nodes have labels, annotations, taints and pods of many kinds, so that no
+rule is decided at once. Each rule is compiled, a pass over all nodes is timed several times, as if
+every node had changed, and the shortest time is held against the estimate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from policy_sched.bench.in_process import Document, machine, quiet_collector
+from policy_sched.cluster import Cache
+from policy_sched.language import Unit, make_unit
+from policy_sched.language.check import check_expression
+from policy_sched.language.lower import make_lowering
+from policy_sched.language.runtime import Activation, Runtime
+from policy_sched.language.values import RecordType
+from policy_sched.model import Node, Pod, PodInfo
+
+NAME: Final = "RuleCost"
+NODES: Final = 5_000
+#: Passes that are timed, beyond one that is not.
+PASSES: Final = 9
+#: How far off an estimate may be, as a factor.
+BOUND: Final = 3.0
+#: Pods that run: no more than this, whatever the number of nodes.
+PODS: Final = 10_000
+
+#: What is measured: a rule of every kind that has a price of its own.
+RULES: Final[dict[str, str]] = {
+    "comparison": 'node.free["cpu"] >= pod.requests["cpu"]',
+    "fits": "pod.requests.fitsIn(node.free)",
+    "label equals": 'node.labels[?"rack"].orValue("") == "rack-7"',
+    "label in list": 'node.labels[?"tier"].orValue("spot") in ["spot", "reserved"]',
+    "label of the pod": 'node.labels["tier"] == pod.labels["tier"]',
+    "text function": 'node.name.endsWith("7")',
+    "number of a label": 'tryInt(node.labels[?"number"].orValue("")).orValue(0) > 3',
+    "taints": "node.taints.all(t, pod.tolerates(t))",
+    "affinity": "pod.matchesNodeAffinity(node)",
+    "percent": 'percent(node.requested["cpu"] + pod.requests["cpu"], node.allocatable["cpu"])',
+    "weighted mean": '["cpu", "memory"].map(r, percent(node.allocatable[r] - node.requested[r]'
+    " - pod.requests[r], node.allocatable[r])).weightedMean([1, 2])",
+    "deviation": '["cpu", "memory"].map(r, (node.requested[r] + pod.requests[r])'
+    " / node.allocatable[r]).stddev()",
+    "division": '(node.allocatable["memory"].units() - node.requested["memory"].units()) * 100'
+    ' / (node.allocatable["memory"].units() + 1)',
+    "choice": 'node.labels[?"tier"] == optional.of("spot") ? 30'
+    ' : node.free["cpu"].units() > 1000 ? 60 : 100',
+    "pods counted": "node.pods.filter(p, p.namespace == pod.namespace).size() < 3",
+    "pods one by one": "node.pods.filter(p, p.name.contains(node.name)).size() < 3",
+    "domain counted": 'domain("rack").pods.filter(p, p.ownerUID == pod.ownerUID).size() < 9',
+    "split annotation": 'node.annotations[?"devices"].orValue("").split(",").map(s,'
+    ' tryInt(s).orValue(0)).sum() > pod.requests["cpu"].units() / 1000',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One rule: the estimate and the time of a pass, in microseconds."""
+
+    rule: str
+    text: str
+    estimate_us: float
+    measured_us: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times the measured time the estimate is."""
+        return self.estimate_us / self.measured_us
+
+    @property
+    def within(self) -> bool:
+        """Whether the estimate is as good as it has to be."""
+        return 1 / BOUND <= self.ratio <= BOUND
+
+
+def run_rule_costs(nodes: int) -> list[Measured]:
+    """Measure every rule on so many nodes."""
+    cache, pod = _cluster(nodes)
+    with quiet_collector():
+        return [_measured(rule, text, cache, pod) for rule, text in RULES.items()]
+
+
+def _measured(rule: str, text: str, cache: Cache, pod: PodInfo) -> Measured:
+    unit = _unit(text)
+    functions = unit.program.bind(Runtime(cache.nodes, cache.pods))
+    n = cache.nodes.n
+    rows, cycle = slice(0, n), Activation()
+    times = []
+    with np.errstate(all="ignore"):
+        for _ in range(PASSES + 1):
+            start = time.perf_counter_ns()
+            functions.vector(pod, cycle, rows, n)
+            times.append(time.perf_counter_ns() - start)
+    estimate = unit.program.full.nanoseconds(n)
+    return Measured(rule, text, round(estimate / 1e3, 1), round(min(times[1:]) / 1e3, 1))
+
+
+def _unit(text: str) -> Unit:
+    core, problems = check_expression(text)
+    assert core is not None, problems
+    low = make_lowering({}, RecordType("record"), {})
+    return make_unit(low, [low.plain(low.lower(core, {}))], keeps=True)
+
+
+def _cluster(nodes: int) -> tuple[Cache, PodInfo]:
+    cache = Cache()
+    for i in range(nodes):
+        cache.add_node(_node(i))
+    for i in range(min(2 * nodes, PODS)):
+        requests = {"cpu": f"{100 + i % 900}m", "memory": f"{256 + i % 1024}Mi"}
+        cache.add_pod(
+            _pod(f"pod-{i}", f"team-{i % 7}", requests, {"nodeName": f"node-{i % nodes}"})
+        )
+    wanted = {
+        "nodeSelector": {"tier": "reserved"},
+        "tolerations": [{"key": "tier", "operator": "Exists"}],
+    }
+    return cache, _pod("pod", "team-1", {"cpu": "1", "memory": "2Gi"}, wanted)
+
+
+def _node(i: int) -> Node:
+    amounts = {"cpu": str(8 + i % 56), "memory": f"{32 + i % 96}Gi", "pods": "110"}
+    labels = {
+        "kubernetes.io/hostname": f"node-{i}",
+        "rack": f"rack-{i % 100}",
+        "tier": ("spot", "reserved", "on-demand")[i % 3],
+        "number": str(i % 11),
+    }
+    devices = ",".join(str(i % 1000 * k) for k in (1, 3, 7))
+    taint = {"key": "tier", "value": "spot", "effect": "NoSchedule"}
+    return msgspec.convert(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"node-{i}",
+                "labels": labels,
+                "annotations": {"devices": devices},
+            },
+            "spec": {"taints": [taint] if i % 3 else []},
+            "status": {"allocatable": amounts, "capacity": amounts},
+        },
+        Node,
+    )
+
+
+def _pod(
+    name: str, namespace: str, requests: Mapping[str, str], spec: Mapping[str, object]
+) -> PodInfo:
+    container = {"name": "main", "resources": {"requests": requests}}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"{namespace}-{name}",
+        "labels": {"tier": "reserved"},
+    }
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container], **spec},
+    }
+    return PodInfo.of(msgspec.convert(manifest, Pod))
+
+
+def document(found: list[Measured], nodes: int) -> Document:
+    """Return what was measured as plain data."""
+    return {
+        "workload": NAME,
+        "nodes": nodes,
+        "bound": BOUND,
+        "within": sum(one.within for one in found),
+        "rules": [
+            {
+                "rule": one.rule,
+                "expression": one.text,
+                "estimate_us": one.estimate_us,
+                "measured_us": one.measured_us,
+                "ratio": round(one.ratio, 2),
+            }
+            for one in found
+        ],
+        **machine(),
+    }
+
+
+def text_lines(found: list[Measured], nodes: int) -> Iterator[str]:
+    """Yield what was measured for people."""
+    yield f"{NAME}: {nodes} nodes, a pass over all of them, microseconds"
+    yield f"  {'RULE':<20}{'ESTIMATE':>10}{'MEASURED':>10}{'RATIO':>8}"
+    for one in found:
+        mark = "" if one.within else f"  beyond a factor of {BOUND:g}"
+        numbers = f"{one.estimate_us:>10,.1f}{one.measured_us:>10,.1f}{one.ratio:>8.2f}"
+        yield f"  {one.rule:<20}{numbers}{mark}"
+    yield f"  {sum(one.within for one in found)} of {len(found)} within a factor of {BOUND:g}"

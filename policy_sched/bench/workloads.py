@@ -1,0 +1,293 @@
+"""The workloads of ``bench``: kube-scheduler's own benchmarks (scheduler_perf), in process.
+
+Nodes and pods are those of scheduler_perf's templates. Init pods are bound before anything is
+measured, round robin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from policy_sched.bench import manifests as make
+from policy_sched.bench.manifests import HOSTNAME, ZONE, Maker, Manifest, node_name
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One benchmark: how a node, the init pods and the i-th measured pod look, and how many.
+
+    ``init_pods``: kinds of init pods, of each the same number, one kind after the other.
+    ``init_per_node``: init pods bound to each node (a fraction of the nodes if below 1).
+    ``objects``: other API objects that are there. ``threshold``: pods per second below which
+    scheduler_perf's own run, with an API server, fails; None if it has no such number.
+    ``churn``: pods that come between measured ones and are not measured, one before the first of
+    every ``churn_every`` measured pods.
+    """
+
+    name: str
+    node: Maker
+    init_pods: tuple[Maker, ...]
+    pod: Maker
+    nodes: int
+    pods: int
+    init_per_node: float
+    note: str = ""
+    threshold: int | None = None
+    objects: tuple[Manifest, ...] = ()
+    churn: Maker | None = None
+    churn_every: int = 0
+
+
+def node_json(workload: Workload, index: int) -> bytes:
+    """Return the JSON of a node, as the API server sends it."""
+    return msgspec.json.encode(workload.node(index))
+
+
+def pod_json(workload: Workload, index: int) -> bytes:
+    """Return the JSON of a measured pod, as the API server sends it."""
+    return msgspec.json.encode(workload.pod(index))
+
+
+def churn_json(workload: Workload, first: int, pods: int) -> dict[int, bytes]:
+    """Return the JSON of the pods that come between measured pods ``first`` up to so many more.
+
+    They go by the place, counted from 0, of the measured pod that they come before.
+    """
+    if workload.churn is None:
+        return {}
+    churn = workload.churn
+    places = range(0, pods, workload.churn_every)
+    return {place: msgspec.json.encode(churn(first + place)) for place in places}
+
+
+def init_pods_json(workload: Workload, nodes: int) -> Iterator[bytes]:
+    """Yield the JSON of every init pod, bound to the nodes in turn."""
+    count = round(nodes * workload.init_per_node)
+    share = -(-count // max(1, len(workload.init_pods)))
+    for i in range(count):
+        manifest = workload.init_pods[i // share](i)
+        spec = manifest["spec"]
+        assert isinstance(spec, dict)
+        spec["nodeName"] = node_name(i % nodes)
+        yield msgspec.json.encode(manifest)
+
+
+def _spreading(name: str, when: str, threshold: int) -> Workload:
+    constraint = {
+        "maxSkew": 5,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"color": "blue"}},
+    }
+    spec: Manifest = {"topologySpreadConstraints": [constraint]}
+    pod = make.labelled("spread", "default", "blue", spec)
+    return Workload(
+        name,
+        make.moon_node,
+        (make.plain("init"),),
+        pod,
+        nodes=5000,
+        pods=5000,
+        init_per_node=1.0,
+        threshold=threshold,
+    )
+
+
+def _attracted(
+    name: str,
+    color: str,
+    kind: str,
+    topology_key: str,
+    *,
+    threshold: int,
+    preferred: bool = False,
+) -> Workload:
+    """Return a workload whose init pods and measured pods ask for, or shun, each other."""
+    term: Manifest = {
+        "labelSelector": {"matchLabels": {"color": color}},
+        "topologyKey": topology_key,
+        "namespaces": ["sched-1", "sched-0"],
+    }
+    rule: Manifest = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    if preferred:
+        weighted = {"weight": 1, "podAffinityTerm": term}
+        rule = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+    spec: Manifest = {"affinity": {kind: rule}}
+    return Workload(
+        name,
+        make.zoned_node if topology_key == ZONE else make.node,
+        (make.labelled("init", "sched-0", color, spec),),
+        make.labelled("pod", "sched-1", color, spec),
+        nodes=5000,
+        pods=5000,
+        init_per_node=1.0,
+        threshold=threshold,
+    )
+
+
+BASIC: Final = Workload(
+    "SchedulingBasic",
+    make.node,
+    (make.plain("init"),),
+    make.plain("pod"),
+    nodes=5000,
+    pods=10_000,
+    init_per_node=0.2,
+    threshold=270,
+)
+NODE_AFFINITY: Final = Workload(
+    "SchedulingNodeAffinity",
+    make.zoned_node,
+    (make.affine("init"),),
+    make.affine("affinity"),
+    nodes=5000,
+    pods=10_000,
+    init_per_node=1.0,
+    threshold=220,
+)
+DISTINCT: Final = replace(
+    BASIC,
+    name="SchedulingDistinct",
+    pod=make.distinct,
+    threshold=None,
+    note="not of scheduler_perf: SchedulingBasic with pods of which no two are alike",
+)
+DAEMON_SET: Final = Workload(
+    "SchedulingDaemonset",
+    make.node_beside_named,
+    (),
+    make.bound_by_name,
+    nodes=15_001,
+    pods=30_000,
+    init_per_node=0,
+    threshold=390,
+    note="one of the nodes is the named one that every measured pod needs",
+)
+
+AFFINITY: Final = _attracted("SchedulingPodAffinity", "blue", "podAffinity", ZONE, threshold=35)
+ANTI_AFFINITY: Final = replace(
+    _attracted("SchedulingPodAntiAffinity", "green", "podAntiAffinity", HOSTNAME, threshold=60),
+    pods=2000,
+    init_per_node=0.2,
+)
+PREFERRED_AFFINITY: Final = _attracted(
+    "SchedulingPreferredPodAffinity", "red", "podAffinity", HOSTNAME, threshold=90, preferred=True
+)
+PREFERRED_ANTI_AFFINITY: Final = _attracted(
+    "SchedulingPreferredPodAntiAffinity",
+    "yellow",
+    "podAntiAffinity",
+    HOSTNAME,
+    threshold=90,
+    preferred=True,
+)
+_ATTRACTED: Final = (AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)
+
+DEFAULT_SPREADING: Final = Workload(
+    "DefaultTopologySpreading",
+    make.moon_node,
+    (make.plain("init"),),
+    make.behind_service,
+    nodes=5000,
+    pods=10_000,
+    init_per_node=1.0,
+    objects=(make.service(),),
+)
+NEIGHBOURS: Final = (
+    _spreading("TopologySpreading", "DoNotSchedule", 85),
+    _spreading("PreferredTopologySpreading", "ScheduleAnyway", 125),
+    DEFAULT_SPREADING,
+    *_ATTRACTED,
+)
+"""Workloads whose pods look at the pods around them."""
+
+MIXED_BASE: Final = Workload(
+    "MixedSchedulingBasePod",
+    make.zoned_node,
+    (make.plain("init"), *(maker for one in _ATTRACTED for maker in one.init_pods)),
+    make.plain("pod"),
+    nodes=5000,
+    pods=5000,
+    init_per_node=2.0,
+    threshold=140,
+)
+
+PREEMPTION_BASIC: Final = Workload(
+    "PreemptionBasic",
+    make.node,
+    (make.low_priority,),
+    make.high_priority("high"),
+    nodes=1000,
+    pods=1000,
+    init_per_node=4.0,
+    note="a pod takes two decisions: it evicts three pods, which are gone at once, and is bound",
+)
+PREEMPTION_ASYNC: Final = Workload(
+    "PreemptionAsync",
+    make.node,
+    (make.low_priority,),
+    make.plain("pod"),
+    nodes=5000,
+    pods=5000,
+    init_per_node=4.0,
+    threshold=160,
+    note="no clock runs here: instead of every 200 ms a pod of high priority, which evicts three "
+    "others, comes every 32 pods, as it does upstream at the threshold of 160 pods/s",
+    churn=make.high_priority("churn"),
+    churn_every=32,
+)
+UNSCHEDULABLE: Final = Workload(
+    "Unschedulable",
+    make.node,
+    (make.plain("init"),),
+    make.plain("pod"),
+    nodes=5000,
+    pods=10_000,
+    init_per_node=0.02,
+    threshold=170,
+    note="no clock runs here: instead of every 200 ms a pod that fits nowhere comes every 34 "
+    "pods, as it does upstream at the threshold of 170 pods/s",
+    churn=make.large,
+    churn_every=34,
+)
+UNSCHEDULABLE_DISTINCT: Final = Workload(
+    "UnschedulableDistinct",
+    make.full_node,
+    (make.filling,),
+    make.distinct,
+    nodes=5000,
+    pods=10_000,
+    init_per_node=1.0,
+    note="not of scheduler_perf: pods of which no two are alike, and none fits; a third of the "
+    "nodes each have a taint, no cpu and no memory left",
+)
+MAKING_ROOM: Final = (PREEMPTION_BASIC, PREEMPTION_ASYNC, UNSCHEDULABLE, UNSCHEDULABLE_DISTINCT)
+"""Workloads with pods that fit nowhere."""
+
+DRY_RUN: Final = Workload(
+    "PreemptionDryRun",
+    make.node,
+    (make.budgeted,),
+    make.high_priority("high"),
+    nodes=5000,
+    pods=200,
+    init_per_node=10.0,
+    note="not of scheduler_perf: the search for victims on all nodes, with 3 disruption budgets",
+    objects=tuple(make.budget(number) for number in range(3)),
+)
+"""Nothing is decided here; see `dry_run_benchmark`."""
+
+WORKLOADS: Final = {
+    "NodeAffinity": NODE_AFFINITY,
+    "MixedBase": MIXED_BASE,
+    **{
+        workload.name: workload
+        for workload in (BASIC, DISTINCT, NODE_AFFINITY, MIXED_BASE, DAEMON_SET)
+    },
+    **{workload.name: workload for workload in (*NEIGHBOURS, *MAKING_ROOM)},
+}
+"""Workloads by name, with the short names that people use."""

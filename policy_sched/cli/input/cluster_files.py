@@ -1,0 +1,40 @@
+"""Reads the cluster that a verb is about: manifests, traces and generated nodes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from policy_sched.cli.output.diagnostics import OK, exit_code, write_hints
+from policy_sched.cli.output.progress import progress
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.manifests import BAD_VALUE, load
+from policy_sched.model import ApiObject
+from policy_sched.simulate import ExpansionError, expand, generated_nodes, is_trace, load_traces
+
+
+def read_cluster(
+    paths: Sequence[str], nodes: Sequence[str] = ()
+) -> tuple[list[ApiObject], list[Diagnostic]]:
+    """Return what manifests and traces stand for, and warnings.
+
+    ``nodes`` describe more nodes, as in ``160*cpu=96``. Raises PolicyError with every problem if
+    one of them is an error.
+    """
+    with progress("reading the cluster"):
+        traces = load_traces(path for path in paths if is_trace(path))
+        manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
+    write_hints(manifests.hints)
+    problems = [*manifests.diagnostics, *traces.diagnostics]
+    if exit_code(problems) != OK:
+        raise PolicyError(problems)
+    found = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
+    return expanded(found, paths), problems
+
+
+def expanded(objects: Sequence[ApiObject], paths: Sequence[str]) -> list[ApiObject]:
+    """Return objects with what their workloads make. Raises PolicyError if that is too much."""
+    try:
+        return expand(objects)
+    except ExpansionError as error:
+        raise PolicyError([Diagnostic(paths[0], 1, 1, BAD_VALUE, str(error))]) from None

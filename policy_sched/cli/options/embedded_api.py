@@ -1,0 +1,116 @@
+"""The options ``--serve`` and its companions of ``run``: an instance with its API for clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from policy_sched.cli.options.self_signed import certified
+from policy_sched.embedded.apiserver.endpoints import ApiServer
+from policy_sched.embedded.apiserver.security import (
+    ALWAYS_ALLOW,
+    Access,
+    address_of,
+    kubeconfig,
+    write_kubeconfig,
+)
+from policy_sched.errors import ClusterError
+from policy_sched.instance.app import EmbeddedInstance
+from policy_sched.instance.observability import INFO
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ApiServerFlags:
+    """Flags of ``run`` for serving the embedded cluster's API.
+
+    Parameters
+    ----------
+    serve
+        Serve the cluster's API at [HOST:]PORT, for kubectl and other clients; on 127.0.0.1 unless
+        a host is named, and beyond loopback only with the next three, or with --client-ca-file
+        instead of the third.
+    tls_cert_file
+        The certificate (PEM) of the API server, and of the scheduler's own endpoints; an API with
+        tokens and without one signs its own.
+    tls_private_key_file
+        Its private key (PEM).
+    token_auth_file
+        Lines of token,user,uid[,groups]: requests need one of these bearer tokens.
+    authorization_mode
+        AlwaysAllow, or RBAC: roles and bindings authorize users of the API.
+    write_kubeconfig
+        Where to write a kubeconfig for the API server.
+    controllers
+        Run the embedded controllers; --controllers=false leaves workloads, volumes, budgets,
+        garbage and namespaces to a kube-controller-manager that uses the API.
+    """
+
+    serve: str | None = None
+    tls_cert_file: str | None = None
+    tls_private_key_file: str | None = None
+    token_auth_file: str | None = None
+    authorization_mode: str = ALWAYS_ALLOW
+    write_kubeconfig: str | None = None
+    controllers: Annotated[bool, Parameter(negative="")] = True
+
+    @property
+    def access(self) -> Access:
+        """How the server authenticates and authorizes."""
+        files = self.tls_cert_file, self.tls_private_key_file, self.token_auth_file
+        return Access(*files, mode=self.authorization_mode)
+
+    def believing(self, clients: str | None) -> Access:
+        """Return the access of a server that accepts certificates of a client CA (a file).
+
+        Raises ClusterError if there are neither controllers nor a server for external ones.
+        """
+        if not self.controllers and self.serve is None:
+            raise ClusterError("--controllers=false needs --serve [HOST:]PORT, for others")
+        return self.access if self.serve is None else replace(self.access, clients=clients)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The API's address, access, and kubeconfig file; None: not served, not written.
+
+    ``beside``: the scheduler's own endpoints are served, with the same certificate and tokens.
+    Raises ClusterError if the options do not go together.
+    """
+
+    address: str | None
+    access: Access
+    kubeconfig: str | None
+    beside: bool = False
+
+    def __post_init__(self) -> None:
+        access = self.access
+        shared = (access.certificate, access.key, access.tokens)
+        if bool(access.certificate) != bool(access.key):
+            raise ClusterError("--tls-cert-file and --tls-private-key-file go together")
+        if self.address is not None:
+            self.access.check(address_of(self.address))
+        elif self.kubeconfig or access.limited or (any(shared) and not self.beside):
+            raise ClusterError("options of the API server without --serve [HOST:]PORT")
+
+    @asynccontextmanager
+    async def of(self, instance: EmbeddedInstance) -> AsyncIterator[None]:
+        """Serve an instance's cluster for as long as the context lasts."""
+        if self.address is None:
+            yield
+            return
+        address = address_of(self.address)
+        with certified(self.access, address, instance.now()) as access:
+            server = ApiServer(instance.cluster.store, address, access)
+            async with server:
+                facts = {"url": server.url}
+                if self.kubeconfig is not None:
+                    text = kubeconfig(server.address, access, server.tokens)
+                    write_kubeconfig(self.kubeconfig, text)
+                    facts["kubeconfig"] = self.kubeconfig
+                instance.log.say(INFO, "Serving the API", **facts)
+                yield

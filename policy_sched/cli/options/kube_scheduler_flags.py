@@ -1,0 +1,184 @@
+"""Flags of ``run`` that kube-scheduler has too, and its flags that ``run`` does not support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from cyclopts import Parameter
+
+from policy_sched.cli.input.durations import nanoseconds
+from policy_sched.errors import ClusterError
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+
+_FRONT_PROXY: Final = "there is no request-header authentication (front proxy)"
+
+UNSUPPORTED: Final = {
+    "--write-config-to": "/configz shows the configuration with all its defaults",
+    "--master": "the server is the one of --kubeconfig; a kubeconfig can name another",
+    "--kube-api-content-type": "requests and answers are JSON",
+    "--profiling": "/debug/pprof pages exist only for Go programs",
+    "--contention-profiling": "/debug/pprof pages exist only for Go programs",
+    "--cert-dir": "use --tls-cert-file and --tls-private-key-file",
+    "--tls-cipher-suites": "cipher suites are set in OpenSSL's configuration",
+    "--tls-sni-cert-key": "SNI is not supported: one certificate for all names",
+    "--http2-max-streams-per-connection": "endpoints speak HTTP/1.1",
+    "--disable-http2-serving": "endpoints speak HTTP/1.1, so there is nothing to disable",
+    "--permit-port-sharing": "a port belongs to one process",
+    "--permit-address-sharing": "a port belongs to one process",
+    "--authentication-skip-lookup": "client certificates are verified with --client-ca-file",
+    "--authentication-tolerate-lookup-failure": "there is no authentication lookup that could fail",
+    "--requestheader-client-ca-file": _FRONT_PROXY,
+    "--requestheader-allowed-names": _FRONT_PROXY,
+    "--requestheader-username-headers": _FRONT_PROXY,
+    "--requestheader-group-headers": _FRONT_PROXY,
+    "--requestheader-uid-headers": _FRONT_PROXY,
+    "--requestheader-extra-headers-prefix": _FRONT_PROXY,
+    "--authorization-webhook-cache-unauthorized-ttl": (
+        "--authorization-webhook-cache-authorized-ttl applies to refusals, too"
+    ),
+    "--feature-gates": "features are chosen by plugins and policies",
+    "--emulated-version": "decisions are those of kube-scheduler 1.36",
+    "--min-compatibility-version": "decisions are those of kube-scheduler 1.36",
+    "--show-hidden-metrics-for-version": "no metric is hidden",
+    "--allow-metric-labels": "relabel metrics in Prometheus",
+    "--allow-metric-labels-manifest": "relabel metrics in Prometheus",
+    "--disabled-metrics": "drop metrics in Prometheus",
+    "--log-flush-frequency": "every line is written at once",
+    "--log-json-split-stream": "all lines go to standard output",
+    "--log-json-info-buffer-size": "every line is written at once",
+    "--log-text-split-stream": "all lines go to standard output",
+    "--log-text-info-buffer-size": "every line is written at once",
+    "--vmodule": "-v sets one verbosity for all modules",
+}
+"""kube-scheduler's flags that ``run`` rejects, with the reason."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class LeaderFlags:
+    """Leader election flags of ``run --kubeconfig``; flags win over the configuration.
+
+    Parameters
+    ----------
+    leader_elect
+        Schedule only while holding a lease; the configuration's leaderElect unless given, true.
+    leader_elect_lease_duration
+        How long the lease holds; 15s.
+    leader_elect_renew_deadline
+        The leader gives up when it could not renew for so long; 10s.
+    leader_elect_retry_period
+        Wait between tries; 2s.
+    leader_elect_resource_lock
+        Kind of the lock object; only leases.
+    leader_elect_resource_name
+        Name of the lease; policy-sched.
+    leader_elect_resource_namespace
+        Namespace of the lease; kube-system.
+    """
+
+    leader_elect: bool | None = None
+    leader_elect_lease_duration: str | None = None
+    leader_elect_renew_deadline: str | None = None
+    leader_elect_retry_period: str | None = None
+    leader_elect_resource_lock: Literal["leases"] | None = None
+    leader_elect_resource_name: str | None = None
+    leader_elect_resource_namespace: str | None = None
+
+    def said(self) -> dict[str, Any]:
+        """Return what was given, as fields of the configuration's leaderElection."""
+        given: dict[str, Any] = {
+            "leader_elect": self.leader_elect,
+            "resource_lock": self.leader_elect_resource_lock,
+            "resource_name": self.leader_elect_resource_name,
+            "resource_namespace": self.leader_elect_resource_namespace,
+        }
+        for name in ("lease_duration", "renew_deadline", "retry_period"):
+            text = getattr(self, f"leader_elect_{name}")
+            flag = f"--leader-elect-{name.replace('_', '-')}"
+            given[name] = None if text is None else nanoseconds(text, flag)
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ClientFlags:
+    """Flags of ``run`` for its requests, its queue and its log.
+
+    Parameters
+    ----------
+    kube_api_qps
+        Requests per second to the API server; 50. Ignored where --config is given, as upstream.
+    kube_api_burst
+        Requests that may go beyond that for a moment; 100. Ignored where --config is given.
+    pod_max_in_unschedulable_pods_duration
+        A pod for which nothing has happened for so long is tried again; 5m0s.
+    logging_format
+        json: a line of JSON for each record. text: lines as klog writes them.
+    v
+        How much is logged, by kube-scheduler's numbers: 0 loads and problems, 1 bindings that
+        failed, 2 (the default) decisions, 3 attempts and changes of nodes and pods, 4 updates,
+        5 what came of searches for victims, 10 scores. PUT /debug/flags/v changes it.
+    """
+
+    kube_api_qps: float | None = None
+    kube_api_burst: int | None = None
+    pod_max_in_unschedulable_pods_duration: str = "5m0s"
+    logging_format: Literal["json", "text"] = "json"
+    v: Annotated[int, Parameter(name=["-v", "--v"])] = 2
+
+    @property
+    def longest_wait(self) -> int:
+        """The longest wait without an event, in nanoseconds."""
+        flag = "--pod-max-in-unschedulable-pods-duration"
+        return nanoseconds(self.pod_max_in_unschedulable_pods_duration, flag)
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What flags say in place of a configuration."""
+
+    leader: LeaderFlags = LeaderFlags()
+    client: ClientFlags = ClientFlags()
+    configured: bool = False
+    """Whether there is a configuration: then some flags are ignored."""
+    kubeconfig: str | None = None
+    """The cluster's, where there is one."""
+
+    def check_read(self, *, shadow: bool) -> None:
+        """Raise ClusterError for flags that nothing reads without an API server, or an election.
+
+        ``shadow``: there is no election, as nothing is written.
+        """
+        elected = [name for name, value in self.leader.said().items() if value is not False]
+        given = [f"leader_elect_{name.removeprefix('leader_elect')}" for name in elected]
+        if given and shadow:
+            raise ClusterError(f"a shadow holds no lease and does not use {_flags(given)}")
+        asked = {
+            "kube_api_qps": self.client.kube_api_qps,
+            "kube_api_burst": self.client.kube_api_burst,
+        }
+        given += [name for name, value in asked.items() if value is not None]
+        if given and self.kubeconfig is None:
+            raise ClusterError(f"{_flags(given)}: only with the cluster of a --kubeconfig")
+
+    def of(self, settings: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+        """Return the settings as the flags want them. Raises ClusterError for what cannot be."""
+        election = settings.leader_election.model_copy(update=self.leader.said())
+        if election.lease_duration <= election.renew_deadline:
+            raise ClusterError("--leader-elect-lease-duration must be greater than renew-deadline")
+        if election.renew_deadline <= 1.2 * election.retry_period:
+            raise ClusterError("--leader-elect-renew-deadline must be above 1.2 retry periods")
+        connection = settings.client_connection
+        if not self.configured:
+            given = {"qps": self.client.kube_api_qps, "burst": self.client.kube_api_burst}
+            said = {name: value for name, value in given.items() if value is not None}
+            connection = connection.model_copy(update=said)
+        changed = {"leader_election": election, "client_connection": connection}
+        return settings.model_copy(update=changed)
+
+
+def _flags(names: Iterable[str]) -> str:
+    """Return fields as flags are typed."""
+    return ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in names)

@@ -1,0 +1,148 @@
+"""The option ``--kubeconfig`` of ``run``: a scheduler on a cluster behind an API server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from policy_sched.cli.options.kube_scheduler_flags import Overrides
+from policy_sched.client.kube.auth import in_cluster, load, paths_in
+from policy_sched.client.kube.leaderelection import Election, ElectionSettings
+from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings
+from policy_sched.client.kube.time import SECOND, Clocks
+from policy_sched.errors import ClusterError
+from policy_sched.instance.app import Candidacy, ClusterInstance
+from policy_sched.instance.observability import Write
+from policy_sched.instance.shadow import ShadowInstance, ShadowOptions
+from policy_sched.model import DEFAULT_SCHEDULER
+from policy_sched.profiles.load import load_config
+from policy_sched.profiles.models import LeaderElection
+from policy_sched.profiles.reload import PolicyFiles, PolicyStore
+from policy_sched.profiles.resolve import lease_of
+
+IN_CLUSTER: Final = "in-cluster"
+"""Says, instead of a file's name, that we run in a pod."""
+
+
+def check_alone(kubeconfig: str | None, others: Mapping[str, object]) -> None:
+    """Raise ClusterError for options of the embedded cluster beside a kubeconfig."""
+    given = [name for name, value in others.items() if value]
+    if kubeconfig is not None and given:
+        raise ClusterError(f"--kubeconfig does not go together with {', '.join(given)}")
+
+
+def chosen(kubeconfig: str | None, config: str | None, others: Mapping[str, object]) -> str | None:
+    """Return the kubeconfig to use: the option's, or else that of the configuration.
+
+    None for the embedded cluster, which its options ask for whatever the configuration names.
+    Raises ClusterError for such options beside ``kubeconfig``.
+    """
+    check_alone(kubeconfig, others)
+    if kubeconfig is not None or config is None or any(others.values()):
+        return kubeconfig
+    found, _ = load_config(config)  # what is wrong with it is told when all files are read
+    return None if found is None else found.model.client_connection.kubeconfig or None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ShadowFlags:
+    """What ``run`` is asked about being a shadow.
+
+    Parameters
+    ----------
+    shadow
+        With --kubeconfig: decide the pods of another scheduler (default-scheduler unless one is
+        named) beside it, write nothing to the cluster, and report what we would have decided
+        differently.
+    shadow_log
+        With --shadow: a file to append all comparisons to, for policy-sched diff --shadow.
+    """
+
+    shadow: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")] = None
+    shadow_log: str | None = None
+
+
+def shadow_options(kubeconfig: str | None, flags: ShadowFlags) -> ShadowOptions | None:
+    """Return what --shadow [NAME] and --shadow-log FILE say; None without the first."""
+    shadow, log = flags.shadow, flags.shadow_log
+    if shadow is None:
+        if log is not None:
+            raise ClusterError("--shadow-log is for --shadow")
+        return None
+    if kubeconfig is None:
+        raise ClusterError("--shadow needs a cluster with another scheduler: name a --kubeconfig")
+    return ShadowOptions(name_of_other(shadow) or DEFAULT_SCHEDULER, log or "")
+
+
+def name_of_other(shadow: Sequence[str] | None) -> str | None:
+    """Return whose shadow --shadow [NAME] asks for, None where it is not given."""
+    if shadow is None:
+        return None
+    if len(shadow) > 1:
+        raise ClusterError(f"--shadow takes one scheduler's name, not {len(shadow)}")
+    return shadow[0] if shadow else DEFAULT_SCHEDULER
+
+
+def connected(
+    files: PolicyFiles,
+    kubeconfig: str,
+    seed: int,
+    write: Write,
+    shadow: ShadowOptions | None = None,
+    overrides: Overrides | None = None,
+) -> ClusterInstance:
+    """Return an instance for the cluster that a kubeconfig names; it connects when it runs.
+
+    With ``shadow`` it only watches another scheduler, and its client refuses to write.
+    ``overrides``: what flags say in place of the configuration.
+    Raises PolicyError with every problem of the files, ClusterError outside a pod.
+    """
+    clocks = Clocks(time.time_ns, time.monotonic_ns)
+    random = Random()  # noqa: S311 - jitter; nothing here is a secret
+    if kubeconfig == IN_CLUSTER:
+        access = in_cluster(os.environ, clocks.monotonic)
+    else:
+        access = load(paths_in(kubeconfig), clocks)
+    store = PolicyStore(files, clocks.wall)
+    settings = (overrides or Overrides()).of(store.current.settings)
+    environment = Environment(clocks, random)
+    connection = settings.client_connection
+    limits = Settings(
+        qps=max(0.0, connection.qps),
+        burst=max(1, connection.burst),
+        read_only=shadow is not None,
+    )
+    if shadow is not None:
+        return ShadowInstance(store, Api(access, environment, limits), shadow, write, seed=seed)
+    host = socket.gethostname()
+    candidacy = None
+    api = Api(access, environment, limits)
+    if settings.leader_election.leader_elect:
+        election = _election(settings.leader_election, f"{host}_{uuid.uuid4()}", environment)
+        candidacy = _candidacy(settings.leader_election, election, api)
+    name = store.current.plans[0].plan.scheduler_name
+    instance = f"{name}-{host}"
+    return ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
+
+
+def _election(settings: LeaderElection, identity: str, environment: Environment) -> Election:
+    durations = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
+    seconds = ElectionSettings(*(duration / SECOND for duration in durations))
+    return Election(identity, environment.clocks, environment.random, seconds)
+
+
+def _candidacy(settings: LeaderElection, election: Election, api: Api) -> Candidacy:
+    """Return an election with a connection of its own, which shares what is known of the server."""
+    once = Settings(retry_policy=RetryPolicy(tries=1))
+    beside = Api(api.access, api.environment, once, api.recovery)
+    namespace, name = lease_of(settings)
+    return Candidacy(election, beside, namespace, name)

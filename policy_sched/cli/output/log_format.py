@@ -1,0 +1,95 @@
+"""The log of ``run`` on standard output: lines of JSON, or of text as klog writes them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from policy_sched.instance.observability import (
+    ERROR,
+    WARNING,
+    DecisionLog,
+    LineWriter,
+    Record,
+    Write,
+)
+
+_encode = msgspec.json.Encoder().encode
+_LETTERS: Final = {"info": "I", "warning": "W", "error": "E"}
+
+
+def writer(logging_format: str) -> Write:
+    """Return what writes records to standard output, at the end of the turn they are from."""
+    form = as_json if logging_format == "json" else as_text
+    lines = LineWriter(sys.stdout.buffer)
+    told = 0
+
+    def write(record: Record) -> None:
+        nonlocal told
+        if lines.lost > told and lines.room:
+            text = "Lines of the log are lost: there was no room for them"
+            facts = {"ts": record["ts"], "level": WARNING, "msg": text}
+            lines(form({**facts, "lines": lines.lost - told}))
+            told = lines.lost
+        lines(form(record))
+
+    return write
+
+
+@contextmanager
+def gathered(log: DecisionLog) -> Iterator[None]:
+    """Write into our log what libraries and Python itself warn of, while the context lasts."""
+    handler = _Gathering(log)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+class _Gathering(logging.Handler):
+    """Makes records of our form from those of `logging`."""
+
+    def __init__(self, log: DecisionLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one."""
+        level = ERROR if record.levelno >= logging.ERROR else WARNING
+        facts: dict[str, object] = {"source": record.name}
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            facts["error"] = repr(record.exc_info[1])
+        self._log.say(level, record.getMessage(), **facts)
+
+
+def as_json(record: Record) -> bytes:
+    """Return a record as a line of JSON."""
+    return _encode(record) + b"\n"
+
+
+def as_text(record: Record) -> bytes:
+    """Return a record as a line of klog: level, time, process, source, message, facts."""
+    facts = dict(record)
+    seconds, level, message = facts.pop("ts"), facts.pop("level"), facts.pop("msg")
+    at = datetime.fromtimestamp(seconds, UTC).strftime("%m%d %H:%M:%S.%f")
+    head = f"{_LETTERS[level]}{at} {os.getpid():7d} policy_sched] {json.dumps(message)}"
+    told = "".join(f" {key}={_value(value)}" for key, value in facts.items())
+    return f"{head}{told}\n".encode()
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return _encode(value).decode()

@@ -1,0 +1,99 @@
+"""One version of one object: the JSON that it is, and the struct that the scheduler reads."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from policy_sched.client.apimachinery.errors import cannot_be_handled
+from policy_sched.client.apimachinery.resources import Resource
+from policy_sched.manifests import Plain, decode_as, decode_json
+from policy_sched.model import ApiObject, decoder
+
+encoded = msgspec.json.Encoder().encode
+"""The JSON of plain data."""
+
+
+class Stored:
+    """An object as it was at one version. It never changes: ``data`` is a fresh copy every time."""
+
+    __slots__ = ("name", "namespace", "raw", "resource", "typed", "version")
+
+    def __init__(self, resource: Resource, version: int, raw: bytes, typed: ApiObject) -> None:
+        self.resource = resource
+        self.version = version
+        self.raw = raw
+        self.typed = typed
+        meta = typed.metadata
+        self.name = meta.name
+        self.namespace = meta.namespace if resource.namespaced else ""
+
+    @property
+    def data(self) -> Plain:
+        """The object as plain JSON data."""
+        return cast("Plain", msgspec.json.decode(self.raw))
+
+    @property
+    def uid(self) -> str:
+        """The object's uid."""
+        return self.typed.metadata.uid
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The object's labels; not to be changed."""
+        return self.typed.metadata.labels
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the object is on its way out."""
+        return self.typed.metadata.deletion_timestamp is not None
+
+
+def seal(resource: Resource, data: Plain, version: int, *, checked: bool = False) -> Stored:
+    """Return an object of plain data at a version. Raises ApiError if it does not fit its kind.
+
+    Its JSON begins with kind and apiVersion. ``checked``: all quantities in it have been read
+    before.
+    """
+    data["metadata"]["resourceVersion"] = str(version)
+    raw = encoded({"kind": resource.kind, "apiVersion": resource.api_version, **data})
+    if checked:
+        try:
+            return Stored(resource, version, raw, decoder(resource.struct).decode(raw))
+        except msgspec.ValidationError:
+            pass  # to be said in the API's words
+    return Stored(resource, version, raw, read(resource, raw))
+
+
+def read(resource: Resource, raw: bytes) -> ApiObject:
+    """Return the struct of an object's JSON. Raises ApiError if it does not fit its kind."""
+    typed = decode_json(raw, resource.struct)
+    if typed is not None:
+        return typed
+    problems: list[str] = []
+
+    def report(path: tuple[str | int, ...], code: str, message: str, hint: str) -> None:  # noqa: ARG001 - the signature of a report
+        problems.append(f"{'.'.join(map(str, path))}: {message}")
+
+    typed = decode_as(msgspec.json.decode(raw), resource.struct, report)
+    if typed is None:
+        raise cannot_be_handled(resource.key, "; ".join(problems))
+    return typed
+
+
+def copied(data: Any) -> Plain:
+    """Return a deep copy of plain data, as JSON has it."""
+    return cast("Plain", msgspec.json.decode(encoded(data)))
+
+
+def managed(data: Plain, meta: Plain) -> Plain:
+    """Return the metadata of an object with the managers of fields that other metadata names."""
+    given = meta.get("managedFields")
+    old: Plain = data["metadata"]
+    return {**old, "managedFields": given} if given else old

@@ -1,0 +1,123 @@
+"""The kinds of the API as resources: group, plural, scope, and what the API server does to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.model import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS, ApiObject, Kind
+
+POD: Final[Kind] = ("v1", "Pod")
+NODE: Final[Kind] = ("v1", "Node")
+NAMESPACE: Final[Kind] = ("v1", "Namespace")
+ACCOUNT: Final[Kind] = ("v1", "ServiceAccount")
+CLAIM: Final[Kind] = ("v1", "PersistentVolumeClaim")
+VOLUME: Final[Kind] = ("v1", "PersistentVolume")
+PRIORITY_CLASS: Final[Kind] = ("scheduling.k8s.io/v1", "PriorityClass")
+RUNTIME_CLASS: Final[Kind] = ("node.k8s.io/v1", "RuntimeClass")
+GROUP: Final[Kind] = ("scheduling.k8s.io/v1alpha2", "PodGroup")
+EVENT: Final[Kind] = ("events.k8s.io/v1", "Event")
+AUTOSCALER: Final[Kind] = ("autoscaling/v2", "HorizontalPodAutoscaler")
+STORAGE_CLASS: Final[Kind] = ("storage.k8s.io/v1", "StorageClass")
+BUDGET: Final[Kind] = ("policy/v1", "PodDisruptionBudget")
+CONTROLLER: Final[Kind] = ("v1", "ReplicationController")
+REPLICA_SET: Final[Kind] = ("apps/v1", "ReplicaSet")
+DEPLOYMENT: Final[Kind] = ("apps/v1", "Deployment")
+STATEFUL_SET: Final[Kind] = ("apps/v1", "StatefulSet")
+DAEMON_SET: Final[Kind] = ("apps/v1", "DaemonSet")
+SERVICE: Final[Kind] = ("v1", "Service")
+QUOTA: Final[Kind] = ("v1", "ResourceQuota")
+REVISION: Final[Kind] = ("apps/v1", "ControllerRevision")
+JOB: Final[Kind] = ("batch/v1", "Job")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CLUSTER_SCOPED: Final = CLUSTER_SCOPED | _words(
+    "APIService CertificateSigningRequest ClusterRole ClusterRoleBinding ComponentStatus"
+    " CustomResourceDefinition DeviceClass FlowSchema IPAddress IngressClass"
+    " MutatingWebhookConfiguration PriorityLevelConfiguration ResourceSlice RuntimeClass"
+    " ServiceCIDR ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding"
+    " ValidatingWebhookConfiguration VolumeAttributesClass"
+)
+_WITH_STATUS: Final = _words(
+    "APIService CertificateSigningRequest CronJob CustomResourceDefinition DaemonSet Deployment"
+    " FlowSchema HorizontalPodAutoscaler Ingress Job Namespace Node PersistentVolume"
+    " PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PriorityLevelConfiguration ReplicaSet"
+    " ReplicationController ResourceClaim ResourceQuota Service ServiceCIDR StatefulSet"
+    " ValidatingAdmissionPolicy VolumeAttachment"
+)
+#: Kinds whose status a creator cannot give; what runs in the cluster reports it.
+_STATUS_REPORTED: Final = _words(
+    "CronJob DaemonSet Deployment Job PersistentVolumeClaim Pod PodDisruptionBudget ReplicaSet"
+    " ReplicationController StatefulSet"
+)
+_WITHOUT_GENERATION: Final = _words(
+    "ComponentStatus ConfigMap CSIDriver CSINode CSIStorageCapacity ControllerRevision Endpoints"
+    " Event Lease LimitRange Namespace Node PersistentVolume PersistentVolumeClaim PodTemplate"
+    " ResourceQuota Role RoleBinding ClusterRole ClusterRoleBinding RuntimeClass Secret Service"
+    " ServiceAccount StorageClass VolumeAttachment"
+)
+_FREELY_NAMED: Final = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind as the API serves it.
+
+    ``key`` is apiVersion and kind. ``struct`` decodes it: ApiObject, which reads metadata only,
+    for kinds that no decision reads.
+    """
+
+    key: Kind
+    api_version: str
+    kind: str
+    group: str
+    plural: str
+    namespaced: bool
+    has_status: bool
+    status_reported: bool
+    has_generation: bool
+    freely_named: bool
+    struct: type[ApiObject]
+
+    @property
+    def qualified(self) -> str:
+        """The name that error messages use: ``pods``, ``leases.coordination.k8s.io``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def plural(kind: str) -> str:
+    """Return the resource name of a kind of Kubernetes' own."""
+    word = kind.lower()
+    if word == "endpoints":
+        return word
+    if word.endswith("y"):
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith("s") else f"{word}s"
+
+
+@cache
+def resource(key: Kind) -> Resource:
+    """Return a kind's resource. Raises ApiError if there is no such kind."""
+    version, kind = key
+    if key not in KINDS and key not in SKIPPED_KINDS:
+        message = f'no matches for kind "{kind}" in version "{version}"'
+        raise ApiError(404, "NotFound", message)
+    return Resource(
+        key=key,
+        api_version=version,
+        kind=kind,
+        group=version.rpartition("/")[0],
+        plural=plural(kind),
+        namespaced=kind not in _CLUSTER_SCOPED,
+        has_status=kind in _WITH_STATUS,
+        status_reported=kind in _STATUS_REPORTED,
+        has_generation=kind not in _WITHOUT_GENERATION,
+        freely_named=kind in _FREELY_NAMED,
+        struct=KINDS.get(key, ApiObject),
+    )

@@ -1,1 +1,0 @@
-"""A Kubernetes cluster inside this process: API objects, kubelets and controllers, no network."""

@@ -1,1 +1,0 @@
-"""The controllers of a cluster: workloads get their pods, claims their volumes, budgets counts."""

@@ -1,1 +1,0 @@
-"""The fields of all kinds that are served, and their types."""

@@ -1,0 +1,19 @@
+"""List and watch: reflectors, stores and informers.
+
+The counterpart of client-go's tools/cache. A store holds the last known objects and turns lists
+and watch events into changes.
+"""
+
+from policy_sched.client.kube.cache.informers import READ, Informers
+from policy_sched.client.kube.cache.pager import list_all
+from policy_sched.client.kube.cache.reflector import Reflector, ReflectorSettings
+from policy_sched.client.kube.cache.store import Change
+
+__all__ = [
+    "READ",
+    "Change",
+    "Informers",
+    "Reflector",
+    "ReflectorSettings",
+    "list_all",
+]

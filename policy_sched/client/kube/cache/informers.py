@@ -1,0 +1,172 @@
+"""Informers: all collections that a scheduler reads, followed side by side and told in one order.
+
+Theory of operation. Each kind has a reflector; what they tell is kept until `drain` hands it on,
+so nothing changes while a pod is being decided. Until every collection has been read once nothing
+is handed on, and then pods come last: a handler of a pod has seen its node, its volumes
+and its owners. After that changes come in the order in which they arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from policy_sched.client.apimachinery import POD
+from policy_sched.client.kube.cache.reflector import (
+    Reflector,
+    ReflectorSettings,
+    Trouble,
+    ignore_trouble,
+)
+from policy_sched.client.kube.cache.store import Change
+from policy_sched.client.kube.rest import Api, Selection
+from policy_sched.model import KINDS, Kind
+
+READ: Final[tuple[Selection, ...]] = (
+    Selection(("v1", "Node")),
+    Selection(("v1", "Namespace")),
+    Selection(("v1", "Service")),
+    Selection(("v1", "ReplicationController")),
+    Selection(("apps/v1", "ReplicaSet")),
+    Selection(("apps/v1", "StatefulSet")),
+    Selection(("v1", "PersistentVolume")),
+    Selection(("v1", "PersistentVolumeClaim")),
+    Selection(("storage.k8s.io/v1", "StorageClass")),
+    Selection(("storage.k8s.io/v1", "CSINode")),
+    Selection(("storage.k8s.io/v1", "CSIDriver")),
+    Selection(("storage.k8s.io/v1", "CSIStorageCapacity")),
+    Selection(("storage.k8s.io/v1", "VolumeAttachment")),
+    Selection(("policy/v1", "PodDisruptionBudget")),
+    Selection(("scheduling.k8s.io/v1alpha2", "PodGroup")),
+    Selection(("scheduling.x-k8s.io/v1alpha1", "PodGroup")),
+    Selection(POD, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
+)
+"""What the default profile reads; kinds that a server does not serve are empty."""
+
+DECISIVE: Final = frozenset({("v1", "Node"), POD})
+"""Kinds without whose changes a node could be filled twice."""
+Tell = Callable[[Change[Any]], None]
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def never() -> bool:
+    """Go on."""
+    return False
+
+
+class Informers:
+    """Follows selections. ``run`` it as a task; ``wake`` is called when there is something new."""
+
+    def __init__(
+        self,
+        api: Api,
+        selections: Iterable[Selection] = READ,
+        *,
+        settings: ReflectorSettings | None = None,
+        trouble: Trouble = ignore_trouble,
+        wake: Callable[[], None] = nothing,
+    ) -> None:
+        self._wake = wake
+        self._waiting: deque[Change[Any]] = deque()
+        self._synced = False
+        self._handed = 0
+        self._mark = 0
+        self.reflectors: tuple[Reflector[Any], ...] = tuple(
+            Reflector(
+                api,
+                selection,
+                KINDS[selection.kind],
+                self._changed,
+                settings=settings,
+                trouble=trouble,
+            )
+            for selection in selections
+        )
+        for reflector in self.reflectors:
+            reflector.on_following = self._following_again
+
+    @property
+    def synced(self) -> bool:
+        """Whether every collection has been read once."""
+        if not self._synced and all(one.synced.is_set() for one in self.reflectors):
+            self._synced = True
+            pods_last = sorted(self._waiting, key=lambda c: c.object.kind == POD[1])
+            self._waiting = deque(pods_last)
+        return self._synced
+
+    @property
+    def following(self) -> bool:
+        """Whether changes of nodes and of pods reach us: decisions need to know what is taken.
+
+        What came to light when a watch was mended must have been handed on.
+        """
+        return self.past(self._mark) and all(
+            one.following for one in self.reflectors if one.selection.kind in DECISIVE
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is something to hand on."""
+        return bool(self._waiting) and self.synced
+
+    async def run(self) -> None:
+        """Follow all collections until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self.reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(self._wake_when_synced())
+
+    def drain(self, tell: Tell, limit: int, over: Callable[[], bool] = never) -> int:
+        """Hand on at most so many changes, and no more once it is ``over``; return how many."""
+        if not self.synced:
+            return 0
+        waiting = self._waiting
+        count = min(limit, len(waiting))
+        for done in range(count):
+            if over():
+                return done
+            self._handed += 1
+            tell(waiting.popleft())
+        return count
+
+    def mark(self) -> int:
+        """Return a mark behind what has come by now."""
+        return self._handed + len(self._waiting)
+
+    def past(self, mark: int) -> bool:
+        """Tell whether all before a mark has been handed on."""
+        return self._handed >= mark
+
+    def objects(self, kind: Kind) -> Iterator[Any]:
+        """Yield the objects of a kind, as the mirrors have them."""
+        for reflector in self.reflectors:
+            if reflector.selection.kind == kind:
+                yield from reflector.mirror
+
+    def unread(self) -> dict[str, list[str]]:
+        """Return the names of the objects that cannot be read, by kind."""
+        found: dict[str, list[str]] = {}
+        for reflector in self.reflectors:
+            names = ["/".join(filter(None, place)) for place in reflector.unread]
+            if names:
+                found.setdefault(reflector.selection.kind[1], []).extend(sorted(names))
+        return found
+
+    async def _wake_when_synced(self) -> None:
+        for reflector in self.reflectors:
+            await reflector.synced.wait()
+        self._wake()
+
+    def _following_again(self) -> None:
+        self._mark = self.mark()
+        self._wake()
+
+    def _changed(self, changes: Sequence[Change[Any]]) -> None:
+        self._waiting.extend(changes)
+        if self._synced:
+            self._wake()

@@ -1,0 +1,355 @@
+"""Reflector: keeps a mirror of a collection, through cut connections, old versions and odd lines.
+
+Theory of operation. Without a version everything is asked for: as a streaming list, a watch that
+begins with all there is and says by a bookmark when that was all; or, from servers that do not
+know it, as pages followed by a watch. With a version a watch goes on from there: each line and
+each bookmark brings a newer one. When a stream ends
+
+* by itself, or because the connection broke: the next one goes on from the last version;
+* with 410, the version being too old: everything is asked for again;
+* with 404, the server not knowing the kind: it is asked for from time to time;
+* at a line that cannot be read, or that says that the server failed: the next one goes on from the
+  last version, and if that happens again, everything is asked for again;
+* after a long silence, without a single line or bookmark: everything is asked for again, since the
+  server may know nothing of our version.
+
+A server that was restored, or that keeps nothing, begins its versions anew, and does not answer
+watches from versions ahead of its own. So after an outage its current version is read first.
+
+An object that cannot be read is told as trouble and kept in ``unread`` with the reason until it can
+be read or is deleted; what is believed of it meanwhile says `decoding`.
+
+A new list is compared with the mirror, so that handlers see neither a gap nor a change twice
+(`mirror`). Failed attempts back off, except for the first list after a version that was too old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from policy_sched.client.apimachinery import ApiError
+from policy_sched.client.kube.cache.pager import PAGE, list_all
+from policy_sched.client.kube.cache.store import Change, Store, place
+from policy_sched.client.kube.rest import (
+    NOT_FOUND,
+    Api,
+    Decoding,
+    Malformed,
+    Place,
+    Selection,
+    Status,
+    Unread,
+    WatchEvent,
+    away,
+    error_of_status,
+    expired,
+    wait_of,
+)
+from policy_sched.client.kube.time import SECOND, Backoff, BackoffState
+from policy_sched.errors import ClusterError
+from policy_sched.model import ApiObject, Pod
+
+T = TypeVar("T", bound=ApiObject)
+
+Changed = Callable[[Sequence[Change[T]]], None]
+"""Told of changes in the order in which they happened, as many at a time as are at hand."""
+Trouble = Callable[[Selection, str], None]
+"""Told of what went wrong, for logs; it has been dealt with."""
+
+LASTING: Final = SECOND
+"""A stream that ends sooner is a failure, whatever it brought (client-go: a very short watch)."""
+RELISTS: Final = 5 * SECOND
+"""A version that is too old leads to a list at once, but not more often than that."""
+_NO_STREAMING_LIST: Final = frozenset({400, 404, 405, 415, 422})
+"""Answers of servers that do not know streaming lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorSettings:
+    """How a collection is followed; seconds.
+
+    The server ends a watch after between ``shortest`` and twice that (client-go: 5 minutes). It
+    sends a bookmark each minute, so a stream that says nothing for ``silence`` is dead, even if
+    something on the way still holds it open. ``streaming``: ask for streaming lists first.
+    """
+
+    shortest: float = 300.0
+    silence: float = 150.0
+    page: int = PAGE
+    streaming: bool = True
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+def _failure(status: Status) -> ClusterError:
+    """Return what the line that ends a watch means."""
+    error = error_of_status(status)
+    return error if expired(error) else Malformed(f"the server ended a watch: {error}")
+
+
+def ignore_trouble(_selection: Selection, _what: str) -> None:
+    """Ignore the failure."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class Reflector(Generic[T]):
+    """Follows one selection. ``run`` it as a task; it ends when it is cancelled.
+
+    ``following``: whether what happens in the cluster reaches us at once, as far as we know;
+    ``on_following`` is called when that begins. ``unread``: why objects that are there cannot be
+    read, by place.
+    """
+
+    def __init__(  # the last two are keywords with defaults
+        self,
+        api: Api,
+        selection: Selection,
+        struct: type[T],
+        changed: Changed[T],
+        *,
+        settings: ReflectorSettings | None = None,
+        trouble: Trouble = ignore_trouble,
+    ) -> None:
+        self.selection = selection
+        self.mirror: Store[T] = Store()
+        self.unread: dict[Place, str] = {}
+        self.synced = asyncio.Event()
+        self.following = False
+        self.on_following: Callable[[], None] = _nothing
+        self._api = api
+        self._decoding = Decoding(selection.kind, struct)
+        self._changed = changed
+        self._settings = settings or ReflectorSettings()
+        self._trouble = trouble
+        self._streaming = self._settings.streaming
+        self._version = ""
+        self._bad_version: str | None = None
+        self._progress = False
+        self._expired = False
+        self._heard = False
+        self._away = False
+        self._listed: int | None = None
+
+    @property
+    def version(self) -> str:
+        """The version up to which the mirror is; "" if everything is to be asked for again."""
+        return self._version
+
+    async def run(self) -> None:
+        """Follow the collection until cancelled."""
+        environment = self._api.environment
+        now = environment.clocks.monotonic
+        pauses, relists = (
+            BackoffState(self._settings.backoff, now, environment.random) for _ in range(2)
+        )
+        while True:
+            self._progress = self._expired = False
+            began = now()
+            asked: float | None = None
+            try:
+                await self._follow()
+            except ClusterError as error:
+                self._trouble(self.selection, str(error))
+                self._learn(error, silent=now() - began >= self._settings.silence * SECOND)
+                self._api.recovery.failed(error)
+                asked = wait_of(error)
+            finally:
+                self.following = False
+            if asked is not None:
+                await self._api.pause(asked, asked=True)
+                continue
+            lasted = self._progress and now() - began >= LASTING
+            if not lasted and (self._version or not self._lists_at_once(now())):
+                # A server that answers 410 is not away any more: that has pauses of its own.
+                lasted = await self._api.pause((relists if self._expired else pauses).next())
+            if lasted:
+                pauses.succeeded()
+                relists.succeeded()
+
+    def _lists_at_once(self, now: int) -> bool:
+        """Tell whether a version that was too old may be followed by a list without a pause."""
+        if not self._expired or (self._listed is not None and now - self._listed < RELISTS):
+            return False
+        self._listed = now
+        return True
+
+    def _learn(self, error: ClusterError, *, silent: bool) -> None:
+        """Decide where the next try begins; ``silent``: it failed after a long time."""
+        self._away = self._away or (away(error) and not self.following)
+        if silent and not self._heard:
+            self._version = ""
+        self._expired = isinstance(error, ApiError) and expired(error)
+        if isinstance(error, Malformed):
+            if self._bad_version == self._version:
+                self._version = ""
+            self._bad_version = self._version
+        elif self._expired:
+            self._version = ""
+
+    async def _follow(self) -> None:
+        """List if need be, and follow one stream to its end."""
+        self._heard = False
+        if self._version and self._away:
+            await self._compare_versions()
+        self._away = False
+        if self._version:
+            return await self._watch(None)
+        if self._streaming:
+            try:
+                return await self._watch({})
+            except ApiError as error:
+                if error.code not in _NO_STREAMING_LIST:
+                    raise
+                self._streaming = False
+        try:
+            listing = await list_all(
+                self._api, self.selection, self._decoding, self._settings.page, self.mirror.known
+            )
+        except ApiError as error:
+            if error.code == NOT_FOUND:
+                await self._replace((), {})  # a kind that is not served has no objects, so far
+            raise
+        await self._replace(listing.items, {one.place: one for one in listing.unread})
+        self._reached(listing.version)
+        return await self._watch(None)
+
+    async def _compare_versions(self) -> None:
+        """Ask for everything again if the server is not as far as we are."""
+        path, query = self.selection.path, self.selection.query(limit="1")
+        page = self._decoding.page(await self._api.request("GET", path, query=query))
+        theirs, ours = page.version, self._version
+        if theirs.isdecimal() and ours.isdecimal() and int(theirs) < int(ours):
+            self._trouble(self.selection, f"its versions begin anew: {theirs} after {ours}")
+            self._version = ""
+
+    async def _replace(self, items: Sequence[T], unread: Mapping[Place, Unread[T]]) -> None:
+        """Compare all that there is with the mirror; others have their turn in between."""
+        self.unread = {where: self._tell(one) for where, one in unread.items()}
+        believed = [found for one in unread.values() if (found := self._believed(one)) is not None]
+        for changes in self.mirror.replacing([*items, *believed]):
+            if changes:
+                self._changed(changes)
+            await asyncio.sleep(0)
+        self.synced.set()
+
+    def _reached(self, version: str) -> None:
+        """Go on from here after whatever happens next."""
+        if version:
+            self._version = version
+        self._progress = True
+        self._bad_version = None
+
+    def _tell(self, unread: Unread[T]) -> str:
+        """Tell of an object that cannot be read; return why."""
+        name = "/".join(part for part in unread.place if part)
+        so = "it is left out until it can be read"
+        if unread.partial is not None:
+            known = self._believed(unread) is not unread.partial
+            so = "its last state stays" if known else "what can be read of it counts"
+        self._trouble(self.selection, f"{name}: {unread.why}; {so}")
+        return unread.why
+
+    def _believed(self, unread: Unread[T]) -> T | None:
+        """Return what counts of an object that cannot be read, None if it is left out.
+
+        The last state that was read, unless the pod has got its node since then.
+        """
+        partial, old = unread.partial, self.mirror.get(*unread.place)
+        if partial is None or old is None or old.metadata.uid != partial.metadata.uid:
+            return partial
+        if isinstance(old, Pod) and isinstance(partial, Pod):
+            same = old.spec.node_name == partial.spec.node_name
+            return old if same else partial
+        return old
+
+    async def _watch(self, initial: dict[Place, T | Unread[T]] | None) -> None:
+        """Follow a stream; ``initial`` gathers the objects of a streaming list, None for none."""
+        shortest = self._settings.shortest
+        seconds = shortest * (1 + self._api.environment.random.random())
+        query = self.selection.query(
+            watch="true",
+            allowWatchBookmarks="true",
+            timeoutSeconds=str(max(1, round(seconds))),
+            resourceVersion=self._version,
+        )
+        if initial is not None:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        async with self._api.stream(self.selection.path, query, self._settings.silence) as chunks:
+            self._follows(initial)
+            async for lines in chunks:
+                self._heard = True
+                self._api.recovery.answered()
+                initial = await self._take(lines, initial)
+                self._follows(initial)
+
+    def _follows(self, initial: dict[Place, T | Unread[T]] | None) -> None:
+        """A stream is open; with ``initial`` it still tells what there is."""
+        if initial is None and not self.following:
+            self.following = True
+            self.on_following()
+
+    async def _take(
+        self, lines: list[bytes], initial: dict[Place, T | Unread[T]] | None
+    ) -> dict[Place, T | Unread[T]] | None:
+        """Process the received lines; return the objects of a streaming list so far.
+
+        The lines before a malformed one are handed on, too.
+        """
+        changes: list[Change[T]] = []
+        try:
+            for line in lines:
+                event = self._decoding.event(line)
+                if event.status is not None:
+                    raise _failure(event.status)
+                if initial is None:
+                    changes += self._apply(event)
+                    continue
+                if event.type != "BOOKMARK":
+                    self._gather(event, initial)
+                elif event.initial_end:
+                    read = [one for one in initial.values() if not isinstance(one, Unread)]
+                    unread = {k: one for k, one in initial.items() if isinstance(one, Unread)}
+                    initial = None
+                    await self._replace(read, unread)
+                    self._reached(event.version)
+        finally:
+            if changes:
+                self._changed(changes)
+        return initial
+
+    def _gather(self, event: WatchEvent[T], initial: dict[Place, T | Unread[T]]) -> None:
+        """Take one event of a streaming list: what has changed meanwhile comes in it as well."""
+        thing: T | Unread[T]
+        if event.unread is not None:
+            thing, where = event.unread, event.unread.place
+        else:
+            assert event.object is not None
+            where, thing = place(event.object), self.mirror.known(event.object)
+        if event.type == "DELETED":
+            initial.pop(where, None)
+        else:
+            initial[where] = thing
+
+    def _apply(self, event: WatchEvent[T]) -> list[Change[T]]:
+        changes: list[Change[T]] = []
+        deleted = event.type == "DELETED"
+        if event.unread is not None:
+            where = event.unread.place
+            believed = None if deleted else self._believed(event.unread)
+            if deleted:
+                self.unread.pop(where, None)
+            else:
+                self.unread[where] = self._tell(event.unread)
+            known = self.mirror
+            changes = known.gone(where) if believed is None else known.upsert(believed)
+        elif event.object is not None:
+            self.unread.pop(place(event.object), None)
+            known = self.mirror
+            changes = known.delete(event.object) if deleted else known.upsert(event.object)
+        self._reached(event.version)
+        return changes

@@ -1,0 +1,236 @@
+"""Leases of coordination.k8s.io/v1 over HTTP, and the task that keeps an election going."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import ApiError, micro_timestamp, parsed
+from policy_sched.client.kube.cache import Change, Reflector
+from policy_sched.client.kube.events import Reference
+from policy_sched.client.kube.leaderelection.state_machine import (
+    Answer,
+    Create,
+    Election,
+    Failed,
+    Found,
+    Get,
+    LeaseRecord,
+    NotThere,
+    Request,
+)
+from policy_sched.client.kube.rest import (
+    CONFLICT,
+    NOT_FOUND,
+    REQUEST_BACKOFF,
+    Api,
+    Selection,
+    collection_path,
+    first_of,
+    object_path,
+)
+from policy_sched.client.kube.time import SECOND, BackoffState
+from policy_sched.errors import ClusterError
+from policy_sched.model import ApiObject, ApiStruct
+
+LEASE: Final = ("coordination.k8s.io/v1", "Lease")
+
+RELEASING: Final = 1.0
+"""Seconds in which a lease is to be given back."""
+
+Plain = dict[str, Any]
+
+
+class HeldSpec(ApiStruct, gc=False):
+    """The holder of a lease, as a watch reports it."""
+
+    holder_identity: str | None = None
+
+
+class HeldLease(ApiObject):
+    """A lease, as far as a watch of it is of interest."""
+
+    spec: HeldSpec = msgspec.field(default_factory=HeldSpec)
+
+
+def spec_of(record: LeaseRecord) -> Plain:
+    """Return a record as a lease's spec has it."""
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration,
+        "acquireTime": micro_timestamp(record.acquired),
+        "renewTime": micro_timestamp(record.renewed),
+        "leaseTransitions": record.transitions,
+    }
+
+
+def record_of(lease: Plain) -> LeaseRecord:
+    """Return the record of a lease. Raises ValueError if its spec is of another form."""
+    spec = lease.get("spec") or {}
+    if not isinstance(spec, dict):
+        raise TypeError("the lease has no spec")
+    return LeaseRecord(
+        holder=str(spec.get("holderIdentity") or ""),
+        duration=int(spec.get("leaseDurationSeconds") or 0),
+        acquired=parsed(str(spec["acquireTime"])) if spec.get("acquireTime") else 0,
+        renewed=parsed(str(spec["renewTime"])) if spec.get("renewTime") else 0,
+        transitions=int(spec.get("leaseTransitions") or 0),
+    )
+
+
+class Lease:
+    """One lease; it is written as it was read or written last, or not at all.
+
+    ``trouble`` is told of what is neither a lease that is not there, nor one that others wrote.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        name: str,
+        trouble: Callable[[str], None] = lambda _what: None,
+    ) -> None:
+        self.namespace = namespace
+        self.name = name
+        self._api = api
+        self.trouble = trouble
+        self._last: Plain = {}
+
+    @property
+    def reference(self) -> Reference:
+        """The lease, as events name what they are about."""
+        meta = self._last.get("metadata", {})
+        uid, version = (str(meta.get(field) or "") for field in ("uid", "resourceVersion"))
+        return Reference(LEASE[1], self.namespace, self.name, uid, LEASE[0], version)
+
+    async def answer(self, request: Request, timeout: float | None = None) -> Answer:
+        """Do what an attempt asks for. ``timeout``: seconds for each request."""
+        try:
+            if isinstance(request, Get):
+                path = object_path(LEASE, self.namespace, self.name)
+                body = await self._api.request("GET", path, timeout=timeout)
+            else:
+                body = await self._write(request, timeout)
+            self._last = msgspec.json.decode(body, type=dict)
+            return Found(record_of(self._last))
+        except ApiError as error:
+            if error.code == NOT_FOUND and isinstance(request, Get):
+                return NotThere()
+            if error.code != CONFLICT:
+                self.trouble(f"{error.code}: {error}")
+        except (ClusterError, msgspec.DecodeError, ValueError, TypeError) as error:
+            self.trouble(str(error))
+        return Failed()
+
+    async def _write(self, request: Request, timeout: float | None) -> bytes:
+        assert not isinstance(request, Get)
+        spec = spec_of(request.record)
+        if isinstance(request, Create):
+            path = collection_path(LEASE, self.namespace)
+            meta = {"name": self.name, "namespace": self.namespace}
+            lease = {"apiVersion": LEASE[0], "kind": LEASE[1], "metadata": meta, "spec": spec}
+            return await self._api.request("POST", path, lease, timeout=timeout)
+        path = object_path(LEASE, self.namespace, self.name)
+        lease = {**self._last, "spec": {**(self._last.get("spec") or {}), **spec}}
+        return await self._api.request("PUT", path, lease, timeout=timeout)
+
+
+class Elector:
+    """Keeps an election going. ``run`` it as a task.
+
+    The `Api` should try each request once (``RetryPolicy(tries=1)``) and have a limit of its own,
+    so that renewals do not wait behind bindings. ``changed`` is told when we
+    begin and cease to lead, ``new_holder`` whose the lease is. ``watch`` hears of what others
+    write; while it is broken, attempts find out in their time.
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        election: Election,
+        api: Api,
+        changed: Callable[[bool], None],
+        new_holder: Callable[[str], None] = lambda _holder: None,
+    ) -> None:
+        self.election = election
+        self.lease = lease
+        self._api = api
+        self._environment = api.environment
+        self._hint = asyncio.Event()
+        selection = Selection(LEASE, lease.namespace, f"metadata.name={lease.name}")
+        self.watch = Reflector(api, selection, HeldLease, self._heard, trouble=self._trouble)
+        self._changed = changed
+        self._new_holder = new_holder
+        self._led = False
+        self._holder = ""
+
+    async def run(self) -> None:
+        """Try to lead, and to go on leading, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.watch.run())
+            while True:
+                wait = self.election.due - self._environment.clocks.monotonic()
+                if wait > 0:
+                    await self._api.recovery.pause(self._sleep, wait / SECOND)
+                self._hint.clear()
+                await self.try_once()
+
+    async def try_once(self) -> bool:
+        """Make one attempt; one that takes longer than we may lead is given up."""
+        election, monotonic = self.election, self._environment.clocks.monotonic
+        began, until = monotonic(), election.gives_up
+        deadline = election.settings.renew_deadline
+        limit = deadline if until is None else max(0.0, (until - began) / SECOND)
+        held = False
+        try:
+            async with asyncio.timeout(limit):
+                held = await self._drive(election.attempt(), deadline / 2)
+        except TimeoutError:
+            election.conclude(False, began)
+        self._tell()
+        return held
+
+    async def release(self, within: float = RELEASING) -> None:
+        """Give the lease back, if we hold it; a server that is away is waited for so long."""
+        pauses = BackoffState(
+            REQUEST_BACKOFF, self._environment.clocks.monotonic, self._environment.random
+        )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within) as limit:
+                while not await self._drive(self.election.release(), within):
+                    if limit.expired():
+                        break  # aiohttp has taken the cancellation for its own time-out
+                    await self._api.pause(pauses.next())
+        self._tell()
+
+    def _heard(self, changes: Sequence[Change[HeldLease]]) -> None:
+        if self.election.heard(changes[-1].object.spec.holder_identity or ""):
+            self._hint.set()
+
+    def _trouble(self, _selection: Selection, what: str) -> None:
+        self.lease.trouble(what)
+
+    async def _sleep(self, seconds: float) -> None:
+        await first_of(self._environment.sleep(seconds), self._hint.wait())
+
+    async def _drive(self, attempt: Generator[Request, Answer, bool], timeout: float) -> bool:
+        try:
+            request = next(attempt)
+            while True:
+                request = attempt.send(await self.lease.answer(request, timeout))
+        except StopIteration as end:
+            return bool(end.value)
+
+    def _tell(self) -> None:
+        election = self.election
+        if election.leading != self._led:
+            self._led = election.leading
+            self._changed(self._led)
+        if election.holder != self._holder:
+            self._holder = election.holder
+            self._new_holder(self._holder)

@@ -1,0 +1,261 @@
+"""Leader election by a lease: client-go's algorithm as a state machine without any I/O.
+
+Theory of operation. An *attempt* is a generator: it yields what is to be asked of the server
+(`Get`, `Create`, `Update`), is sent the answer, and returns whether we hold the lease now. The
+caller starts the next attempt at `due`. Another holder keeps a lease as long as its record changes
+within its duration, measured by our own monotonic clock since we saw the last change: wall clocks
+are never compared, so clock jumps do no harm. A leader that has not renewed for `renew_deadline`
+gives up; the lease runs longer than that, so no other candidate can lead before. A leader that
+finds another holder in the lease gives up at once.
+
+client-go's candidates wait a full retry period. This one also tries when the observed lease runs
+out, and when a watch reports another holder's write (`heard`). Failed attempts back off, up to the
+retry period.
+
+`leading` is also false as soon as the lease has run out since our last renewal was *sent*, so the
+check before each write does not depend on a timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from random import Random
+from typing import Final, TypeAlias
+
+from policy_sched.client.kube.time import SECOND, Backoff, BackoffState, Clocks
+
+JITTER: Final = 1.2
+"""Retries of candidates are up to this part of the period later (client-go: JitterFactor)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionSettings:
+    """Seconds; the defaults are kube-scheduler's (--leader-elect-*)."""
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.lease_duration <= self.renew_deadline:
+            raise ValueError("the lease duration must be greater than the renew deadline")
+        if self.renew_deadline <= JITTER * self.retry_period:
+            raise ValueError("the renew deadline must be greater than 1.2 retry periods")
+        if self.lease_duration < 1 or self.retry_period <= 0:
+            raise ValueError("the lease duration must be 1 s at least, the retry period above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """The holder of a lease ("": none), for how many seconds; times are wall time in ns."""
+
+    holder: str
+    duration: int
+    acquired: int
+    renewed: int
+    transitions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read the lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make the lease."""
+
+    record: LeaseRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Write the lease, if it is still what was read or written last."""
+
+    record: LeaseRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The lease, as it was read or as it has been written."""
+
+    record: LeaseRecord
+
+
+@dataclass(frozen=True, slots=True)
+class NotThere:
+    """There is no such lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The server refused (another client was faster) or did not answer."""
+
+
+Request: TypeAlias = Get | Create | Update
+Answer: TypeAlias = Found | NotThere | Failed
+Attempt: TypeAlias = Generator[Request, Answer, bool]
+
+
+class Election:
+    """One candidate."""
+
+    def __init__(
+        self, identity: str, clocks: Clocks, random: Random, settings: ElectionSettings
+    ) -> None:
+        self.identity = identity
+        self.settings = settings
+        self._clocks = clocks
+        self._random = random
+        self._observed: LeaseRecord | None = None
+        self._observed_at = 0
+        self._leading = False
+        self._renewed_at = 0
+        self._renewing_since = 0
+        self._failed = False
+        period = settings.retry_period
+        soon = Backoff(first=period / 20, longest=period, jitter=JITTER)
+        self._pauses = BackoffState(soon, clocks.monotonic, random)
+        self.due = clocks.monotonic()
+
+    @property
+    def holder(self) -> str:
+        """The holder that was observed last; "" for none."""
+        return "" if self._observed is None else self._observed.holder
+
+    @property
+    def renewed_at(self) -> int | None:
+        """When the last successful renewal was sent (monotonic); None for a follower."""
+        return self._renewed_at if self._leading else None
+
+    @property
+    def leading(self) -> bool:
+        """Whether we lead, right now."""
+        ends = self._renewed_at + round(self.settings.lease_duration * SECOND)
+        return self._leading and self._clocks.monotonic() < ends
+
+    @property
+    def gives_up(self) -> int | None:
+        """When a leader that cannot renew stops (monotonic); None for a follower."""
+        return self._gives_up() if self._leading else None
+
+    def attempt(self) -> Attempt:
+        """Try to hold the lease, and set when the next try is due."""
+        began = self._clocks.monotonic()
+        held = yield from self._hold()
+        self.conclude(held, began)
+        return held
+
+    def conclude(self, held: bool, began: int) -> None:
+        """Take the result of an attempt that began then; one that was given up is a failure."""
+        now = self._clocks.monotonic()
+        period = round(self.settings.retry_period * SECOND)
+        if held:
+            self._leading = True
+            self._renewed_at = began
+            self._renewing_since = now + period
+        elif self._leading and now >= self._gives_up():
+            self._leading = False
+        pause = period if self._leading else period + round(period * JITTER * self._random.random())
+        if self._failed:
+            pause = min(pause, round(self._pauses.next() * SECOND))
+        else:
+            self._pauses.succeeded()
+        if held:
+            self.due = now + pause
+        elif self._leading:
+            self.due = min(now + pause, self._gives_up())
+        else:
+            self.due = min(now + pause, self._runs_out(now + pause))
+
+    def heard(self, holder: str) -> bool:
+        """This holder was written into the lease: return whether we look, as it was not we."""
+        if holder == self.identity:
+            return False
+        self.due = self._clocks.monotonic()
+        return True
+
+    def release(self) -> Attempt:
+        """Give the lease back, so that another candidate need not wait until it runs out.
+
+        Returns whether it is not ours any more; otherwise this may be tried again.
+        """
+        self._leading = False
+        if self._failed:
+            yield from self._look()
+        if not self._is_ours():
+            return not self._failed
+        wall = self._clocks.wall()
+        assert self._observed is not None
+        record = LeaseRecord("", 1, wall, wall, self._observed.transitions)
+        return (yield from self._write(Update(record)))
+
+    # Inside.
+
+    def _gives_up(self) -> int:
+        return self._renewing_since + round(self.settings.renew_deadline * SECOND)
+
+    def _hold(self) -> Attempt:
+        """client-go's tryAcquireOrRenew."""
+        if self._is_ours() and self._valid() and (yield from self._write(Update(self._ours()))):
+            return True
+        answer = yield from self._look()
+        if isinstance(answer, Failed):
+            return False
+        if isinstance(answer, NotThere):
+            return (yield from self._write(Create(self._ours(fresh=True))))
+        if self._leading and answer.record.holder not in ("", self.identity):
+            self._leading = False
+            return False
+        if answer.record.holder and self._valid() and not self._is_ours():
+            return False
+        return (yield from self._write(Update(self._ours())))
+
+    def _look(self) -> Generator[Request, Answer, Answer]:
+        """Read the lease; when it was last seen to change counts for how long it is valid."""
+        answer = yield from self._ask(Get())
+        if isinstance(answer, Found) and answer.record != self._observed:
+            self._observe(answer.record)
+        return answer
+
+    def _write(self, request: Create | Update) -> Attempt:
+        """Write the lease; return whether that was done, as far as we know."""
+        answer = yield from self._ask(request)
+        if isinstance(answer, Found):
+            self._observe(answer.record)
+        return isinstance(answer, Found)
+
+    def _ask(self, request: Request) -> Generator[Request, Answer, Answer]:
+        self._failed = True  # until there is an answer: the attempt may be given up
+        answer = yield request
+        self._failed = isinstance(answer, Failed)
+        return answer
+
+    def _runs_out(self, otherwise: int) -> int:
+        """Return when another holder's lease runs out, if it has not yet."""
+        if self._observed is None or not self._observed.holder or not self._valid():
+            return otherwise
+        return self._observed_at + self._observed.duration * SECOND
+
+    def _is_ours(self) -> bool:
+        return self._observed is not None and self._observed.holder == self.identity
+
+    def _valid(self) -> bool:
+        if self._observed is None:
+            return False
+        return self._clocks.monotonic() < self._observed_at + self._observed.duration * SECOND
+
+    def _observe(self, record: LeaseRecord) -> None:
+        self._observed = record
+        self._observed_at = self._clocks.monotonic()
+
+    def _ours(self, *, fresh: bool = False) -> LeaseRecord:
+        """Return the record to write: ours renewed, or another's taken over."""
+        wall, duration = self._clocks.wall(), int(self.settings.lease_duration)
+        old = self._observed
+        if fresh or old is None:
+            return LeaseRecord(self.identity, duration, wall, wall, 0)
+        if self._is_ours():
+            return LeaseRecord(self.identity, duration, old.acquired, wall, old.transitions)
+        return LeaseRecord(self.identity, duration, wall, wall, old.transitions + 1)

@@ -1,0 +1,64 @@
+"""What a scheduler asks of an API server: resources and verbs, and what each is for.
+
+The informers' part follows from what they read. The rest is a table; a test compares it with the
+requests that the client really sends. Deployment manifests grant this, and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.client.apimachinery import resource
+from policy_sched.client.kube.cache import READ
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One verb on one resource (``pods/binding`` for a subresource) of an API group ("": core).
+
+    ``named``: only on the object of the lease's name. ``why`` is printed in the manifests.
+    """
+
+    group: str
+    resource: str
+    verb: str
+    named: bool = False
+    why: str = ""
+
+
+def _reading() -> tuple[Right, ...]:
+    kinds = (resource(selection.kind) for selection in READ)
+    return tuple(
+        Right(kind.group, kind.plural, verb, why="what decisions are made of")
+        for kind in kinds
+        for verb in ("list", "watch")
+    )
+
+
+READING: Final[tuple[Right, ...]] = tuple(dict.fromkeys(_reading()))
+"""On the whole cluster, for every instance; all that a shadow asks for."""
+
+WRITING: Final[tuple[Right, ...]] = (
+    Right("", "pods/binding", "create", why="a pod gets its node"),
+    Right("", "pods", "get", why="a binding without an answer is looked up"),
+    Right("", "pods/status", "patch", why="why a pod waits, and where room is made for it"),
+    Right("", "pods", "delete", why="a victim of preemption goes"),
+    Right("scheduling.k8s.io", "podgroups/status", "patch", why="whether a group has its nodes"),
+    Right("", "persistentvolumes", "patch", why="a volume is kept for a claim"),
+    Right("", "persistentvolumeclaims", "patch", why="a volume is to be made for a node"),
+    Right("events.k8s.io", "events", "create", why="what became of a pod is told"),
+    Right("events.k8s.io", "events", "patch", why="what is told again is counted"),
+)
+"""On the whole cluster, for the instance that leads."""
+
+ELECTING: Final[tuple[Right, ...]] = (
+    Right("coordination.k8s.io", "leases", "create", why="the first candidate makes the lease"),
+    Right("coordination.k8s.io", "leases", "get", named=True, why="the current leader is read"),
+    Right("coordination.k8s.io", "leases", "list", named=True, why="a new leader is heard of"),
+    Right("coordination.k8s.io", "leases", "watch", named=True, why="a new leader is heard of"),
+    Right(
+        "coordination.k8s.io", "leases", "update", named=True, why="a lease is taken, kept, left"
+    ),
+)
+"""In the namespace of the lease. An object that is to be made has no name yet."""

@@ -1,0 +1,64 @@
+"""Requests to an API server: transport, TLS, retries, rate limits, decoding.
+
+One request at a time, with client-go's rules for retries and back-off. What is listed or watched
+is the concern of cache/.
+"""
+
+from policy_sched.client.kube.rest.availability import away, first_of
+from policy_sched.client.kube.rest.client import (
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    Api,
+    Environment,
+    Settings,
+)
+from policy_sched.client.kube.rest.decoding import Decoding, Unread, WatchEvent
+from policy_sched.client.kube.rest.errors import (
+    CONFLICT,
+    NOT_FOUND,
+    TOO_MANY,
+    Malformed,
+    Status,
+    Unreachable,
+    error_of_status,
+    expired,
+    is_another,
+    wait_of,
+)
+from policy_sched.client.kube.rest.keyed_executor import Begin, KeyedExecutor, at_once
+from policy_sched.client.kube.rest.paths import Place, Selection, collection_path, object_path
+from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy
+from policy_sched.client.kube.rest.transport import JSON
+
+__all__ = [
+    "CONFLICT",
+    "JSON",
+    "MERGE_PATCH",
+    "NOT_FOUND",
+    "REQUEST_BACKOFF",
+    "STRATEGIC_PATCH",
+    "TOO_MANY",
+    "Api",
+    "Begin",
+    "Decoding",
+    "Environment",
+    "KeyedExecutor",
+    "Malformed",
+    "Place",
+    "RetryPolicy",
+    "Selection",
+    "Settings",
+    "Status",
+    "Unreachable",
+    "Unread",
+    "WatchEvent",
+    "at_once",
+    "away",
+    "collection_path",
+    "error_of_status",
+    "expired",
+    "first_of",
+    "is_another",
+    "object_path",
+    "wait_of",
+]

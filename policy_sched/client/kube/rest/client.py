@@ -1,0 +1,391 @@
+"""Requests to an API server: limited, authorized, repeated where that does no harm; and streams.
+
+Theory of operation. A request waits for a token of the client's own limit, then for credentials.
+What fails is tried again by the rules of `retries`; a 401 is tried again once, if the credentials
+know of something newer. A stream is one answer that goes on: its lines are given out as they come,
+and the reader decides what to do when it ends. Redirects are not followed: they would carry
+the credentials elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, timedelta
+from functools import cached_property, lru_cache
+from random import Random
+from typing import Any, Final, Protocol, Self
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from policy_sched.client.apimachinery import ApiError
+from policy_sched.client.kube.auth import Access, Grant
+from policy_sched.client.kube.rest.availability import Recovery
+from policy_sched.client.kube.rest.errors import (
+    UNAUTHORIZED,
+    Malformed,
+    error_of_answer,
+    retry_after,
+    wait_of,
+)
+from policy_sched.client.kube.rest.rate_limit import BURST, QPS, TokenBucket
+from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy, pause_before_retry
+from policy_sched.client.kube.rest.tls import TlsContexts
+from policy_sched.client.kube.rest.transport import (
+    JSON,
+    TROUBLE,
+    OutgoingRequest,
+    check_content,
+    connector_of,
+    lines_of,
+    proxy_argument,
+    read_within,
+    translated,
+    translation,
+)
+from policy_sched.client.kube.time import SECOND, BackoffState, Clocks
+from policy_sched.errors import ClusterError
+from policy_sched.model import EPOCH
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+USER_AGENT: Final = "policy-sched"
+IDENTITY: Final = {"Accept-Encoding": "identity"}
+"""Says that an answer is to be sent as it is; streams are never compressed (as client-go)."""
+ERROR_BYTES: Final = 1 << 20
+"""Bytes of a refusal that are read."""
+QUESTIONS: Final = frozenset(
+    {
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+    }
+)
+"""Paths to which something is posted in order to ask; a POST there writes nothing."""
+
+HIDDEN: Final = b"(hidden)"
+"""Stands for credentials that an answer repeats."""
+NO_ANSWER: Final = "<error>"
+"""Stands for the status of a request without an answer (client-go's)."""
+
+Sleep = Callable[[float], Awaitable[None]]
+Observe = Callable[[str, str, str, float], None]
+"""Told of each request that was sent: status, method, host, seconds until the answer began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a client behaves; times in seconds.
+
+    ``timeout`` is for a whole answer, ``connect`` for reaching the server. ``connections`` are
+    open at once at most, watches not counted; ``qps``, ``burst`` and that hold once for events
+    and once for all else, as kube-scheduler has a client of its own for events. An answer has at
+    most ``longest_answer`` bytes.
+    ``read_only``: whatever asks for a write is refused here, and nothing is sent.
+    """
+
+    qps: float = QPS
+    burst: int = BURST
+    timeout: float = 30.0
+    connect: float = 10.0
+    connections: int = 64
+    longest_answer: int = 512 << 20
+    read_only: bool = False
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a client must not take from the world by itself: time, randomness, sleep."""
+
+    clocks: Clocks
+    random: Random
+    sleep: Sleep = asyncio.sleep
+
+
+class Traffic(Protocol):
+    """Is told what requests wait for, and how large they are; ``verb`` is the method."""
+
+    def throttled(self, verb: str, host: str, seconds: float) -> None:
+        """A request waited for the client's own limit."""
+
+    def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
+        """A request had so many bytes (None: no body), and its answer so many."""
+
+
+def nothing() -> None:
+    """Check nothing."""
+
+
+class WriteRefused(ClusterError):  # noqa: N818 - it is what was asked for, not a mistake
+    """This client only reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """How many requests a second, and how many at once."""
+
+    bucket: TokenBucket
+    room: asyncio.Semaphore
+
+
+class Api:
+    """One server as one identity. Use as an async context manager.
+
+    ``recovery`` may be shared with other connections to the same server.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        environment: Environment,
+        settings: Settings | None = None,
+        recovery: Recovery | None = None,
+    ) -> None:
+        self.access = access
+        self.environment = environment
+        self.settings = settings or Settings()
+        self.recovery = recovery or Recovery(environment.clocks.monotonic)
+        self._limits = self._own_limits(), self._own_limits()
+        self._tls = TlsContexts(access.trust, environment.clocks.monotonic)
+        self.observe: Observe | None = None
+        self.traffic: Traffic | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=connector_of(self.access.proxy),
+            headers=(("User-Agent", USER_AGENT), ("Accept", JSON), *self.access.headers),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("Content-Type",),
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """Return what a GET answers. Raises ApiError, Unreachable, AccessError."""
+        return await self.request("GET", path, query=query, repeatable=True)
+
+    async def request(  # noqa: PLR0913  # a request has these parts; most are keywords
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        repeatable: bool = False,
+        timeout: float | None = None,
+        check: Callable[[], None] = nothing,
+        aside: bool = False,
+    ) -> bytes:
+        """Send a request, again if need be, and return the body of the answer.
+
+        ``body`` is anything that msgspec encodes as JSON. ``repeatable``: sending it twice does
+        the same as once. ``timeout``: seconds for one try. ``check`` is called right before each
+        try, and may raise ClusterError. ``aside``: within limits of its own, so that it neither
+        waits for others nor keeps them waiting. Raises ApiError for a refusal, Unreachable without
+        an answer, Malformed for one that is no JSON, AccessError without credentials.
+        """
+        data = None if body is None else msgspec.json.encode(body)
+        headers = {} if self.access.compression else IDENTITY
+        sending = OutgoingRequest(method, path, query or {}, data, content_type, headers)
+        retry_policy, now = self.settings.retry_policy, self.environment.clocks.monotonic
+        pauses = BackoffState(REQUEST_BACKOFF, now, self.environment.random)
+        until = now() + round(retry_policy.seconds * SECOND)
+        tries = 0
+        limits = self._limits[aside]
+        while True:
+            tries += 1
+            await self._limit(limits.bucket, method)
+            try:
+                async with limits.room:
+                    check()
+                    return await self._try(sending, timeout or self.settings.timeout)
+            except ClusterError as error:
+                self.recovery.failed(error)
+                pause = pause_before_retry(error, pauses, repeatable=repeatable)
+                if pause is None or tries >= retry_policy.tries:
+                    raise
+                if now() + pause * SECOND > until:
+                    raise
+                asked = wait_of(error) is not None
+            await self.pause(pause, asked=asked)
+
+    async def pause(self, seconds: float, *, asked: bool = False) -> bool:
+        """Wait before something is tried again; not longer than the server is away.
+
+        ``asked``: the server named the time, and it is waited for whatever happens. Returns
+        whether the server came back meanwhile.
+        """
+        if not asked:
+            return await self.recovery.pause(self.environment.sleep, seconds)
+        await self.environment.sleep(seconds)
+        return False
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str], silence: float
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Open a stream; what is yielded gives its lines, as many at a time as have come.
+
+        A server that says nothing for ``silence`` seconds is Unreachable. Nothing is tried
+        again. Raises ApiError, Unreachable, Malformed, AccessError, here or while reading.
+        """
+        await self._limit(self._limits[0].bucket, "GET")
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=self.settings.connect, sock_read=silence
+        )
+        sending = OutgoingRequest("GET", path, query, None, JSON, IDENTITY)
+        async with self._answer(sending, timeout) as response:
+            check_content(sending, response)
+            async with aclosing(lines_of(response)) as lines:
+                yield lines
+
+    # Inside.
+
+    @cached_property
+    def _server(self) -> URL:
+        return URL(self.access.server, encoded=True)
+
+    def _own_limits(self) -> _Limits:
+        bucket = TokenBucket(
+            self.environment.clocks.monotonic, self.settings.qps, self.settings.burst
+        )
+        return _Limits(bucket, asyncio.Semaphore(self.settings.connections))
+
+    async def _limit(self, bucket: TokenBucket, method: str) -> None:
+        wait = bucket.take()
+        if self.traffic is not None:
+            self.traffic.throttled(method, self._server.authority, wait)
+        if wait > 0:
+            try:
+                await self.environment.sleep(wait)
+            except asyncio.CancelledError:
+                bucket.give_back()
+                raise
+
+    async def _try(self, sending: OutgoingRequest, seconds: float) -> bytes:
+        try:
+            response = await self._opened(sending, _whole(seconds, self.settings.connect))
+            try:
+                check_content(sending, response)
+                body = await read_within(response, self.settings.longest_answer)
+            finally:
+                _let_go(response)
+        except TROUBLE as error:
+            raise translation(sending, error) from None
+        if body is None:
+            limit = self.settings.longest_answer
+            raise Malformed(f"{sending}: the answer is longer than {limit} bytes")
+        self.recovery.answered()
+        if self.traffic is not None:
+            sent = None if sending.data is None else len(sending.data)
+            self.traffic.sized(sending.method, self._server.authority, sent, len(body))
+        return body
+
+    @asynccontextmanager
+    async def _answer(
+        self, sending: OutgoingRequest, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; yield an answer that is no refusal."""
+        with translated(sending):
+            response = await self._opened(sending, timeout)
+            try:
+                yield response
+            finally:
+                _let_go(response)
+
+    async def _opened(
+        self, sending: OutgoingRequest, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Send a request once, or twice after a 401; return an answer that is no refusal."""
+        credentials = self.access.credentials
+        grant = await credentials.grant()
+        response = await self._send(sending, grant, timeout)
+        if response.status == UNAUTHORIZED and credentials.refused(grant):
+            response.release()
+            grant = await credentials.grant()
+            response = await self._send(sending, grant, timeout)
+        if response.status < 300:
+            return response
+        try:
+            raise await self._refusal(response, grant)
+        finally:
+            _let_go(response)
+
+    async def _send(
+        self, sending: OutgoingRequest, grant: Grant, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        assert self._session is not None, "use `async with`"
+        if self.settings.read_only and not _reads(sending):
+            raise WriteRefused(f"{sending}: this client only reads")
+        headers = dict(sending.headers)
+        if sending.data is not None:
+            headers["Content-Type"] = sending.content_type
+        if grant.authorization:
+            headers["Authorization"] = grant.authorization
+        access = self.access
+        url = self._server.with_path(self._server.raw_path.rstrip("/") + sending.path, encoded=True)
+        if sending.query:
+            url = url.with_query(dict(sending.query))
+        now, code = self.environment.clocks.monotonic, NO_ANSWER
+        began = now()
+        try:
+            response = await self._session.request(
+                sending.method,
+                url,
+                data=sending.data,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                proxy=proxy_argument(access.proxy),
+                ssl=self._tls.of(grant.certificate) if self._server.scheme == "https" else True,
+                server_hostname=access.trust.server_name or None,
+            )
+            code = str(response.status)
+        except aiohttp.ClientSSLError:
+            self._tls.doubted()
+            raise
+        finally:
+            if self.observe is not None:
+                self.observe(code, sending.method, self._server.authority, (now() - began) / SECOND)
+        return response
+
+    async def _refusal(self, response: aiohttp.ClientResponse, grant: Grant) -> ApiError:
+        body = await read_within(response, ERROR_BYTES) or b""
+        credential = grant.authorization.partition(" ")[2].encode()
+        if credential:  # a proxy may answer with the request that it got
+            body = body.replace(credential, HIDDEN)
+        error = error_of_answer(response.status, body)
+        now = EPOCH + timedelta(microseconds=self.environment.clocks.wall() // 1000)
+        asked = retry_after(response.headers.get("Retry-After"), now.astimezone(UTC))
+        if asked is not None:
+            error.details = {**error.details, "retryAfterSeconds": asked}
+        return error
+
+
+def _reads(sending: OutgoingRequest) -> bool:
+    return sending.method in ("GET", "HEAD") or (
+        sending.method == "POST" and sending.path in QUESTIONS
+    )
+
+
+@lru_cache(maxsize=64)
+def _whole(seconds: float, connect: float) -> aiohttp.ClientTimeout:
+    """Return the time that a whole answer may take."""
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=connect)
+
+
+def _let_go(response: aiohttp.ClientResponse) -> None:
+    """Use the connection again if the answer was read to its end."""
+    if response.content.at_eof():
+        response.release()
+    else:
+        response.close()

@@ -1,0 +1,183 @@
+"""Lists and lines of watches, decoded straight from bytes into the structs of one kind.
+
+Objects are decoded one by one, so that one object that cannot be read does not hide the others.
+A null is absent, as in Go: an object that msgspec refuses is read a second time without nulls.
+
+What is believed of an object that cannot be read depends on its kind (`LEFT_OUT`). Without a node,
+a volume or a pod group fewer decisions are possible, and none is wrong: such an object is left out
+until it can be read. Without a disruption budget or the attach limits of a CSINode decisions would
+be possible that are wrong: of such an object the last state that was read counts, or else as much
+of it as can be read. A pod that waits is left out; a pod that is bound takes room on its node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from policy_sched.client.kube.rest.errors import Malformed, Status
+from policy_sched.client.kube.rest.paths import Place
+from policy_sched.manifests import fit, fit_partly, quantities_valid
+from policy_sched.model import ApiObject, Kind, Pod
+
+T = TypeVar("T", bound=ApiObject)
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends a streaming list."""
+
+
+LEFT_OUT: Final[frozenset[Kind]] = frozenset({
+    ("v1", "Node"), ("v1", "PersistentVolume"), ("v1", "PersistentVolumeClaim"),
+    ("storage.k8s.io/v1", "StorageClass"), ("storage.k8s.io/v1", "CSIStorageCapacity"),
+    ("scheduling.k8s.io/v1alpha2", "PodGroup"), ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+})  # fmt: skip
+"""Kinds whose objects are left out while they cannot be read; so are pods without a node."""
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    """Version of a list, and the token of its next page."""
+
+    resource_version: str | None = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class _RawList(msgspec.Struct):
+    metadata: ListMeta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _RawEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+@dataclass(slots=True)
+class Unread(Generic[T]):
+    """An object that is there and cannot be read, and why.
+
+    ``partial`` is what can be read of it, None if its kind is left out.
+    """
+
+    place: Place
+    why: str
+    version: str = ""
+    partial: T | None = None
+
+
+@dataclass(slots=True)
+class Page(Generic[T]):
+    """A page of a list: its version, and the token of the next page."""
+
+    items: list[T]
+    version: str = ""
+    next: str = ""
+    unread: list[Unread[T]] = field(default_factory=list)
+
+
+class WatchEvent(msgspec.Struct, Generic[T], gc=False):
+    """A line of a watch: what happened, to what, at which version.
+
+    ``type`` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR. ``object`` is set for the first
+    three unless ``unread`` is; ``status`` is set for ERROR.
+    """
+
+    type: str
+    version: str = ""
+    object: T | None = None
+    unread: Unread[T] | None = None
+    initial_end: bool = False
+    status: Status | None = None
+
+
+class Decoding(Generic[T]):
+    """Decodes what a server says of one kind."""
+
+    def __init__(self, kind: Kind, struct: type[T]) -> None:
+        self._kind = kind
+        self._struct = struct
+        self._object = msgspec.json.Decoder(struct)
+        self._list = msgspec.json.Decoder(_RawList)
+        self._event = msgspec.json.Decoder(_RawEvent)
+
+    def object(self, body: bytes | msgspec.Raw) -> T:
+        """Return one object. Raises Malformed."""
+        try:
+            found: T | None = self._object.decode(body)
+        except msgspec.ValidationError:
+            found = None  # nulls, perhaps
+        except msgspec.DecodeError as error:
+            raise Malformed(f"a {self._kind[1]} that cannot be read: {error}") from None
+        if found is None or not quantities_valid(found):
+            found = self._closely(body)
+        found.api_version, found.kind = self._kind
+        return found
+
+    def _closely(self, body: bytes | msgspec.Raw) -> T:
+        """Return one object of plain data without nulls. Raises Malformed, naming the fields."""
+        problems: list[str] = []
+
+        def report(path: tuple[str | int, ...], _code: str, message: str, _hint: str) -> None:
+            problems.append(f"{'.'.join(map(str, path))}: {message}")
+
+        found = fit(msgspec.json.decode(body), self._struct, report)
+        if found is None:
+            raise Malformed(f"a {self._kind[1]} that cannot be read: {'; '.join(problems)}")
+        return found
+
+    def page(self, body: bytes) -> Page[T]:
+        """Return a page of a list. Raises Malformed if it is no list."""
+        try:
+            raw = self._list.decode(body)
+        except msgspec.DecodeError as error:
+            raise Malformed(f"a list of {self._kind[1]} that cannot be read: {error}") from None
+        meta = raw.metadata or ListMeta()
+        page: Page[T] = Page([], meta.resource_version or "", meta.continue_ or "")
+        for item in raw.items or ():
+            read = self._read(item)
+            if isinstance(read, Unread):
+                page.unread.append(read)
+            else:
+                page.items.append(read)
+        return page
+
+    def event(self, line: bytes) -> WatchEvent[T]:
+        """Return what a line says. Raises Malformed if it is no event."""
+        try:
+            raw = self._event.decode(line)
+        except msgspec.DecodeError as error:
+            raise Malformed(f"a line of a watch that cannot be read: {error}") from None
+        if raw.type == "ERROR":
+            return WatchEvent("ERROR", status=fit_partly(msgspec.json.decode(raw.object), Status))
+        if raw.type == "BOOKMARK":
+            meta = fit_partly(msgspec.json.decode(raw.object), ApiObject).metadata
+            ended = meta.annotations.get(INITIAL_EVENTS_END) == "true"
+            return WatchEvent("BOOKMARK", meta.resource_version, initial_end=ended)
+        if raw.type not in ("ADDED", "MODIFIED", "DELETED"):
+            raise Malformed(f"a watch says {raw.type[:40]!r}, which is no type of event")
+        read = self._read(raw.object)
+        if isinstance(read, Unread):
+            return WatchEvent(raw.type, read.version, unread=read)
+        return WatchEvent(raw.type, read.metadata.resource_version, read)
+
+    def _read(self, raw: msgspec.Raw) -> T | Unread[T]:
+        """Return an object, or what is known of it. Raises Malformed if it has no name."""
+        try:
+            found = self.object(raw)
+        except Malformed as error:
+            why = str(error)
+        else:
+            if found.metadata.name:
+                return found
+            raise Malformed(f"a {self._kind[1]} without a name")
+        partial = fit_partly(msgspec.json.decode(raw), self._struct)
+        meta = partial.metadata
+        if not meta.name:
+            raise Malformed(why)
+        partial.api_version, partial.kind = self._kind
+        out = self._kind in LEFT_OUT
+        if isinstance(partial, Pod):
+            out = not partial.spec.node_name
+        place = meta.namespace, meta.name
+        return Unread(place, why, meta.resource_version, None if out else partial)

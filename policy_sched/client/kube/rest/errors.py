@@ -1,0 +1,140 @@
+"""What an API server answers when it does not do what was asked, as exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import ApiError
+from policy_sched.errors import ClusterError
+from policy_sched.manifests import fit_partly
+
+GONE: Final = 410
+CONFLICT: Final = 409
+INVALID: Final = 422
+NOT_FOUND: Final = 404
+UNAUTHORIZED: Final = 401
+TOO_MANY: Final = 429
+LONGEST_TEXT: Final = 1024
+"""Characters of an answer that is no Status which a message repeats (client-go: 2048 bytes)."""
+LONGEST_WAIT: Final = 300.0
+"""Seconds of Retry-After that are believed."""
+
+_REASONS: Final[Mapping[int, str]] = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+"""Reasons of answers that say none (apimachinery, NewGenericServerResponse)."""
+
+
+class Unreachable(ClusterError):  # noqa: N818 - what is wrong is the connection
+    """No answer: the server was not reached, was too slow or broke off.
+
+    ``sent``: whether the request may have arrived, so that it may have been carried out.
+    """
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class Malformed(ClusterError):  # noqa: N818 - what is wrong is the answer
+    """An answer that cannot be read: it is not JSON, or not of the form that was asked for."""
+
+
+class Status(msgspec.Struct, rename="camel"):
+    """metav1.Status."""
+
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: dict[str, Any] | None = None
+
+
+def error_of_status(status: Status) -> ApiError:
+    """Return the refusal that a Status object is."""
+    code = status.code or 500
+    reason = status.reason or _REASONS.get(code, "")
+    return ApiError(code, reason, status.message or reason or str(code), status.details)
+
+
+def error_of_answer(code: int, body: bytes) -> ApiError:
+    """Return the refusal that an answer is; its body is a Status, unless a proxy wrote it."""
+    try:
+        status = fit_partly(msgspec.json.decode(body), Status)
+    except msgspec.DecodeError:
+        status = Status()
+    if status.kind == "Status" and (status.message or status.reason):
+        status.code = status.code or code
+        return error_of_status(status)
+    text = " ".join(body[: 4 * LONGEST_TEXT].decode(errors="replace").split())[:LONGEST_TEXT]
+    phrase = HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else "no reason"
+    message = f"the server answered {code} ({phrase})" + (f": {text}" if text else "")
+    return ApiError(code, _REASONS.get(code, ""), message)
+
+
+def retry_after(value: str | None, now: datetime | None = None) -> float | None:
+    """Return the seconds that a Retry-After header names; None if it names none.
+
+    Seconds, or an HTTP date if ``now`` is given. No more than LONGEST_WAIT.
+    """
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text), LONGEST_WAIT)
+    if now is None:
+        return None
+    try:
+        until = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    aware = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return min(max(0.0, (aware - now).total_seconds()), LONGEST_WAIT)
+
+
+def wait_of(error: ClusterError) -> float | None:
+    """Return the seconds that an answer asks to wait before the next try; None if it does not."""
+    if not isinstance(error, ApiError):
+        return None
+    seconds = error.details.get("retryAfterSeconds")
+    if isinstance(seconds, int | float) and seconds > 0:
+        return min(float(seconds), LONGEST_WAIT)
+    return None
+
+
+def is_another(error: ApiError) -> bool:
+    """Tell whether a change was refused because the object of that name has another UID.
+
+    A deletion and a binding answer with a conflict that names the precondition; a patch that
+    carries the UID is invalid, since the UID of an object cannot be changed.
+    """
+    if error.code == CONFLICT:
+        return "precondition" in error.message and "UID" in error.message
+    causes = error.details.get("causes") or ()
+    return error.code == INVALID and any(c.get("field") == "metadata.uid" for c in causes)
+
+
+def expired(error: ApiError) -> bool:
+    """Tell whether a version is too old to go on from: list again."""
+    return error.code == GONE or error.reason in ("Expired", "Gone")

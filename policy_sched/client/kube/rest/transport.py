@@ -1,0 +1,241 @@
+"""Between aiohttp and the rest: sockets that notice a dead peer, answers in bounds, its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import ssl as tls
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+import msgspec
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp_socks import ProxyConnectionError, ProxyConnector, ProxyError, ProxyTimeoutError
+
+from policy_sched.client.kube.auth import SOCKS, AccessError
+from policy_sched.client.kube.rest.errors import Malformed, Unreachable
+from policy_sched.client.kube.rest.framing import Lines, LineTooLong
+from policy_sched.errors import ClusterError
+
+JSON: Final = "application/json"
+KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
+"""A dead peer is noticed after 75 s (client-go: HTTP/2 pings after 30 s, for 15 s)."""
+SOCKS_PORT: Final = 1080
+"""The port of a SOCKS proxy whose URL names none."""
+
+TROUBLE: Final = (aiohttp.ClientError, OSError)
+"""What aiohttp raises; time that is over is an OSError."""
+
+
+class OutgoingRequest(msgspec.Struct, frozen=True):
+    """A request as it is sent; its text names method and path."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    data: bytes | None
+    content_type: str
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def kept_alive(info: tuple[Any, ...]) -> socket.socket:
+    """Return a socket for an address, with TCP keep-alive."""
+    family, kind, protocol, *_ = info
+    made = socket.socket(family, kind, protocol)
+    _keep_alive(made)
+    return made
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        option = getattr(socket, name, None)  # not every system has them
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class _SocksConnector(ProxyConnector):
+    """The connector of aiohttp-socks, with keep-alive, tls-server-name and aiohttp's errors.
+
+    The proxy resolves the names of servers, as in Go programs.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or SOCKS_PORT
+        user = None if parts.username is None else unquote(parts.username)
+        password = unquote(parts.password or "")
+        super().__init__(host, port, username=user, password=password, rdns=True, limit=0)
+        self._name = f"{host}:{port}"
+
+    async def _wrap_create_connection(
+        self,
+        *args: Any,
+        req: ClientRequest,
+        timeout: aiohttp.ClientTimeout,
+        client_error: type[Exception] = aiohttp.ClientConnectorError,
+        ssl: tls.SSLContext | None = None,
+        server_hostname: str | None = None,
+        **options: Any,
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        """Connect through the proxy, then start TLS for `server_hostname`.
+
+        aiohttp-socks by itself verifies the certificate for the host of the URL.
+        """
+        connect, key = super()._wrap_create_connection, req.connection_key
+        try:
+            async with asyncio.timeout(timeout.sock_connect):
+                transport, protocol = await connect(*args, req=req, timeout=timeout, **options)
+                _keep_alive(transport.get_extra_info("socket"))
+                if ssl is None:
+                    return transport, protocol
+                secured = await asyncio.get_running_loop().start_tls(
+                    transport, protocol, ssl, server_hostname=server_hostname
+                )
+        except tls.SSLCertVerificationError as error:
+            raise aiohttp.ClientConnectorCertificateError(key, error) from error
+        except tls.SSLError as error:
+            raise aiohttp.ClientConnectorSSLError(key, error) from error
+        except (ProxyError, ProxyConnectionError) as error:
+            raise client_error(key, self._failure(str(error))) from error
+        except EOFError as error:
+            raise client_error(key, self._failure("closed the connection")) from error
+        except ValueError as error:
+            text = "cannot carry the server's name, the user or the password"
+            raise client_error(key, self._failure(text)) from error
+        except ProxyTimeoutError:
+            raise TimeoutError from None
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise client_error(key, error) from error
+        assert secured is not None
+        protocol.connection_made(secured)
+        return secured, protocol
+
+    def _failure(self, text: str) -> OSError:
+        return OSError(errno.EPROTO, f"SOCKS proxy {self._name}: {text}")
+
+
+def connector_of(proxy: str) -> aiohttp.TCPConnector:
+    """Return the connector of a session, through `proxy` if it is a SOCKS proxy."""
+    if _is_socks(proxy):
+        return _SocksConnector(proxy)
+    return aiohttp.TCPConnector(limit=0, socket_factory=kept_alive)
+
+
+def proxy_argument(proxy: str) -> str | None:
+    """Return what a request is told of a proxy: nothing of one that connections go through."""
+    return None if _is_socks(proxy) else proxy or None
+
+
+def _is_socks(proxy: str) -> bool:
+    return proxy.startswith(f"{SOCKS}:")
+
+
+@contextmanager
+def translated(sending: OutgoingRequest) -> Iterator[None]:
+    """Raise what aiohttp raises as ours."""
+    try:
+        yield
+    except TROUBLE as error:
+        raise translation(sending, error) from None
+
+
+def translation(sending: OutgoingRequest, error: Exception) -> ClusterError:
+    """Return what aiohttp has raised as ours, and let go of the connection that it came from."""
+    _untraced(error)
+    if isinstance(error, aiohttp.ClientSSLError):
+        return AccessError(f"{sending}: no trust in the server: {_certificate_problem(error)}")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        why = f"cannot connect to {error.host}:{error.port}: {_reason(error.os_error)}"
+        return Unreachable(f"{sending}: {why}", sent=False)
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return Unreachable(f"{sending}: {text_of(error)}", sent=False)
+    if isinstance(error, aiohttp.InvalidURL):
+        return AccessError(f"{sending}: the server's URL cannot be used")
+    if isinstance(error, TimeoutError):
+        return Unreachable(f"{sending}: no answer in time", sent=True)
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return Unreachable(f"{sending}: the answer broke off", sent=True)
+    return Unreachable(f"{sending}: {text_of(error)}", sent=True)
+
+
+def _untraced(error: BaseException | None) -> None:
+    """Forget where an error came by: its stream keeps it, and it would keep the stream.
+
+    What keeps itself is not freed before it is looked for, and an old connection never is.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def _certificate_problem(error: aiohttp.ClientSSLError) -> str:
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    if isinstance(cause, tls.SSLCertVerificationError):
+        return cause.verify_message
+    return str(cause)
+
+
+def _reason(error: OSError) -> str:
+    """Return why there is no connection, in the system's words; asyncio has its own for some."""
+    text = error.strerror or str(error) or type(error).__name__
+    if error.errno is not None and text.startswith("Connect call failed"):
+        return os.strerror(error.errno)
+    return text
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says, without the URL, which may be a proxy's with its password."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{error.status} {error.message}".strip()
+    return str(error) or type(error).__name__
+
+
+def check_content(sending: OutgoingRequest, response: aiohttp.ClientResponse) -> None:
+    """Raise Malformed if the content type of an answer is not JSON.
+
+    A gateway or a login page answers in HTML; the request was not executed then.
+    """
+    said = response.headers.get("Content-Type", JSON)
+    if said.partition(";")[0].strip().lower() != JSON:
+        raise Malformed(f"{sending}: the answer is {said[:80]!r}, not {JSON}")
+
+
+async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes | None:
+    """Return the body of an answer; None if it is longer than that."""
+    pieces: list[bytes] = []
+    length = 0
+    async for piece in response.content.iter_any():
+        length += len(piece)
+        if length > longest:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncGenerator[list[bytes], None]:
+    """Yield the lines of an answer as they come.
+
+    Raises Malformed for a line without end, Unreachable if the stream ends within one.
+    """
+    lines = Lines()
+    async for chunk in response.content.iter_any():
+        try:
+            whole = list(lines.feed(chunk))
+        except LineTooLong as error:
+            raise Malformed(str(error)) from None
+        if whole:
+            yield whole
+    if lines.held:
+        raise Unreachable("the stream was cut off within a line", sent=True)

@@ -1,0 +1,17 @@
+"""Clocks and back-off.
+
+Imports nothing else of the client.
+"""
+
+from policy_sched.client.kube.time.backoff import SECOND, Backoff, BackoffState
+from policy_sched.client.kube.time.clock import Clocks, SteadyClock
+from policy_sched.client.kube.time.work_queue import WorkQueue
+
+__all__ = [
+    "SECOND",
+    "Backoff",
+    "BackoffState",
+    "Clocks",
+    "SteadyClock",
+    "WorkQueue",
+]

@@ -1,0 +1,12 @@
+"""Consistency checks of tables and counts, for tests and SIGUSR2.
+
+Each function recomputes from scratch and returns differences.
+"""
+
+from policy_sched.cluster.debug.consistency import differences
+from policy_sched.cluster.debug.count_consistency import count_differences
+
+__all__ = [
+    "count_differences",
+    "differences",
+]

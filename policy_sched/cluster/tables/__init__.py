@@ -1,0 +1,52 @@
+"""Nodes and pods as NumPy columns, with a journal of changed rows.
+
+A row is stable while its node lives. Columns are declared once in schema and built when first
+read. Scheduling decisions are not made here.
+"""
+
+from policy_sched.cluster.tables.column import Column, distinct, sum_of
+from policy_sched.cluster.tables.image_states import names_of
+from policy_sched.cluster.tables.interning import Strings
+from policy_sched.cluster.tables.journal import DYNAMIC, STRUCTURE, Changes, Journal
+from policy_sched.cluster.tables.node_readers import reader
+from policy_sched.cluster.tables.node_table import NodeTable
+from policy_sched.cluster.tables.pod_table import NO_NODE, TEXT_ATTRIBUTES, PodTable
+from policy_sched.cluster.tables.pod_table import reader as pod_table_reader
+from policy_sched.cluster.tables.requested import total
+from policy_sched.cluster.tables.schema import (
+    MAX_IMAGE,
+    MAX_SUM,
+    NODE_COLUMNS,
+    POD_COLUMNS,
+    POD_TEXTS,
+    Family,
+    Key,
+    Kind,
+)
+
+__all__ = [
+    "DYNAMIC",
+    "MAX_IMAGE",
+    "MAX_SUM",
+    "NODE_COLUMNS",
+    "NO_NODE",
+    "POD_COLUMNS",
+    "POD_TEXTS",
+    "STRUCTURE",
+    "TEXT_ATTRIBUTES",
+    "Changes",
+    "Column",
+    "Family",
+    "Journal",
+    "Key",
+    "Kind",
+    "NodeTable",
+    "PodTable",
+    "Strings",
+    "distinct",
+    "names_of",
+    "pod_table_reader",
+    "reader",
+    "sum_of",
+    "total",
+]

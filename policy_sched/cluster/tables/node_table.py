@@ -1,0 +1,339 @@
+"""The nodes of the cluster as columns: one row per node, one array per thing that is known of it.
+
+Theory of operation: a live node has a row below ``n`` that stays its own while the node lives;
+the row of a removed node is zeroed, freed and given to a later node. A column is created when its
+key is first read, filled from the current nodes and pods, and updated from then on; only four exist
+from the start (name, podCount, usedPorts, live). Static columns change with the node object and
+raise their ``version``; dynamic ones change with pods. Every change of a row is appended to
+``journal``, once per event.
+
+Pods of an unknown node (not yet added, or removed) are in ``pods_without_node`` under its name.
+They are not counted, and move to the row when the node is added: pods and nodes are watched
+separately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from policy_sched.cluster.tables.column import Column, Rows, sum_of
+from policy_sched.cluster.tables.column_gc import ColumnCollector
+from policy_sched.cluster.tables.image_states import Images
+from policy_sched.cluster.tables.interning import Sets, Strings
+from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
+from policy_sched.cluster.tables.node_readers import Reader, reader, visible
+from policy_sched.cluster.tables.requested import Usage
+from policy_sched.cluster.tables.schema import MAX_IMAGE, NODE_COLUMNS, Key, family_of
+from policy_sched.model import HostPort, Namespace, Node, PodInfo, Taint
+
+_ALWAYS: Final = frozenset({"live", "podCount", "usedPorts", "name", "taints"})
+"""Families of columns that are never evicted."""
+
+
+class NodeTable:
+    """Columns over the rows ``[0, n)``; rows that are not ``live`` hold zeros.
+
+    ``names[row]`` and ``nodes[row]`` are "" and None on a dead row; ``row_of`` has live nodes
+    only. Change it through the Cache.
+    """
+
+    def __init__(self, strings: Strings | None = None, journal: Journal | None = None) -> None:
+        self.strings = Strings() if strings is None else strings
+        self.journal = Journal() if journal is None else journal
+        self.taint_sets: Sets[Taint] = Sets()
+        self.port_sets: Sets[HostPort] = Sets()
+        self.namespaces: dict[str, Namespace] = {}
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.row_of: dict[str, int] = {}
+        self.pods_without_node: dict[str, dict[str, PodInfo]] = {}
+        self.static_version = 0
+        """Rises with every change of a node, whichever column it is in, and of row structure."""
+        self.hypothesis: Callable[[int], Mapping[str, PodInfo]] | None = None
+        """What ``pods_on`` answers while something is tried out; see WhatIfRows."""
+        self.supposing = 0
+        """In how many ways something is tried out that the journal does not tell; see WhatIf."""
+        self.supposed: list[tuple[int, int, PodInfo]] = []
+        """What a WhatIf has changed so far: row, 1 for a pod that came or -1, and the pod."""
+        self._pods: list[dict[str, PodInfo]] = []
+        self._rows = Rows()
+        self._columns: dict[Key, Column] = {}
+        self.forgetting = ColumnCollector()
+        self._readers: list[tuple[Column, Reader]] = []
+        self._image_columns: list[tuple[Column, str]] = []
+        self.images = Images()
+        self._totals: dict[Key, int] = {}
+        self._totals_version = 0
+        self.live = self._new_column(("live",))
+        pod_count, ports = self._new_column(("podCount",)), self._new_column(("usedPorts",))
+        self.usage = Usage(pod_count, ports, self.port_sets)
+        self.column(("name",))
+
+    # What the table says.
+
+    @property
+    def n(self) -> int:
+        """High-water mark: every row that ever had a node is below it; never falls."""
+        return self._rows.n
+
+    @property
+    def live_count(self) -> int:
+        """How many nodes there are."""
+        return len(self.row_of)
+
+    def column(self, key: Key) -> Column:
+        """Return a column, created and filled on first use.
+
+        ``requested`` and ``free`` of a resource bring each other and ``allocatable`` along.
+        Raises KeyError if no family of columns.NODE_COLUMNS allows the key.
+        """
+        column = self._columns.get(key)
+        if column is None:
+            return self._materialise(key)
+        column.asked = True
+        return column
+
+    @property
+    def materialised(self) -> Mapping[Key, Column]:
+        """The columns that are there, by key."""
+        return self._columns
+
+    def pods_on(self, row: int) -> Mapping[str, PodInfo]:
+        """Return the pods on a row by uid, in order of arrival; the mapping stays current."""
+        return self._pods[row] if self.hypothesis is None else self.hypothesis(row)
+
+    def swap_pods(self, row: int, pods: dict[str, PodInfo]) -> dict[str, PodInfo]:
+        """Put another mapping in the place of a row's pods and return the one that was there."""
+        before, self._pods[row] = self._pods[row], pods
+        return before
+
+    def forget_totals(self) -> None:
+        """Work totals out anew: something is tried out that is not in the journal."""
+        self._totals.clear()
+
+    def image_nodes(self, name: str) -> int:
+        """Return how many nodes have an image; a change of it is a STRUCTURE change from now on."""
+        return self.images.node_count(name)
+
+    def total_allocatable(self, resource: str) -> int:
+        """Return the sum of a resource's allocatable over all nodes."""
+        return self._total(("allocatable", resource))
+
+    def total_requested(self, resource: str) -> int:
+        """Return the sum of a resource's requests over the pods on all nodes."""
+        return self._total(("requested", resource))
+
+    @property
+    def pod_total(self) -> int:
+        """The number of pods on all known nodes, including assumed ones."""
+        return self._total(("podCount",))
+
+    def _total(self, key: Key) -> int:
+        if self._totals_version != self.journal.version:
+            self._totals.clear()
+            self._totals_version = self.journal.version
+        total = self._totals.get(key)
+        if total is None:
+            total = self._totals[key] = sum_of(self.column(key).values)
+        return total
+
+    # Nodes come, change and go.
+
+    def add_node(self, node: Node) -> int:
+        """Add a row for a node, with the pods that wait for it, and return the row."""
+        name = node.metadata.name
+        row = self._rows.take()
+        if row == self._rows.capacity:
+            self._grow()
+        pods = self.pods_without_node.pop(name, {})
+        if row == len(self.names):
+            self.names.append(name)
+            self.nodes.append(node)
+            self._pods.append(pods)
+        else:
+            self.names[row], self.nodes[row], self._pods[row] = name, node, pods
+        self.row_of[name] = row
+        self.live.put(row, True)
+        self.images.add(row, node)
+        self._write_static(row, node)
+        self.usage.refill(row, pods.values())
+        self._note(row, STRUCTURE)
+        return row
+
+    def update_node(self, row: int, node: Node) -> None:
+        """Replace the node of a row; a change that no decision can see is not noted."""
+        old = self.nodes[row]
+        assert old is not None, "only live rows are updated"
+        self.nodes[row] = node
+        same = old is node or visible(old) == visible(node)
+        if same and not self.images.outdated(row, node):
+            return
+        shared = self.images.replace(row, old, node)
+        self._write_static(row, node)
+        kind = STATIC | (DYNAMIC if self.usage.refresh_free(row) else 0)
+        self._note(row, kind | STRUCTURE if shared else kind)
+
+    def remove_node(self, row: int) -> dict[str, PodInfo]:
+        """Free a row and return its pods, which are in `pods_without_node` now."""
+        node, name, pods = self.nodes[row], self.names[row], self._pods[row]
+        assert node is not None, "only live rows are removed"
+        self.images.remove(row, node)
+        for column in self._columns.values():
+            if column.static:
+                column.put(row, 0)
+            else:
+                column.view[row] = 0
+        self.usage.forget_row(row)
+        del self.row_of[name]
+        self.names[row], self.nodes[row], self._pods[row] = "", None, {}
+        if pods:
+            self.pods_without_node[name] = pods
+        self._rows.give_back(row)
+        self._note(row, STRUCTURE)
+        return pods
+
+    # Pods come, change and go. The hot path: see Usage.
+
+    def add_pod(self, row: int, info: PodInfo) -> None:
+        """Put a pod on a live row."""
+        self._pods[row][info.uid] = info
+        self.usage.add(row, info)
+        self.journal.append(row, DYNAMIC)
+
+    def replace_pod(self, row: int, old: PodInfo, info: PodInfo) -> None:
+        """Put a newer form of a pod in its old one's place on a live row."""
+        self._pods[row][info.uid] = info
+        self.usage.remove(row, old)
+        self.usage.add(row, info)
+        self.journal.append(row, DYNAMIC)
+
+    def remove_pod(self, row: int, info: PodInfo) -> None:
+        """Take a pod off a live row."""
+        del self._pods[row][info.uid]
+        self.usage.remove(row, info)
+        self.journal.append(row, DYNAMIC)
+
+    # Columns.
+
+    def tidy(self) -> None:
+        """Evict idle columns if there are many; called between two decisions."""
+        if self.forgetting.due(self._columns):
+            self._forget_columns()
+        self.port_sets.tidy(self.usage.used_ports.values)
+        taints = self._columns.get(("taints",))
+        if taints is not None:
+            self.taint_sets.tidy(taints.values)
+
+    def _forget_columns(self) -> None:
+        forgetting, usage = self.forgetting, self.usage
+        idle = forgetting.idle(self._columns, _ALWAYS)
+        resources = usage.forget(idle)
+        self._readers = [one for one in self._readers if one[0].key not in idle]
+        self._image_columns = [one for one in self._image_columns if one[0].key not in idle]
+        for column in forgetting.had(self._columns, idle):
+            self._columns[column.key] = column
+            self._maintain(column)
+        for resource in resources:
+            self._bring_together(resource)
+        usage.rewire()
+        forgetting.looked(self._columns)
+        named = {name for _, name in self._image_columns}
+        if self.images.forget(named) and self.n:
+            self._note(0, STRUCTURE)  # readers that relied on notifications recompute
+
+    def _maintain(self, column: Column) -> None:
+        """Keep a column that is still referenced up to date from now on."""
+        name, argument = column.key[0], column.key[-1]
+        if name == "nonZeroRequested":
+            self.usage.non_zero[argument] = column
+        elif column.family.argument == "image name":
+            self._image_columns.append((column, argument))
+        elif name not in ("requested", "free"):
+            self._readers.append((column, reader(column.key, self.strings, self.taint_sets)))
+
+    def _bring_together(self, resource: str) -> None:
+        """Keep what is left of a resource's amounts up to date, if anything is."""
+        keys = ("requested", resource), ("free", resource)
+        left = [self._columns.get(key) for key in keys]
+        if left == [None, None]:
+            return
+        requested, free = (
+            column or self._new_column(key) for key, column in zip(keys, left, strict=True)
+        )
+        allocatable = self.column(("allocatable", resource))
+        if left[0] is None:
+            requested.values[:] = allocatable.values - free.values
+        if left[1] is None:
+            free.values[:] = allocatable.values - requested.values
+        self.usage.amounts[resource] = requested, free, allocatable
+
+    def _note(self, row: int, kind: int) -> None:
+        self.static_version += 1
+        self.journal.append(row, kind)
+
+    def _new_column(self, key: Key) -> Column:
+        column = Column(key, family_of(key, NODE_COLUMNS), self._rows.capacity)
+        self._columns[key] = self.forgetting.numbered(column)
+        return column
+
+    def _materialise(self, key: Key) -> Column:
+        family = family_of(key, NODE_COLUMNS)
+        name, argument = key[0], key[-1]
+        if name in ("requested", "free"):
+            free, requested = (
+                self._new_column(("free", argument)),
+                self._new_column(("requested", argument)),
+            )
+            self.usage.amounts[argument] = (
+                requested,
+                free,
+                self.column(("allocatable", argument)),
+            )
+            self.usage.rewire()
+            self.usage.fill(argument, self._live_pods())
+            return self._columns[key]
+        if name == "nonZeroRequested":
+            column = self.usage.non_zero[argument] = self._new_column(key)
+            self.usage.rewire()
+            self.usage.fill_non_zero(argument, self._live_pods())
+            return column
+        if family.argument == "image name":
+            return self._new_image_column(key)
+        read = reader(key, self.strings, self.taint_sets)
+        column = self._new_column(key)
+        self._readers.append((column, read))
+        for row in self.row_of.values():
+            node = self.nodes[row]
+            assert node is not None, "row_of has live rows only"
+            column.view[row] = read(node)
+        return column
+
+    def _new_image_column(self, key: Key) -> Column:
+        column = self._new_column(key)
+        self.images.watch(key[1])
+        self._image_columns.append((column, key[1]))
+        for row in self.row_of.values():
+            column.view[row] = self._image_value(key, row)
+        return column
+
+    def _image_value(self, key: Key, row: int) -> int:
+        size = self.images.size_on(key[1], row)
+        if key[0] == "imagePresent":
+            return size is not None
+        return 0 if size is None else min(max(size, 0), MAX_IMAGE)
+
+    def _write_static(self, row: int, node: Node) -> None:
+        for column, read in self._readers:
+            column.put(row, read(node))
+        for column, _ in self._image_columns:
+            column.put(row, self._image_value(column.key, row))
+
+    def _live_pods(self) -> Iterator[tuple[int, Mapping[str, PodInfo]]]:
+        return ((row, self._pods[row]) for row in self.row_of.values())
+
+    def _grow(self) -> None:
+        self._rows.capacity *= 2
+        for column in self._columns.values():
+            column.grow(self._rows.capacity)
+        self.usage.rewire()

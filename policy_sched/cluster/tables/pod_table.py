@@ -1,0 +1,202 @@
+"""The pods of the cache as columns: one row per pod that is bound or assumed.
+
+Theory of operation: rows are taken and given back as in the node table, and columns come into
+being when first asked for. The column ``node`` is always there and joins a pod to its node's row:
+-1 on free rows and while the node is not known, so that a reduction over nodes drops both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from operator import attrgetter
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables.column import Column, Rows
+from policy_sched.cluster.tables.column_gc import ColumnCollector
+from policy_sched.cluster.tables.interning import Strings
+from policy_sched.cluster.tables.schema import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
+from policy_sched.model import PodInfo
+
+Reader: TypeAlias = Callable[[PodInfo], int]
+
+NO_NODE: Final = -1
+
+TEXT_ATTRIBUTES: Final = {
+    "name": "name",
+    "namespace": "namespace",
+    "uid": "uid",
+    "nodeName": "node_name",
+    "nominatedNodeName": "nominated_node_name",
+    "schedulerName": "scheduler_name",
+    "priorityClassName": "priority_class_name",
+    "preemptionPolicy": "preemption_policy",
+    "qosClass": "qos_class",
+    "serviceAccountName": "service_account_name",
+    "runtimeClassName": "runtime_class_name",
+    "ownerKind": "owner_kind",
+    "ownerName": "owner_name",
+    "ownerUID": "owner_uid",
+    "podGroup": "pod_group",
+}
+"""Attribute of PodInfo by column name."""
+
+_FLAGS: Final[Mapping[str, Reader]] = {
+    "terminating": lambda info: info.terminating,
+    "hostNetwork": lambda info: info.host_network,
+    "hostPorts": lambda info: bool(info.host_ports),
+}
+"""How a bool column is read, by name."""
+
+
+class PodTable:
+    """Columns over the pod rows ``[0, n)``; ``infos[row]`` is None on a free row.
+
+    ``version`` rises with every change. Change it through the Cache.
+    """
+
+    def __init__(self, strings: Strings) -> None:
+        self.strings = strings
+        self.infos: list[PodInfo | None] = []
+        self.version = 0
+        self.with_affinity: dict[str, PodInfo] = {}
+        """The pods that have pod affinity or anti-affinity, by uid."""
+        self._rows = Rows()
+        self.node = Column(("node",), POD_COLUMNS["node"], self._rows.capacity, NO_NODE)
+        self.arrival: NDArray[np.int64] = np.zeros(self._rows.capacity, np.int64)
+        """By row, the number of the pod in the order in which they came; rows are used again."""
+        self._arrivals = count(1)
+        self._columns: dict[Key, Column] = {("node",): self.node}
+        self._readers: list[tuple[Column, Reader]] = []
+        self.forgetting = ColumnCollector()
+
+    @property
+    def n(self) -> int:
+        """High-water mark: every row that ever had a pod is below it; never falls."""
+        return self._rows.n
+
+    def column(self, key: Key) -> Column:
+        """Return a column, created and filled on first use.
+
+        Raises KeyError if no family of columns.POD_COLUMNS allows the key.
+        """
+        column = self._columns.get(key)
+        if column is not None:
+            column.asked = True
+            return column
+        column = Column(key, family_of(key, POD_COLUMNS), self._rows.capacity)
+        self.forgetting.numbered(column)
+        read = reader(key, self.strings)
+        found = [0 if info is None else read(info) for info in self.infos]
+        column.values[: len(found)] = found
+        self._columns[key] = column
+        self._readers.append((column, read))
+        return column
+
+    def tidy(self) -> None:
+        """Evict idle columns if there are many; called between two decisions."""
+        forgetting = self.forgetting
+        if not forgetting.due(self._columns):
+            return
+        idle = forgetting.idle(self._columns, ("node",))
+        self._readers = [one for one in self._readers if one[0].key not in idle]
+        for column in forgetting.had(self._columns, idle):
+            self._columns[column.key] = column
+            self._readers.append((column, reader(column.key, self.strings)))
+        forgetting.looked(self._columns)
+
+    @property
+    def materialised(self) -> Mapping[Key, Column]:
+        """The columns that are there, by key."""
+        return self._columns
+
+    def add(self, info: PodInfo, node_row: int) -> int:
+        """Give a pod a row and return it; ``node_row`` is -1 while its node is not known."""
+        rows = self._rows
+        row = rows.take()
+        if row == rows.capacity:
+            self._grow()
+        if row == len(self.infos):
+            self.infos.append(info)
+        else:
+            self.infos[row] = info
+        self.node.view[row] = node_row
+        self.arrival[row] = next(self._arrivals)
+        for column, read in self._readers:
+            column.view[row] = read(info)
+        if info.has_pod_affinity:
+            self.with_affinity[info.uid] = info
+        self.version += 1
+        return row
+
+    def replace(self, row: int, info: PodInfo, node_row: int) -> None:
+        """Put a newer form of a pod in its row."""
+        self.infos[row] = info
+        self.node.view[row] = node_row
+        for column, read in self._readers:
+            column.view[row] = read(info)
+        if info.has_pod_affinity:
+            self.with_affinity[info.uid] = info
+        else:
+            self.with_affinity.pop(info.uid, None)
+        self.version += 1
+
+    def move(self, row: int, node_row: int) -> None:
+        """Say that the pod's node has come (its row) or gone (-1)."""
+        self.node.view[row] = node_row
+        self.version += 1
+
+    def remove(self, row: int) -> None:
+        """Free a pod's row."""
+        info = self.infos[row]
+        assert info is not None, "only rows in use are freed"
+        if info.has_pod_affinity:
+            del self.with_affinity[info.uid]
+        self.infos[row] = None
+        self.node.view[row] = NO_NODE
+        for column, _ in self._readers:
+            column.view[row] = 0
+        self._rows.give_back(row)
+        self.version += 1
+
+    def _grow(self) -> None:
+        self.arrival = np.concatenate([self.arrival, np.zeros_like(self.arrival)])
+        self._rows.capacity *= 2
+        for column in self._columns.values():
+            column.grow(self._rows.capacity, NO_NODE if column is self.node else 0)
+
+
+def reader(key: Key, strings: Strings) -> Reader:
+    """Return the function that reads the column ``key`` from a pod."""
+    code = strings.code
+    name, argument = key[0], key[-1]
+    if name in POD_TEXTS:
+        text: Callable[[PodInfo], str] = attrgetter(TEXT_ATTRIBUTES[name])
+        return lambda info: code(text(info))
+    if name in _FLAGS:
+        return _FLAGS[name]
+    match name:
+        case "label":
+            return lambda info: code(info.labels[argument]) if argument in info.labels else 0
+        case "annotation":
+            return lambda info: (
+                code(info.annotations[argument]) if argument in info.annotations else 0
+            )
+        case "priority":
+            return lambda info: info.priority
+        case "creationTime":
+            return lambda info: min(max(info.creation_time, 0), MAX_TIME)
+        case "startTime":
+            return lambda info: min(max(info.start_time, 0), MAX_TIME)
+        case "request":
+            return lambda info: info.requests.get(argument, 0)
+        case "nonZeroRequest":
+            return lambda info: info.non_zero_requests.get(argument, 0)
+        case "nonZeroAdded":
+            return lambda info: info.non_zero_added.get(argument, 0)
+        case "limit":
+            return lambda info: info.limits.get(argument, 0)
+    raise KeyError(f"no pod column {key!r}")

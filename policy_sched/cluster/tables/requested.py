@@ -1,0 +1,209 @@
+"""What the pods on each node take: the dynamic columns, kept up to date pod by pod.
+
+Theory of operation: ``requested`` and ``free`` of a resource come into being together and are
+written together; ``free`` is allocatable - requested. A resource that is never read costs nothing.
+Sums are exact as long as the amounts on a node that are not small are MAX_UNITS in all at most;
+beyond that they count as MAX_UNITS. Host ports are counted per node, because two bound pods may
+hold the same one; the column holds the set of those counted. Only live rows are kept: the pods of a
+node that is not known are nowhere in these columns, and ``refill`` counts them when the node comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from policy_sched.cluster.tables.column import Column
+from policy_sched.cluster.tables.interning import Sets
+from policy_sched.cluster.tables.schema import Key
+from policy_sched.model import MAX_UNITS, HostPort, PodInfo
+
+SMALL: Final = 2**40 - 1
+"""Amounts up to it are simply added: 65,536 of them and MAX_UNITS are no more than MAX_SUM."""
+
+
+class Usage:
+    """The dynamic columns of the node table, and the arithmetic of a pod coming or going.
+
+    ``amounts[resource]`` is (requested, free, allocatable) and ``non_zero[resource]`` the column
+    of that name; ``rewire`` must be called after a column is added or grown.
+    """
+
+    __slots__ = (
+        "_large",
+        "_non_zero_views",
+        "_pairs",
+        "_pod_count",
+        "_ports",
+        "amounts",
+        "non_zero",
+        "pod_count",
+        "port_sets",
+        "used_ports",
+    )
+
+    def __init__(self, pod_count: Column, used_ports: Column, port_sets: Sets[HostPort]) -> None:
+        self.amounts: dict[str, tuple[Column, Column, Column]] = {}
+        self.non_zero: dict[str, Column] = {}
+        self.pod_count = pod_count
+        self.used_ports = used_ports
+        self.port_sets = port_sets
+        self._ports: dict[int, dict[int, int]] = {}
+        self._large: dict[tuple[int, str, str], int] = {}
+        """By row, column and resource the exact sum of the amounts that are not small."""
+        self.rewire()
+
+    def forget(self, idle: set[Key]) -> list[str]:
+        """Let go of idle columns; return the resources whose amounts are kept up to date no more.
+
+        The amounts of a resource go together or not at all: what has to stay leaves ``idle``.
+        """
+        gone = []
+        for resource in list(self.amounts):
+            pair = {("requested", resource), ("free", resource)}
+            if pair <= idle:
+                del self.amounts[resource]
+                self._forget_large("requested", resource)
+                gone.append(resource)
+            else:
+                idle -= {*pair, ("allocatable", resource)}
+        for resource in [r for r in self.non_zero if ("nonZeroRequested", r) in idle]:
+            del self.non_zero[resource]
+            self._forget_large("nonZeroRequested", resource)
+        return gone
+
+    def rewire(self) -> None:
+        """Take the columns' present memory for the hot path."""
+        self._pod_count = self.pod_count.view
+        self._pairs = {r: (c[0].view, c[1].view) for r, c in self.amounts.items()}
+        self._non_zero_views = {r: c.view for r, c in self.non_zero.items()}
+
+    def add(self, row: int, info: PodInfo) -> None:
+        """Count a pod on a live row."""
+        self._count(row, info, 1)
+
+    def remove(self, row: int, info: PodInfo) -> None:
+        """Take a pod, the very one that was added, out of a live row."""
+        self._count(row, info, -1)
+
+    def _count(self, row: int, info: PodInfo, sign: int) -> None:
+        pairs = self._pairs
+        for resource, amount in info.requests.items():
+            pair = pairs.get(resource)
+            if pair is not None:
+                change = amount * sign
+                if amount > SMALL:
+                    change = self._change((row, "requested", resource), change)
+                requested, free = pair
+                requested[row] += change
+                free[row] -= change
+        views = self._non_zero_views
+        for resource, amount in info.non_zero_added.items():
+            view = views.get(resource)
+            if view is not None:
+                change = amount * sign
+                if amount > SMALL:
+                    change = self._change((row, "nonZeroRequested", resource), change)
+                view[row] += change
+        self._pod_count[row] += sign
+        if info.host_ports:
+            self._count_ports(row, info.host_ports, sign)
+
+    def _change(self, place: tuple[int, str, str], amount: int) -> int:
+        """Count an amount that is not small; return by how much the column changes."""
+        before = self._large.get(place, 0)
+        after = self._large[place] = before + amount
+        if not after:
+            del self._large[place]
+        return min(after, MAX_UNITS) - min(before, MAX_UNITS)
+
+    def _forget_large(self, column: str, resource: str) -> None:
+        self._large = {p: n for p, n in self._large.items() if p[1:] != (column, resource)}
+
+    def refill(self, row: int, infos: Iterable[PodInfo]) -> None:
+        """Set the row of a node that has just come to what its pods take."""
+        for _, free, allocatable in self.amounts.values():
+            free.view[row] = allocatable.view[row]
+        for info in infos:
+            self.add(row, info)
+
+    def refresh_free(self, row: int) -> bool:
+        """Work out ``free`` anew after the node's allocatable changed; say whether it changed."""
+        changed = False
+        for requested, free, allocatable in self.amounts.values():
+            value = allocatable.view[row] - requested.view[row]
+            if free.view[row] != value:
+                free.view[row] = value
+                changed = True
+        return changed
+
+    def fill(self, resource: str, pods: Iterable[tuple[int, Mapping[str, PodInfo]]]) -> None:
+        """Fill the new columns of one resource from the pods of every live row."""
+        requested, free, allocatable = self.amounts[resource]
+        for row, infos in pods:
+            for info in infos.values():
+                amount = info.requests.get(resource, 0)
+                if amount > SMALL:
+                    amount = self._change((row, "requested", resource), amount)
+                requested.view[row] += amount
+        free.values[:] = allocatable.values - requested.values
+
+    def fill_non_zero(
+        self, resource: str, pods: Iterable[tuple[int, Mapping[str, PodInfo]]]
+    ) -> None:
+        """Fill the new nonZeroRequested column of one resource."""
+        view = self.non_zero[resource].view
+        for row, infos in pods:
+            for info in infos.values():
+                amount = info.non_zero_added.get(resource, 0)
+                if amount > SMALL:
+                    amount = self._change((row, "nonZeroRequested", resource), amount)
+                view[row] += amount
+
+    def forget_row(self, row: int) -> None:
+        """Drop the counts outside the columns of a row whose node was removed."""
+        self._ports.pop(row, None)
+        if self._large:
+            self._large = {p: n for p, n in self._large.items() if p[0] != row}
+
+    def port_counts(self, row: int) -> dict[int, int]:
+        """Return how many of a row's pods hold each port, by item id of ``port_sets``."""
+        return dict(self._ports.get(row, ()))
+
+    def port_set(self, held: Iterable[int]) -> int:
+        """Return the set id of ports, as the column holds it."""
+        return self.port_sets.set_of_ids(tuple(sorted(held)))
+
+    def move_ports(self, held: set[int], info: PodInfo, sign: int) -> None:
+        """Add a pod's ports to those that are held, or take them away.
+
+        Where two pods hold one port, it is free as soon as one of them leaves: kube-scheduler's
+        dry runs keep a set, too, and not a count.
+        """
+        numbers = map(self.port_sets.item_id, info.host_ports)
+        if sign > 0:
+            held.update(numbers)
+        else:
+            held.difference_update(numbers)
+
+    def _count_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
+        counts = self._ports.setdefault(row, {})
+        for port in ports:
+            number = self.port_sets.item_id(port)
+            counts[number] = counts.get(number, 0) + by
+            if not counts[number]:
+                del counts[number]
+        self.used_ports.view[row] = self.port_set(counts)
+        if not counts:
+            del self._ports[row]
+
+
+def total(amounts: Iterable[int]) -> int:
+    """Return the sum of the amounts of a node's pods as the columns have it."""
+    small = large = 0
+    for amount in amounts:
+        if amount > SMALL:
+            large += amount
+        else:
+            small += amount
+    return small + min(large, MAX_UNITS)

@@ -1,0 +1,31 @@
+"""Differences between two policies, two simulations, or a shadow and a scheduler.
+
+Compares what `simulate` returns for two sets of policies, and summarises shadow logs. Differences
+of meaning between policy files are in profiles/format.
+"""
+
+from policy_sched.diff import shadow_report
+from policy_sched.diff.markdown import as_markdown
+from policy_sched.diff.placement_diff import (
+    PLACED,
+    PlacementDiff,
+    SeedsDiff,
+    compare_placements,
+    compare_seeds,
+)
+from policy_sched.diff.report import PolicyDiff, as_json, text_lines
+from policy_sched.diff.shadow_summary import summarize
+
+__all__ = [
+    "PLACED",
+    "PlacementDiff",
+    "PolicyDiff",
+    "SeedsDiff",
+    "as_json",
+    "as_markdown",
+    "compare_placements",
+    "compare_seeds",
+    "shadow_report",
+    "summarize",
+    "text_lines",
+]

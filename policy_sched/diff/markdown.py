@@ -1,0 +1,192 @@
+"""Shows a difference between two policy sets as Markdown, for a comment on a pull request.
+
+Names and texts come from the files that the pull request brings. Each stands in a code span of
+harmless characters, in a fenced block with a fence that it does not hold, or in `<code>` with every
+other character as an entity: it can be no markup, no link and no mention of a user.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from policy_sched.diff.placement_diff import PlacementDiff, SeedsDiff
+from policy_sched.diff.report import (
+    NOT_COMPARED,
+    ONE_SEED,
+    PolicyDiff,
+    sides,
+    worst_first,
+)
+from policy_sched.diff.seeds_report import (
+    KINDS,
+    causes_text,
+    mean_text,
+    means_of_causes,
+    measure_row,
+    seeds_text,
+)
+from policy_sched.model import counted
+from policy_sched.profiles.format import Difference
+from policy_sched.profiles.reload import PolicySet
+from policy_sched.simulate import applied_text
+
+DIFFERENCES: Final = 25
+NAMED: Final = 20
+LONGEST: Final = 400
+"""What a comment holds at most: differences, pods, characters of one value. GitHub takes 65,536
+characters, and an entity is up to ten of them."""
+_HARMLESS: Final = re.compile(r"[A-Za-z0-9 ./:,;()'%=+\[\]{}\"-]+")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9 /-]")
+
+
+def as_markdown(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None) -> str:
+    """Return the differences, and what they do to placements, as one Markdown document."""
+    lines = ["## What the policies change", "", *_configurations(found)]
+    lines += _differences(found.differences)
+    if placements is not None:
+        lines += ["", "### On the cluster", ""]
+        lines += [NOT_COMPARED, ""] if found.idle_only else []
+        lines += _placements(placements)
+    return "\n".join(lines) + "\n"
+
+
+def code(text: str) -> str:
+    """Return a text that can be no markup, as code."""
+    shown = " ".join(_visible(text).split())
+    if not shown:
+        return ""
+    if len(shown) > LONGEST:
+        shown = f"{shown[:LONGEST]}..."
+    if _HARMLESS.fullmatch(shown):
+        return f"`{shown}`"
+    return f"<code>{''.join(_entity(c) for c in shown)}</code>"
+
+
+def _entity(character: str) -> str:
+    return character if _PLAIN.match(character) else f"&#{ord(character)};"
+
+
+def _visible(text: str) -> str:
+    """Return a text with escapes for what no terminal and no page shows."""
+    return "".join(
+        c if c.isprintable() or c.isspace() else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
+
+
+def _configurations(found: PolicyDiff) -> Iterator[str]:
+    if found.old.config is None and found.new.config is None:
+        return
+    for name, side in (("Before", found.old), ("After", found.new)):
+        yield f"- {name}: {_configuration(side)}"
+    yield ""
+
+
+def _configuration(side: PolicySet) -> str:
+    if side.config is None:
+        return "no KubeSchedulerConfiguration; each policy is enabled"
+    text = f"{code(side.config)} decides which policies are enabled"
+    idle = ", ".join(map(code, side.idle))
+    return f"{text}; not enabled, and not compared on a cluster: {idle}" if idle else text
+
+
+def _differences(found: Sequence[Difference]) -> Iterator[str]:
+    if not found:
+        yield "The policy sets say the same."
+    for one in found[:DIFFERENCES]:
+        yield f"- {code(one.where)}"
+        yield ""
+        removed = [f"- {line}" for line in _lines(one.old)]
+        added = [f"+ {line}" for line in _lines(one.new)]
+        yield from (f"  {line}" for line in _fenced("diff", [*removed, *added]))
+        yield ""
+    if len(found) > DIFFERENCES:
+        yield f"- and {counted(len(found) - DIFFERENCES, 'more difference')}"
+
+
+def _lines(value: str) -> list[str]:
+    if not value:
+        return []
+    short = value if len(value) <= LONGEST else f"{value[:LONGEST]}..."
+    return _visible(short).splitlines()
+
+
+def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
+    runs = re.findall(r"`+", "\n".join(lines))
+    fence = "`" * max(3, 1 + max(map(len, runs), default=0))
+    yield f"{fence}{language}"
+    yield from lines
+    yield fence
+
+
+def _placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
+    if isinstance(found, SeedsDiff):
+        yield from _with_seeds(found)
+        run, with_seed = found.runs[0], f", with seed {found.seeds[0]}"
+    else:
+        yield from _with_one_seed(found)
+        run, with_seed = found, ""
+    for name, side in (("before", run.old), ("after", run.new)):
+        if side.policies:
+            yield ""
+            yield f"Policies {name}{with_seed}:"
+            yield ""
+            yield from (f"- {code(one.policy)} {applied_text(one)}" for one in side.policies)
+
+
+def _with_one_seed(found: PlacementDiff) -> Iterator[str]:
+    counts, causes = found.counts, causes_text(found)
+    yield (
+        f"**{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
+        f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
+        f"{counts['schedulable']:,} schedulable**" + (f" ({causes})" if causes else "")
+    )
+    yield ""
+    moves = worst_first(found.moves)
+    for move in moves[:NAMED]:
+        where = code(move.new) if move.new is not None else f"nowhere: {code(move.message)}"
+        yield f"- {code(move.pod)}: {code(move.old or '') or 'nowhere'} → {where}"
+    if len(moves) > NAMED:
+        yield f"- and {len(moves) - NAMED:,} more"
+    if moves:
+        yield ""
+    rows = [(code(name), old, new) for name, old, new in sides(found.old, found.new)]
+    yield from _table(("", "before", "after"), rows)
+    if set(found.causes) - {"policy"}:
+        yield ""
+        yield ONE_SEED
+
+
+def _with_seeds(found: SeedsDiff) -> Iterator[str]:
+    run = found.runs[0]
+    moved, lost, won = (mean_text(found.mean_of_kind(kind)) for kind in KINDS)
+    yield (
+        f"**{counted(run.pods, 'pod')} on {counted(run.nodes, 'node')},"
+        f" {counted(len(found.seeds), 'seed')} ({seeds_text(found.seeds)}): {moved} move,"
+        f" {lost} become unschedulable, {won} schedulable (means)**"
+    )
+    causes = means_of_causes(found)
+    if causes:
+        yield ""
+        yield f"Of these, {causes}."
+    yield ""
+    heads = ("", "before", "after", "difference", "95 % interval", "")
+    rows = [(code(name), *cells) for name, *cells in map(measure_row, found.measures)]
+    yield from _table(heads, rows)
+    fates = found.fates
+    if fates:
+        yield ""
+    for one in fates[:NAMED]:
+        more = "fewer" if one.change < 0 else "more"
+        yield f"- {code(one.pod)}: placed with {counted(abs(one.change), f'{more} seed')}"
+    if len(fates) > NAMED:
+        yield f"- and {len(fates) - NAMED:,} more"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a table; what its cells hold is harmless already."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join(['---', *['---:'] * (len(heads) - 1)])}|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -1,0 +1,270 @@
+"""What another policy set does to the placements on a cluster, with one seed or with several."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.diff.attribution import Attribution, Cause
+from policy_sched.model import ApiObject, PodInfo
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.scheduler import Scheduler
+from policy_sched.scheduler.setup import EPOCH, assemble
+from policy_sched.simulate import (
+    Application,
+    Applied,
+    Estimate,
+    Paired,
+    Run,
+    estimate,
+    load_cluster,
+    paired,
+    resource_names,
+    run_queue,
+)
+
+PLACED: Final = "pods placed"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A pod whose placement differs; None: no node. ``message`` is why it has none now.
+
+    ``cause`` is None where it is not known.
+    """
+
+    pod: str
+    old: str | None
+    new: str | None
+    message: str
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How one resource is used over the nodes that have it, in per cent of the allocatable.
+
+    ``mean`` over all of them; ``deviation`` is the standard deviation between nodes.
+    """
+
+    resource: str
+    mean: float
+    deviation: float
+
+    @staticmethod
+    def of(resource: str, shares: Sequence[float]) -> Spread:
+        """Return the spread of the nodes' shares."""
+        if not shares:
+            return Spread(resource, 0.0, 0.0)
+        mean = math.fsum(shares) / len(shares)
+        deviation = math.sqrt(math.fsum((share - mean) ** 2 for share in shares) / len(shares))
+        return Spread(resource, mean, deviation)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one set of policies came to.
+
+    ``score``: mean total of the chosen nodes; ``policies``: what each policy applied to.
+    """
+
+    placed: int
+    nodes_in_use: int
+    score: float
+    spread: tuple[Spread, ...]
+    preemptions: int
+    policies: tuple[Applied, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementDiff:
+    """Two runs over one cluster, compared; ``moves`` in the order of the pods."""
+
+    pods: int
+    nodes: int
+    old: Side
+    new: Side
+    moves: tuple[Move, ...]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many pods moved, became schedulable, or became unschedulable."""
+        return Counter(_kind(move) for move in self.moves)
+
+    @property
+    def causes(self) -> Counter[Cause]:
+        """How many pods moved, for better or worse, for which cause."""
+        return Counter(move.cause for move in self.moves if move.cause is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Something measured on both sides with every seed; ``unit`` is "%" or empty."""
+
+    name: str
+    unit: str
+    values: Paired
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsDiff:
+    """The same comparison with several seeds; ``runs`` in the order of ``seeds``."""
+
+    seeds: tuple[int, ...]
+    runs: tuple[PlacementDiff, ...]
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What is measured on both sides, over all seeds."""
+        sides = [(_measured(run.old), _measured(run.new)) for run in self.runs]
+        names = sides[0][0].keys()
+        return tuple(
+            Measure(*name, paired([old[name] for old, _ in sides], [new[name] for _, new in sides]))
+            for name in names
+        )
+
+    def mean_of_kind(self, kind: str) -> Estimate:
+        """Return the mean number of pods that moved, or became (un)schedulable."""
+        return estimate([run.counts[kind] for run in self.runs])
+
+    def mean_of_cause(self, cause: Cause) -> Estimate:
+        """Return the mean number of pods that moved for a cause."""
+        return estimate([run.causes[cause] for run in self.runs])
+
+    @property
+    def fates(self) -> list[PodDifference]:
+        """Pods that have a node with more seeds on one side, those that lose most first."""
+        net: Counter[str] = Counter()
+        for run in self.runs:
+            net.update(move.pod for move in run.moves if move.old is None)
+            net.subtract(move.pod for move in run.moves if move.new is None)
+        found = [PodDifference(pod, change) for pod, change in net.items() if change]
+        return sorted(found, key=lambda one: (one.change, one.pod))
+
+
+@dataclass(frozen=True, slots=True)
+class PodDifference:
+    """A pod, and with how many more seeds it has a node in NEW; less than 0: with fewer."""
+
+    pod: str
+    change: int
+
+
+def _measured(side: Side) -> dict[tuple[str, str], float]:
+    """Return what is compared, by name and unit."""
+    found: dict[tuple[str, str], float] = {
+        (PLACED, ""): side.placed,
+        ("nodes in use", ""): side.nodes_in_use,
+        ("preemptions", ""): side.preemptions,
+        ("mean score of the chosen nodes", ""): side.score,
+    }
+    for one in side.spread:
+        found[f"{one.resource} requested", "%"] = one.mean
+        found[f"{one.resource} deviation between nodes", ""] = one.deviation
+    return found
+
+
+EachSeed: TypeAlias = Callable[[Callable[[int], PlacementDiff], Sequence[int]], list[PlacementDiff]]
+"""Applies a comparison to many seeds, in their order."""
+
+
+Advance: TypeAlias = Callable[[int], None]
+"""Is told how many more decisions were made."""
+
+
+def unwatched(_more: int) -> None:
+    """Show nothing."""
+
+
+def _kind(move: Move) -> str:
+    if move.old is None:
+        return "schedulable"
+    return "unschedulable" if move.new is None else "moved"
+
+
+def compare_placements(
+    old: Sequence[CompiledPlan],
+    new: Sequence[CompiledPlan],
+    objects: Sequence[ApiObject],
+    seed: int = 0,
+    now: int = EPOCH,
+    advance: Advance = unwatched,
+) -> PlacementDiff:
+    """Decide all pending pods of a cluster with each set. ``seed`` decides between equal nodes.
+
+    ``now``: the time that rules see, in nanoseconds since 1970. ``advance`` is told how many more
+    decisions were made.
+    """
+    scheduler = assemble(old, seed=seed, objects=objects, now=lambda: now)
+    attribution = Attribution(scheduler, new)
+    first, before = _side(scheduler, old, objects, attribution, advance)
+    scheduler = assemble(new, seed=seed, objects=objects, now=lambda: now)
+    second, after = _side(scheduler, new, objects, None, advance)
+    moves = tuple(
+        Move(
+            one.pod,
+            one.node,
+            other.node,
+            other.message,
+            attribution.cause(one.pod, one.node, other.node),
+        )
+        for one, other in zip(first.placements, second.placements, strict=True)
+        if one.node != other.node
+    )
+    return PlacementDiff(len(first.placements), first.nodes, before, after, moves)
+
+
+def one_by_one(work: Callable[[int], PlacementDiff], seeds: Sequence[int]) -> list[PlacementDiff]:
+    """Compare with one seed after the other."""
+    return [work(seed) for seed in seeds]
+
+
+def compare_seeds(
+    old: Sequence[CompiledPlan],
+    new: Sequence[CompiledPlan],
+    objects: Sequence[ApiObject],
+    seeds: Sequence[int],
+    each: EachSeed = one_by_one,
+    now: int = EPOCH,
+) -> SeedsDiff:
+    """Do as `compare_placements` does with every seed; ``each`` may do several at a time."""
+    work = partial(compare_placements, old, new, objects, now=now)
+    return SeedsDiff(tuple(seeds), tuple(each(work, seeds)))
+
+
+def _side(
+    scheduler: Scheduler,
+    plans: Sequence[CompiledPlan],
+    objects: Sequence[ApiObject],
+    attribution: Attribution | None,
+    advance: Advance,
+) -> tuple[Run, Side]:
+    infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
+    if attribution is not None:
+        attribution.saw(infos)
+    application = Application(scheduler, plans)
+    run = run_queue(scheduler, infos, advance)
+    table = scheduler.cache.nodes
+    scores = [one.score for one in run.placements if one.score is not None]
+    side = Side(
+        placed=run.placed,
+        nodes_in_use=sum(bool(table.pods_on(row)) for row in table.row_of.values()),
+        score=math.fsum(scores) / len(scores) if scores else 0.0,
+        spread=tuple(_spread(table, name) for name in resource_names(table) if name != "pods"),
+        preemptions=len(run.preemptions),
+        policies=application.report(infos),
+    )
+    return run, side
+
+
+def _spread(table: NodeTable, resource: str) -> Spread:
+    allocatable = table.column(("allocatable", resource)).values
+    requested = table.column(("requested", resource)).values
+    rows = [row for row in table.row_of.values() if allocatable[row] > 0]
+    shares = [100.0 * int(requested[row]) / int(allocatable[row]) for row in rows]
+    return Spread.of(resource, shares)

@@ -1,0 +1,202 @@
+"""Shows what differs between two policy sets, and what that does to placements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from policy_sched.diff.attribution import Cause
+from policy_sched.diff.placement_diff import Move, PlacementDiff, SeedsDiff, Side
+from policy_sched.diff.seeds_report import (
+    causes_text,
+    counts_document,
+    seeds_document,
+    seeds_lines,
+)
+from policy_sched.model import counted
+from policy_sched.profiles.format import Difference
+from policy_sched.profiles.reload import PolicySet
+from policy_sched.simulate import policy_document, policy_lines
+
+NOT_COMPARED: Final = (
+    "No profile enables a policy that differs: the placements say nothing about the difference."
+)
+
+ONE_SEED: Final = (
+    "This is one seed: another one breaks ties otherwise. --seeds 10 tells differences from noise."
+)
+
+#: Moved pods that the text names at most.
+NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDiff:
+    """Two policy sets, and what they say differently."""
+
+    old: PolicySet
+    new: PolicySet
+    differences: Sequence[Difference]
+
+    @property
+    def idle_only(self) -> bool:
+        """Is there a difference, and none in what a profile enables?"""
+        return bool(self.differences) and not any(one.enabled for one in self.differences)
+
+
+def text_lines(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None) -> Iterator[str]:
+    """Yield the differences for people."""
+    yield from configuration_lines(found)
+    if not found.differences:
+        yield "The policy sets say the same."
+    for one in found.differences:
+        yield one.where
+        if one.old:
+            yield from (f"  - {line}" for line in one.old.split("\n"))
+        if one.new:
+            yield from (f"  + {line}" for line in one.new.split("\n"))
+    if placements is not None:
+        yield ""
+        if found.idle_only:
+            yield NOT_COMPARED
+            yield ""
+        if isinstance(placements, SeedsDiff):
+            yield from seeds_lines(placements)
+            yield from applied_lines(placements.runs[0], f", with seed {placements.seeds[0]}")
+        else:
+            yield from placement_lines(placements)
+            yield from applied_lines(placements)
+            if placements.causes.keys() - {Cause.POLICY}:
+                yield ""
+                yield ONE_SEED
+
+
+def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
+    """Yield what the policies of each side applied to."""
+    for name, side in (("OLD", found.old), ("NEW", found.new)):
+        if side.policies:
+            yield ""
+            yield from policy_lines(side.policies, f"Policies of {name}{seed}:")
+
+
+def configuration_lines(found: PolicyDiff) -> Iterator[str]:
+    """Yield which configuration decides what is enabled, if one does, and what is not."""
+    if found.old.config is None and found.new.config is None:
+        return
+    for name, side in (("OLD", found.old), ("NEW", found.new)):
+        if side.config is None:
+            yield f"{name}: no KubeSchedulerConfiguration; each policy is enabled"
+        else:
+            yield f"{name}: {side.config} decides which policies are enabled"
+        if side.idle:
+            yield f"  not enabled, and not compared on a cluster: {', '.join(side.idle)}"
+    yield ""
+
+
+def placement_lines(found: PlacementDiff) -> Iterator[str]:
+    """Yield the pods that move and the change of the cluster, as text."""
+    counts = found.counts
+    yield (
+        f"{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
+        f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
+        f"{counts['schedulable']:,} schedulable"
+    )
+    causes = causes_text(found)
+    if causes:
+        yield f"  of these, {causes}"
+    ordered = worst_first(found.moves)
+    for move in ordered[:NAMED]:
+        yield f"  {move.pod}: {move.old or '-'} -> {_where(move)}"
+    if len(ordered) > NAMED:
+        yield f"  and {len(ordered) - NAMED:,} more"
+    yield ""
+    rows = [("", "OLD", "NEW"), *sides(found.old, found.new)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, old, new in rows:
+        yield f"{name:<{widths[0]}}  {old:>{widths[1]}}  {new:>{widths[2]}}".rstrip()
+
+
+def worst_first(moves: Sequence[Move]) -> list[Move]:
+    """Return moves, those that lose a node first, and those that a policy made before others."""
+    other = {None, Cause.POLICY}
+    return sorted(
+        moves, key=lambda one: (one.new is not None, one.old is not None, one.cause not in other)
+    )
+
+
+def _where(move: Move) -> str:
+    return move.new if move.new is not None else f"- ({move.message})"
+
+
+def sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
+    """Yield what is measured on both sides: name, and both values as text."""
+    yield "pods placed", str(old.placed), str(new.placed)
+    yield "nodes in use", str(old.nodes_in_use), str(new.nodes_in_use)
+    yield "preemptions", str(old.preemptions), str(new.preemptions)
+    yield "mean score of the chosen nodes", f"{old.score:.1f}", f"{new.score:.1f}"
+    for one, other in zip(old.spread, new.spread, strict=True):
+        yield f"{one.resource} requested", f"{one.mean:.1f} %", f"{other.mean:.1f} %"
+        deviation = f"{one.resource} deviation between nodes"
+        yield deviation, f"{one.deviation:.1f}", f"{other.deviation:.1f}"
+
+
+def as_json(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None) -> str:
+    """Return one JSON document; the same bytes for the same input."""
+    document: dict[str, object] = {
+        "configurations": {
+            name: {"file": side.config, "notEnabled": list(side.idle)}
+            for name, side in (("old", found.old), ("new", found.new))
+        },
+        "differences": [asdict(one) for one in found.differences],
+    }
+    if isinstance(placements, SeedsDiff):
+        document["placements"] = {
+            **seeds_document(placements),
+            "policies": policies_document(placements.runs[0]),
+        }
+    elif placements is not None:
+        document["placements"] = {
+            **placement_document(placements),
+            "policies": policies_document(placements),
+        }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def policies_document(found: PlacementDiff) -> dict[str, object]:
+    """Return what the policies of each side applied to, as plain data."""
+    both = (("old", found.old), ("new", found.new))
+    return {name: policy_document(side.policies) for name, side in both}
+
+
+def placement_document(placements: PlacementDiff) -> dict[str, object]:
+    """Return the pods that move and the change of the cluster, as plain data."""
+    return {
+        "pods": placements.pods,
+        "nodes": placements.nodes,
+        **counts_document(placements),
+        "moves": [_move(move) for move in placements.moves],
+        "old": _side(placements.old),
+        "new": _side(placements.new),
+    }
+
+
+def _move(move: Move) -> dict[str, object]:
+    found = asdict(move)
+    if move.cause is None:
+        del found["cause"]
+    return found
+
+
+def _side(side: Side) -> dict[str, object]:
+    return {
+        "placed": side.placed,
+        "nodesInUse": side.nodes_in_use,
+        "preemptions": side.preemptions,
+        "score": round(side.score, 3),
+        "utilisation": {
+            one.resource: {"mean": round(one.mean, 3), "deviation": round(one.deviation, 3)}
+            for one in side.spread
+        },
+    }

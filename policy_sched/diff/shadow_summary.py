@@ -1,0 +1,229 @@
+"""Summary of shadow files: pods with another node, and why.
+
+Theory of operation. The records are read once, in order. The cluster as it is follows from them;
+as it would be, every compared pod that still lives counts on our node instead of its real one.
+Each of our decisions was taken on the cluster as it is: what our own earlier choices would have
+left for later pods no shadow can know.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from policy_sched.diff.placement_diff import Move, PlacementDiff, Side, Spread
+from policy_sched.errors import PolicySchedError
+from policy_sched.instance.shadow import (
+    Comparison,
+    NodeSeen,
+    PodGone,
+    PodPlaced,
+    Result,
+    ShadowRecord,
+    Start,
+)
+from policy_sched.simulate import MAIN_RESOURCES
+
+PODS: Final = "pods"
+MAX_LINE: Final = 1 << 20
+"""Bytes of the longest line of a log that is read; records have some hundreds."""
+Fill = dict[str, Counter[str]]
+"""Amounts by node and resource."""
+_DECODER: Final = msgspec.json.Decoder(ShadowRecord)
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSummary:
+    """Comparisons, summed up; of each pod the last one counts.
+
+    ``since`` and ``until`` are in seconds since 1970. ``rejections``: pods whose real node a
+    plugin of ours rejects, by plugin; ``preferences``: pods for which another node has more
+    points, by the plugin that adds most to that. ``broken``: places of lines that are no records.
+    """
+
+    scheduler: str
+    profile: str
+    since: float
+    until: float
+    results: Counter[Result]
+    rejections: Counter[str]
+    preferences: Counter[str]
+    placements: PlacementDiff
+    broken: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The cluster while the records are read; ``real`` is how full the nodes are."""
+
+    start: Start | None = None
+    until: float = 0.0
+    nodes: dict[str, dict[str, int]] = field(default_factory=dict)
+    real: Fill = field(default_factory=dict)
+    pods: dict[str, Comparison] = field(default_factory=dict)
+    alive: set[str] = field(default_factory=set)
+    moved: dict[str, Comparison] = field(default_factory=dict)
+    """Pods that would be elsewhere, by UID."""
+
+    def take(self, record: ShadowRecord) -> None:
+        """Take in one record."""
+        match record:
+            case Start():
+                self._begin(record)
+            case NodeSeen(node, allocatable):
+                if allocatable is None:
+                    self.nodes.pop(node, None)
+                else:
+                    self.nodes[node] = allocatable
+            case PodPlaced(_, node, requests):
+                self._count(self.real, node, requests, 1)
+            case PodGone(uid, node, requests):
+                self._count(self.real, node, requests, -1)
+                self.alive.discard(uid)
+                self.moved.pop(uid, None)
+            case Comparison():
+                self._compare(record)
+
+    def would_be(self) -> Fill:
+        """Return how full the nodes would be."""
+        fill = {node: Counter(amounts) for node, amounts in self.real.items()}
+        for one in self.moved.values():
+            if one.theirs.node is not None and not one.theirs.preempts:
+                self._count(fill, one.theirs.node, one.requests, -1)
+            if one.ours.node is not None and not one.ours.preempts:
+                self._count(fill, one.ours.node, one.requests, 1)
+        return fill
+
+    def _begin(self, record: Start) -> None:
+        if self.start is None:
+            self.start = record
+        self.until = max(self.until, record.time)
+        self.nodes = {one.node: one.allocatable for one in record.nodes}
+        self.real = {one.node: Counter(one.requested) for one in record.nodes}
+        if not record.continues:  # pods that left in between were not seen
+            self.moved.clear()
+
+    def _compare(self, record: Comparison) -> None:
+        uid, theirs = record.uid, record.theirs
+        self.pods[uid] = record
+        self.until = max(self.until, record.time)
+        bound = theirs.node is not None and not theirs.preempts
+        if bound and uid not in self.alive:
+            self.alive.add(uid)
+            self._count(self.real, theirs.node or "", record.requests, 1)
+        self.moved.pop(uid, None)
+        if record.result in (Result.DIFFER, Result.UNSCHEDULABLE, Result.SCHEDULABLE):
+            self.moved[uid] = record
+
+    @staticmethod
+    def _count(fill: Fill, node: str, requests: dict[str, int], sign: int) -> None:
+        amounts = fill.setdefault(node, Counter())
+        for resource, amount in requests.items():
+            amounts[resource] += sign * amount
+        amounts[PODS] += sign
+
+
+def summarize(paths: Sequence[str]) -> ShadowSummary:
+    """Read the files of one shadow, oldest first.
+
+    Raises PolicySchedError for what is no such file, OSError for one that cannot be read.
+    """
+    reading, broken = _Reading(), []
+    for path in paths:
+        for number, line in _lines(path):
+            try:
+                reading.take(_DECODER.decode(line))
+            except msgspec.MsgspecError:
+                broken.append(f"{path}:{number}")
+            if reading.start is None:
+                raise PolicySchedError(f"{path}:{number}: no log of a shadow begins like this")
+    if reading.start is None:
+        raise PolicySchedError(f"{', '.join(paths)}: there are no records")
+    found = list(reading.pods.values())
+    return ShadowSummary(
+        scheduler=reading.start.scheduler,
+        profile=reading.start.profile,
+        since=reading.start.time,
+        until=reading.until,
+        results=Counter(one.result for one in found),
+        rejections=Counter(
+            one.theirs.rejected_by
+            for one in found
+            if one.result is not Result.AGREE and one.theirs.rejected_by
+        ),
+        preferences=Counter(_preferring(found)),
+        placements=_placements(reading, found),
+        broken=tuple(broken),
+    )
+
+
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not empty, with their numbers."""
+    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_LINE:
+                message = f"line {number} is longer than {MAX_LINE} bytes: this is no shadow's log"
+                raise PolicySchedError(f"{path}: {message}")
+            if line.strip():
+                yield number, line
+
+
+def _preferring(found: Iterable[Comparison]) -> Iterator[str]:
+    for one in found:
+        if one.result is Result.DIFFER and one.difference:
+            yield min(one.difference.items(), key=lambda item: (-item[1], item[0]))[0]
+
+
+def _placements(reading: _Reading, found: Sequence[Comparison]) -> PlacementDiff:
+    decided = [one for one in found if one.result not in (Result.UNDECIDED, Result.ERROR)]
+    both = [(one.theirs.score, one.ours.score) for one in decided]
+    scores = [(old, new) for old, new in both if old is not None and new is not None]
+    sides = []
+    for fill, chosen, points in (
+        (reading.real, [one.theirs for one in decided], [old for old, _ in scores]),
+        (reading.would_be(), [one.ours for one in decided], [new for _, new in scores]),
+    ):
+        side = Side(
+            placed=sum(one.node is not None and not one.preempts for one in chosen),
+            nodes_in_use=sum(fill.get(node, Counter())[PODS] > 0 for node in reading.nodes),
+            score=math.fsum(points) / len(points) if points else 0.0,
+            spread=tuple(_spread(reading, fill, name) for name in _resources(reading)),
+            preemptions=sum(one.preempts for one in chosen),
+        )
+        sides.append(side)
+    old, new = sides
+    moves = tuple(_move(one) for one in decided if one.result is not Result.AGREE)
+    return PlacementDiff(len(decided), len(reading.nodes), old, new, moves)
+
+
+def _move(one: Comparison) -> Move:
+    """Return a pod's real and shadow node; a preemptor has no node yet."""
+    theirs, ours = one.theirs, one.ours
+    old, new = theirs.node, ours.node
+    if one.result is Result.SCHEDULABLE:
+        old = None
+    if one.result is Result.UNSCHEDULABLE:
+        new = None
+    return Move(one.pod, old, new, ours.message)
+
+
+def _resources(reading: _Reading) -> list[str]:
+    names = {name for allocatable in reading.nodes.values() for name in allocatable} - {PODS}
+    ordered = [name for name in MAIN_RESOURCES if name in names]
+    return ordered + sorted(names.difference(ordered))
+
+
+def _spread(reading: _Reading, fill: Fill, resource: str) -> Spread:
+    shares = [
+        100.0 * fill.get(node, Counter())[resource] / allocatable[resource]
+        for node, allocatable in reading.nodes.items()
+        if allocatable.get(resource, 0) > 0
+    ]
+    return Spread.of(resource, shares)

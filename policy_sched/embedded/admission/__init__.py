@@ -1,0 +1,47 @@
+"""Admission: defaults and the checks that change or refuse an object before it is stored.
+
+Field validation is in apiserver/validation.
+"""
+
+from policy_sched.embedded.admission import pod_strategy
+from policy_sched.embedded.admission.admission import (
+    admit_pod,
+    admit_priority_class,
+    check_name,
+    complete,
+    default,
+)
+from policy_sched.embedded.admission.errors import (
+    MODIFIED,
+    already_exists,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    wrong_uid,
+)
+from policy_sched.embedded.admission.nulls import write_nulls
+from policy_sched.embedded.admission.pod_strategy import set_condition
+from policy_sched.embedded.admission.runtime_class import admit_runtime
+from policy_sched.embedded.admission.subresource_strategy import added_containers, finalized
+
+__all__ = [
+    "MODIFIED",
+    "added_containers",
+    "admit_pod",
+    "admit_priority_class",
+    "admit_runtime",
+    "already_exists",
+    "check_name",
+    "complete",
+    "conflict",
+    "default",
+    "finalized",
+    "forbidden",
+    "invalid",
+    "not_found",
+    "pod_strategy",
+    "set_condition",
+    "write_nulls",
+    "wrong_uid",
+]

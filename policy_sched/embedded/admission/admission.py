@@ -1,0 +1,265 @@
+"""What the API server fills in and checks when an object is created: names, defaults, priority."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import Resource, read
+from policy_sched.embedded.admission.defaults import fill_in
+from policy_sched.embedded.admission.errors import forbidden, invalid
+from policy_sched.embedded.admission.pod_strategy import set_condition
+from policy_sched.manifests import SYSTEM_PRIORITIES, Plain, Priorities
+from policy_sched.manifests import fill_in as fill_in_pod
+from policy_sched.model import ContainerSpec, Pod, PriorityClass, qos_class
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME_WORDS: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or"
+    " '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used"
+    f" for validation is '{_NAME.pattern}')"
+)
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+_TOLERATED_SECONDS: Final = 300
+_JOB_DEFAULTS: Final = {
+    "parallelism": 1,
+    "backoffLimit": 6,
+    "completionMode": "NonIndexed",
+    "suspend": False,
+}
+KUBERNETES: Final = "kubernetes"
+"""The finalizer of a namespace that the namespace controller takes away."""
+PREEMPTS: Final = "PreemptLowerPriority"
+HIGHEST_PRIORITY: Final = 1_000_000_000
+"""The highest value of a class that is not the system's."""
+
+
+def check_name(resource: Resource, name: str) -> None:
+    """Raise ApiError if an object cannot be called so."""
+    if not name:
+        why = "Required value: name or generateName is required"
+        raise invalid(resource, name, "metadata.name", "FieldValueRequired", why)
+    if resource.freely_named or (len(name) <= 253 and _NAME.fullmatch(name)):
+        return
+    why = f'Invalid value: "{name}": {_NAME_WORDS}'
+    raise invalid(resource, name, "metadata.name", "FieldValueInvalid", why)
+
+
+def admit_priority_class(resource: Resource, data: Plain, classes: Iterable[PriorityClass]) -> None:
+    """Complete a priority class. Raises ApiError if it may not be."""
+    name = data["metadata"]["name"]
+    if name not in SYSTEM_PRIORITIES:
+        if name.startswith("system-"):
+            why = (
+                f'Invalid value: "{name}": priority class names with'
+                " 'system-' prefix are reserved for system use only"
+            )
+            raise invalid(resource, name, "metadata.name", "FieldValueInvalid", why)
+        if data.get("value", 0) > HIGHEST_PRIORITY:
+            why = f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}"
+            raise forbidden(resource, name, why)
+    if data.get("globalDefault"):
+        for one in classes:
+            if one.global_default and one.metadata.name != name:
+                taken = f"PriorityClass {one.metadata.name} is already marked as default."
+                why = f"{taken} Only one default can exist"
+                raise forbidden(resource, name, why)
+    else:
+        data.pop("globalDefault", None)
+    data.setdefault("preemptionPolicy", PREEMPTS)
+
+
+def complete(resource: Resource, data: Plain) -> None:
+    """Complete a new object of another kind, in place."""
+    meta = data["metadata"]
+    default(resource, data)
+    match resource.kind:
+        case "PersistentVolume" | "PersistentVolumeClaim":
+            status = data["status"] = data.get("status") or {}
+            free = "Available" if resource.kind == "PersistentVolume" else "Pending"
+            status.setdefault("phase", free)
+        case "Job":
+            _select_own_pods(meta, data["spec"])
+        case "Namespace":
+            label = {"kubernetes.io/metadata.name": meta["name"]}
+            meta["labels"] = {**(meta.get("labels") or {}), **label}
+            data.setdefault("status", {"phase": "Active"})
+            data["spec"] = data.get("spec") or {}
+            data["spec"].setdefault("finalizers", [KUBERNETES])
+        case "PodDisruptionBudget":
+            counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+            data["status"] = dict.fromkeys(counts, 0) | (data.get("status") or {})
+
+
+def default(resource: Resource, data: Plain) -> None:
+    """Fill in what an object of another kind does not say, new or not, in place."""
+    match resource.kind:
+        case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController" | "DaemonSet":
+            data["spec"] = data.get("spec") or {}
+            fill_in(resource.kind, data)
+        case "HorizontalPodAutoscaler":
+            _fill_autoscaler(data)
+        case "Secret":
+            _fill_secret(data)
+        case "CronJob" | "Service" | "PersistentVolume" | "PersistentVolumeClaim":
+            fill_in(resource.kind, data)
+        case "StorageClass":
+            for field, usual in (("reclaimPolicy", "Delete"), ("volumeBindingMode", "Immediate")):
+                data[field] = data.get(field) or usual
+        case "Job":
+            spec = data["spec"] = data.get("spec") or {}
+            if spec.get("completions") is None and spec.get("parallelism") is None:
+                spec["completions"] = 1
+            for field, value in _JOB_DEFAULTS.items():
+                if spec.get(field) is None:
+                    spec[field] = value
+
+
+def _select_own_pods(meta: Plain, spec: Plain) -> None:
+    """Let a job select the pods that have its uid as a label (the strategy's generateSelector)."""
+    template = spec.get("template")
+    if spec.get("manualSelector") or spec.get("selector") or not isinstance(template, dict):
+        return
+    inner = template["metadata"] = dict(template.get("metadata") or {})
+    names = {"controller-uid": meta["uid"], "job-name": meta["name"]}
+    labels = {f"batch.kubernetes.io/{key}": value for key, value in names.items()} | names
+    inner["labels"] = {**(inner.get("labels") or {}), **labels}
+    key = "batch.kubernetes.io/controller-uid"
+    spec["selector"] = {"matchLabels": {key: meta["uid"]}}
+
+
+def _fill_secret(data: Plain) -> None:
+    """Let a secret have a type, and what it says as text among its data."""
+    if not data.get("type"):
+        data["type"] = "Opaque"
+    texts = data.pop("stringData", None)
+    if isinstance(texts, dict) and texts:
+        encoded = {key: b64encode(str(text).encode()).decode() for key, text in texts.items()}
+        data["data"] = {**(data.get("data") or {}), **encoded}
+
+
+def _fill_autoscaler(data: Plain) -> None:
+    """Let an autoscaler aim at 80 percent of the processors unless it says something else."""
+    spec = data.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if spec.get("minReplicas") is None:
+        spec["minReplicas"] = 1
+    if not spec.get("metrics"):
+        aim = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": aim}}]
+
+
+def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int) -> None:
+    """Complete a pod as the API server does, in place. Raises ApiError if it is refused.
+
+    A number of its own is left to a pod that names no class, where the API server wants a class.
+    """
+    spec = data["spec"] = data.get("spec") or {}
+    pod = _fill_containers(resource, data)
+    for field, value in (
+        ("restartPolicy", "Always"),
+        ("terminationGracePeriodSeconds", 30),
+        ("dnsPolicy", "ClusterFirst"),
+        ("securityContext", {}),
+        ("schedulerName", "default-scheduler"),
+        ("enableServiceLinks", True),
+    ):
+        if spec.get(field) in (None, ""):
+            spec[field] = value
+    _tolerate_nodes_for_a_while(spec)
+    _set_priority(resource, data, priorities)
+    status = data["status"] = data.get("status") or {}
+    status.setdefault("phase", "Pending")
+    if spec.get("schedulingGates") and not spec.get("nodeName"):
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }
+        set_condition(status, condition, now)
+    status.setdefault("qosClass", qos_class(pod))
+
+
+def _fill_containers(resource: Resource, data: Plain) -> Pod:
+    """Write what defaulting gives the containers into the data; return the pod with that."""
+    pod = read(resource, msgspec.json.encode(data))
+    assert isinstance(pod, Pod)
+    fill_in_pod(pod)
+    spec = data["spec"]
+    for field, filled in (
+        ("initContainers", pod.spec.init_containers),
+        ("containers", pod.spec.containers),
+    ):
+        for given, container in zip(spec.get(field) or (), filled, strict=True):
+            _fill_container(given, container)
+    if pod.spec.resources is not None and pod.spec.resources.requests:
+        spec["resources"]["requests"] = dict(pod.spec.resources.requests)
+    return pod
+
+
+def _fill_container(given: Plain, filled: ContainerSpec) -> None:
+    given["resources"] = given.get("resources") or {}
+    if filled.resources.requests:
+        given["resources"]["requests"] = dict(filled.resources.requests)
+    for port, complete in zip(given.get("ports") or (), filled.ports, strict=True):
+        port.setdefault("protocol", "TCP")
+        if complete.host_port:
+            port["hostPort"] = complete.host_port
+    given.setdefault("terminationMessagePath", "/dev/termination-log")
+    given.setdefault("terminationMessagePolicy", "File")
+    if not given.get("imagePullPolicy"):
+        tag = given.get("image", "").rpartition("/")[2].partition(":")[2]
+        pinned = "@" in given.get("image", "") or tag not in ("", "latest")
+        given["imagePullPolicy"] = "IfNotPresent" if pinned else "Always"
+
+
+def _tolerate_nodes_for_a_while(spec: Plain) -> None:
+    """Let the pod bear failing nodes for five minutes (the DefaultTolerationSeconds admission)."""
+    given = list(spec.get("tolerations") or ())
+    for key in (_NOT_READY, _UNREACHABLE):
+        if not any(_bears(toleration, key) for toleration in given):
+            bears = {"key": key, "operator": "Exists", "effect": "NoExecute"}
+            given.append({**bears, "tolerationSeconds": _TOLERATED_SECONDS})
+    spec["tolerations"] = given
+
+
+def _bears(toleration: Plain, key: str) -> bool:
+    same_key = toleration.get("key", "") in ("", key)
+    return same_key and toleration.get("effect", "") in ("", "NoExecute")
+
+
+def _set_priority(resource: Resource, data: Plain, priorities: Priorities) -> None:
+    spec, name = data["spec"], data["metadata"]["name"]
+    given: dict[str, Any] = {key: spec.get(key) for key in ("priority", "preemptionPolicy")}
+    if given["priority"] is not None and not spec.get("priorityClassName"):
+        spec.setdefault("preemptionPolicy", PREEMPTS)
+        return
+    asked = Pod()
+    asked.spec.priority_class_name = spec.get("priorityClassName") or ""
+    if not priorities.admit(asked):
+        wanted = asked.spec.priority_class_name
+        raise forbidden(resource, name, f"no PriorityClass with name {wanted} was found")
+    found = {
+        "priority": asked.spec.priority or 0,
+        "preemptionPolicy": asked.spec.preemption_policy or PREEMPTS,
+    }
+    for key, words in (
+        ("priority", "the integer value of priority"),
+        ("preemptionPolicy", "the string value of PreemptionPolicy"),
+    ):
+        if given[key] not in (None, "", found[key]):
+            why = (
+                f"{words} ({given[key]}) must not be provided in pod spec; priority admission"
+                f" controller computed {found[key]} from the given PriorityClass name"
+            )
+            raise forbidden(resource, name, why)
+    spec |= found
+    if asked.spec.priority_class_name:
+        spec["priorityClassName"] = asked.spec.priority_class_name

@@ -1,0 +1,117 @@
+"""Changes of pods that the API server has rules of its own for: binding, conditions, updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import Stored, timestamp
+from policy_sched.embedded.admission.errors import conflict, invalid, wrong_uid
+from policy_sched.manifests import Plain
+
+_TOPOLOGY: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+"""Labels that a pod gets from its node when it is bound (the PodTopologyLabels admission)."""
+_FIXED: Final = (
+    "pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations`"
+    " (only additions to existing tolerations),`spec.terminationGracePeriodSeconds`"
+    " (allow it to be set to 1 if it was previously negative)"
+)
+_FREE: Final = ("activeDeadlineSeconds", "schedulingGates", "tolerations")
+_FREE_WHILE_GATED: Final = ("affinity", "nodeSelector")
+
+
+def bound(stored: Stored, binding: Mapping[str, Any], node: Stored | None, now: int) -> Plain:
+    """Return the pod bound to the binding's target. Raises ApiError if it cannot be.
+
+    ``node`` is the target if it is there: the API server binds to nodes that it does not know.
+    """
+    data, name = stored.data, stored.name
+    meta, spec = data["metadata"], data["spec"]
+    uid = (binding.get("metadata") or {}).get("uid")
+    if uid and uid != stored.uid:
+        raise wrong_uid(stored.resource, stored.namespace, name, uid, stored.uid)
+    why = ""
+    if stored.deleting:
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif spec.get("nodeName"):
+        why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    elif spec.get("schedulingGates"):
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+    if why:
+        raise conflict(stored.resource, name, why, "binding")
+    spec["nodeName"] = binding["target"]["name"]
+    annotations = (binding.get("metadata") or {}).get("annotations")
+    if annotations:
+        meta["annotations"] = {**(meta.get("annotations") or {}), **annotations}
+    if node is not None:
+        labels = {key: node.labels[key] for key in _TOPOLOGY if key in node.labels}
+        if labels:
+            meta["labels"] = {**(meta.get("labels") or {}), **labels}
+    status = data["status"] = data.get("status") or {}
+    status.pop("nominatedNodeName", None)
+    set_condition(status, {"type": "PodScheduled", "status": "True"}, now)
+    return data
+
+
+def set_condition(status: Plain, condition: Mapping[str, Any], now: int) -> bool:
+    """Set a pod's condition; tell whether anything changed.
+
+    The time of the last transition stays where the condition's status does.
+    """
+    wanted = {"lastProbeTime": None, "lastTransitionTime": timestamp(now), **condition}
+    conditions = list(status.get("conditions") or ())
+    for index, old in enumerate(conditions):
+        if old.get("type") != condition["type"]:
+            continue
+        if old.get("status") == condition["status"]:
+            wanted["lastTransitionTime"] = old.get("lastTransitionTime")
+        if _said(old) == _said(wanted):
+            return False
+        conditions[index] = wanted
+        break
+    else:
+        conditions.append(wanted)
+    status["conditions"] = conditions
+    return True
+
+
+def _said(condition: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(condition.get(field) or "" for field in ("type", "status", "reason", "message"))
+
+
+def check_update(stored: Stored, data: Plain) -> None:
+    """Raise ApiError if an update changes what is fixed once a pod was created."""
+    old = stored.data["spec"]
+    new = data["spec"] = data.get("spec") or {}
+    gates = {gate.get("name") for gate in old.get("schedulingGates") or ()}
+    for gate in new.get("schedulingGates") or ():
+        if gate.get("name") not in gates:
+            found = f"found new scheduling gate '{gate.get('name')}'"
+            why = f"Forbidden: only deletion is allowed, but {found}"
+            field = "spec.schedulingGates"
+            raise invalid(stored.resource, stored.name, field, "FieldValueForbidden", why)
+    tolerations = set(map(_mark, new.get("tolerations") or ()))
+    added_only = tolerations.issuperset(map(_mark, old.get("tolerations") or ()))
+    free = (*_FREE, *_FREE_WHILE_GATED) if gates else _FREE
+    if not added_only or _fixed(old, free) != _fixed(new, free):
+        why = f"Forbidden: {_FIXED}"
+        raise invalid(stored.resource, stored.name, "spec", "FieldValueForbidden", why)
+
+
+def _mark(one: Plain) -> bytes:
+    """Return what two equal mappings have in common."""
+    return msgspec.json.encode(one, order="deterministic")
+
+
+def _fixed(spec: Plain, free: tuple[str, ...]) -> Plain:
+    """Return what of a spec must not change."""
+    fixed = {key: value for key, value in spec.items() if key not in free and value}
+    for name in ("containers", "initContainers"):
+        if name in fixed:
+            fixed[name] = [{k: v for k, v in c.items() if k != "image"} for c in fixed[name]]
+    if (grace := fixed.get("terminationGracePeriodSeconds")) is not None and grace < 0:
+        fixed["terminationGracePeriodSeconds"] = 1
+    return fixed

@@ -1,0 +1,268 @@
+"""Lists: which objects, of which version, in which pages, in which form.
+
+Theory of operation: a list is of one version of the whole store (see `snapshots`), so the pages of
+one list belong together whatever happens between them, until the history has forgotten. Whoever
+asks with selectors makes the server look at many objects: others have their turn in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import (
+    ApiError,
+    Expired,
+    Stored,
+    bad_request,
+    encoded,
+    label_match,
+)
+from policy_sched.embedded.apiserver.endpoints.negotiation import METADATA_LIST, TABLE, Accepted
+from policy_sched.embedded.apiserver.endpoints.watch_cache import Snapshot, Snapshots, key_of
+from policy_sched.embedded.apiserver.printers import definitions, metadata, row
+from policy_sched.embedded.apiserver.registry import (
+    Served,
+    field_selector,
+    no_version,
+    not_there_yet,
+)
+from policy_sched.embedded.apiserver.request import Options, Target
+from policy_sched.embedded.store import Filter, ObjectStore
+from policy_sched.manifests import Plain
+
+PIECE: Final = 500
+"""Objects that are written at once; other requests have their turn in between."""
+LOOKED_AT: Final = 1000
+"""Objects that are looked at without a turn for others."""
+PIECE_BYTES: Final = 1024 * 1024
+"""And bytes, unless one object has more: what a slow reader keeps waiting in memory."""
+_LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
+_PAGE_EXPIRED: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can"
+    " start a new list without the continue parameter, or use the continue token in this response"
+    " to retrieve the remainder of the results. Continuing with the provided token results in an"
+    " inconsistent list - objects that were created, modified, or deleted between the time the"
+    " first chunk was returned and now may show up in the list."
+)
+
+
+class _Token(msgspec.Struct):
+    """Where a list goes on: at which version (below 0: at the present one), from which key."""
+
+    v: str
+    rv: int
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The answer to a list request; ``version`` is the list's."""
+
+    version: int
+    items: Sequence[Stored]
+    following: str = ""
+    remaining: int | None = None
+
+    def meta(self) -> Plain:
+        """Return the list's metadata."""
+        meta: Plain = {"resourceVersion": str(self.version)}
+        if self.following:
+            meta["continue"] = self.following
+        if self.remaining:
+            meta["remainingItemCount"] = self.remaining
+        return meta
+
+
+class Lists:
+    """Lists of a store's objects."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._snapshots = Snapshots(store)
+
+    def present(self, wanted: Filter) -> Iterator[Stored | None]:
+        """Yield the objects of a kind that are wanted, and None when others should have a turn."""
+        assert wanted.kind is not None
+        found = self._snapshots.present(wanted.kind)
+        return _selected(found, found.span(wanted.namespace, ""), wanted)
+
+    async def page(self, target: Target, options: Options) -> Listed:
+        """Return what a list request asks for. Raises ApiError."""
+        wanted = selection(target, options)
+        limit = max(options.number("limit") or 0, 0)
+        token = options.text("continue")
+        version, start = self._start(options, token, limit)
+        try:
+            found = self._snapshots.at(target.served.resource.key, version)
+        except Expired:
+            raise _expired(start) from None
+        first, end = found.span(wanted.namespace, start)
+        if not wanted.matches:
+            last = min(end, first + limit) if limit else end
+            items = found.objects[first:last]
+            following = _encoded_token(version, f"{found.keys[last - 1]}\0") if last < end else ""
+            return Listed(version, items, following, end - last or None)
+        chosen: list[Stored] = []
+        for one in _selected(found, (first, end), wanted):
+            if one is None:
+                await asyncio.sleep(0)
+                continue
+            if limit and len(chosen) == limit:
+                following = _encoded_token(version, f"{key_of(chosen[-1])}\0")
+                return Listed(version, chosen, following)
+            chosen.append(one)
+        return Listed(version, chosen)
+
+    def _start(self, options: Options, token: str, limit: int) -> tuple[int, str]:
+        """Return the version of a list, and the key at which it begins."""
+        current, text = self._store.version, options.text("resourceVersion")
+        match = options.text("resourceVersionMatch")
+        check_match(options, token)
+        if token:
+            if text not in ("", "0"):
+                raise bad_request("specifying resource version is not allowed when using continue")
+            found = _decoded_token(token)
+            return (found.rv if 0 < found.rv <= current else current), found.start.removeprefix("/")
+        version = self.reached(text)
+        exactly = match == "Exact" or (limit and not match and text not in ("", "0"))
+        return (version if exactly else current), ""
+
+    def reached(self, text: str) -> int:
+        """Return a resourceVersion as a number. Raises ApiError if it lies ahead."""
+        version = number_of(text)
+        if version > self._store.version:
+            raise not_there_yet(version, self._store.version)
+        return version
+
+
+class _PageExpired(ApiError):  # noqa: N818 - the API's own name of the reason
+    """The history has forgotten a list's version; the token leads on at the present one."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(410, "Expired", _PAGE_EXPIRED)
+        self._token = token
+
+    def status(self) -> dict[str, Any]:
+        """Return the body of the response."""
+        return {**super().status(), "metadata": {"continue": self._token}}
+
+
+def _expired(start: str) -> ApiError:
+    """Return what is said of a version that is forgotten; ``start``: where its list goes on."""
+    if not start:
+        return ApiError(410, "Expired", _LIST_EXPIRED)
+    return _PageExpired(_encoded_token(-1, start))
+
+
+def number_of(text: str) -> int:
+    """Return a resourceVersion as a number, 0 if none is given. Raises ApiError if it is none."""
+    if text and not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise no_version(text)
+    return int(text or 0)
+
+
+def check_match(options: Options, token: str = "") -> None:
+    """Check resourceVersionMatch and sendInitialEvents of a list request. Raises ApiError."""
+    field, match = "resourceVersionMatch", options.text("resourceVersionMatch")
+    text = options.text("resourceVersion")
+    forbidden = ""
+    if options.given("sendInitialEvents"):
+        field, forbidden = "sendInitialEvents", "sendInitialEvents is forbidden for list"
+    elif not match:
+        return
+    elif not text:
+        forbidden = f"{field} is forbidden unless resourceVersion is provided"
+    elif token:
+        forbidden = f"{field} is forbidden when continue is provided"
+    elif match == "Exact" and text == "0":
+        forbidden = f'{field} "exact" is forbidden for resourceVersion "0"'
+    if forbidden:
+        raise options.refused(field, "FieldValueForbidden", f"Forbidden: {forbidden}")
+    if match not in ("Exact", "NotOlderThan"):
+        why = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
+        raise options.refused(field, "FieldValueNotSupported", why)
+
+
+def selection(target: Target, options: Options) -> Filter:
+    """Return which objects a request is for. Raises ApiError if a selector cannot be read."""
+    matches = []
+    if labels := options.text("labelSelector"):
+        matches.append(label_match(labels))
+    fields = options.text("fieldSelector")
+    if target.name:
+        fields = ",".join(filter(None, (f"metadata.name={target.name}", fields)))
+    if fields:
+        matches.append(field_selector(target.served, fields))
+    return Filter(target.served.resource.key, target.namespace, tuple(matches))
+
+
+def pieces(
+    served: Served, listed: Listed, form: Accepted, now: int, included: str
+) -> Iterator[bytes]:
+    """Yield the JSON of a list in pieces; ``now`` in ns since 1970."""
+    head: Plain = {"kind": f"{served.kind}List", "apiVersion": served.group_version}
+    field = "items"
+    if form.shown_as == TABLE:
+        head, field = {"kind": TABLE, "apiVersion": f"meta.k8s.io/{form.version}"}, "rows"
+    elif form.shown_as == METADATA_LIST:
+        head = {"kind": METADATA_LIST, "apiVersion": f"meta.k8s.io/{form.version}"}
+    head["metadata"] = listed.meta()
+    if form.shown_as == TABLE:
+        head["columnDefinitions"] = definitions(served.kind)
+    yield encoded(head)[:-1] + b',"' + field.encode() + b'":['
+    items = (_item(served, one, form, now, included) for one in listed.items)
+    for number, part in enumerate(bounded(items, b",")):
+        yield b"," + part if number else part
+    yield b"]}\n"
+
+
+def bounded(parts: Iterable[bytes], between: bytes = b"") -> Iterator[bytes]:
+    """Yield parts, several at once, but not too many and not too long."""
+    held: list[bytes] = []
+    size = 0
+    for part in parts:
+        held.append(part)
+        size += len(part)
+        if len(held) >= PIECE or size >= PIECE_BYTES:
+            yield between.join(held)
+            held, size = [], 0
+    if held:
+        yield between.join(held)
+
+
+def _item(served: Served, stored: Stored, form: Accepted, now: int, included: str) -> bytes:
+    if form.shown_as == TABLE:
+        return encoded(row(served.kind, served.form.data(stored), now, included))
+    if form.shown_as == METADATA_LIST:
+        return encoded(metadata(stored.data))
+    return served.form.item(stored)
+
+
+def _selected(found: Snapshot, span: tuple[int, int], wanted: Filter) -> Iterator[Stored | None]:
+    """Yield what is wanted of a part of a snapshot, and None after some that were looked at."""
+    for begin in range(*span, LOOKED_AT):
+        objects = found.objects[begin : min(begin + LOOKED_AT, span[1])]
+        yield from (one for one in objects if wanted.selects(one))
+        yield None
+
+
+def _encoded_token(version: int, start: str) -> str:
+    token = encoded({"v": "meta.k8s.io/v1", "rv": version, "start": f"/{start}"})
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def _decoded_token(text: str) -> _Token:
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        token = msgspec.json.decode(raw, type=_Token)
+    except (ValueError, msgspec.DecodeError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from None
+    if token.v != "meta.k8s.io/v1" or not token.rv:
+        raise bad_request("continue key is not valid: incorrect encoded start")
+    return token

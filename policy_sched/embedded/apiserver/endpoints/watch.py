@@ -1,0 +1,266 @@
+"""Watches: what happens to the objects, line by line, for as long as the client listens.
+
+Theory of operation: a watch is a cursor over the store's history, and a task that is woken when
+there is something new. What a slow reader has not taken waits in the history, not in memory of
+its own; a reader that falls behind it is told so (410) and has to list again. Bookmarks tell how
+far a watch has come when nothing of its own happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.client.apimachinery import ApiError, Stored, encoded
+from policy_sched.embedded.apiserver.endpoints.list import (
+    PIECE,
+    Lists,
+    bounded,
+    number_of,
+    selection,
+)
+from policy_sched.embedded.apiserver.endpoints.negotiation import METADATA, TABLE, Accepted
+from policy_sched.embedded.apiserver.printers import definitions, metadata, row
+from policy_sched.embedded.apiserver.request import Options, Target
+from policy_sched.embedded.store import Change, Filter, ObjectStore, Watch
+from policy_sched.manifests import Plain
+from policy_sched.model import Kind
+
+DEFAULT_SECONDS: Final = 3600
+"""How long a watch lasts whose request does not say (the API server's own are 30 to 60 min)."""
+BOOKMARK_SECONDS: Final = 60.0
+"""How often a bookmark is sent at most."""
+INITIAL_END: Final = "k8s.io/initial-events-end"
+TOGETHER: Final = 32
+"""Watches that are woken in one turn of the event loop."""
+MATCH: Final = "resourceVersionMatch"
+
+
+class Wakening:
+    """Wakes those who wait when objects of their kind have changed, or when the server ends.
+
+    Where many wait they are woken some at a time, and others have their turn in between.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.ending = False
+        self._store = store
+        self._waiting: dict[Kind, set[asyncio.Future[int]]] = {}
+        self._seen = store.version
+        self._due: deque[tuple[asyncio.Future[int], int]] = deque()
+        self._going_on = False
+
+    def begin(self) -> None:
+        """Take note of changes from now on."""
+        self._seen = self._store.version
+        self._store.on_commit.append(self.wake)
+
+    def wake(self) -> None:
+        """Wake those who wait for what has just changed."""
+        for change in self._store.history.since(self._seen, 2**31):
+            everybody = self._waiting.pop(change.new.resource.key, ())
+            self._due.extend((waiting, self._seen) for waiting in everybody)
+        self._seen = self._store.version
+        if not self._going_on:
+            self._some()
+
+    def _some(self) -> None:
+        """Wake some of those whose time has come, and the others in later turns."""
+        for _ in range(min(TOGETHER, len(self._due))):
+            _done(*self._due.popleft())
+        self._going_on = bool(self._due)
+        if self._going_on:
+            asyncio.get_running_loop().call_soon(self._some)
+
+    def end(self) -> None:
+        """Let all watches end."""
+        self.ending = True
+        self._store.on_commit.remove(self.wake)
+        for everybody in self._waiting.values():
+            for waiting in everybody:
+                _done(waiting, self._seen)
+        while self._due:
+            _done(*self._due.popleft())
+
+    async def change(self, kind: Kind, seconds: float) -> int:
+        """Wait for a change of a kind, but not longer than some seconds.
+
+        Return up to which version nothing came of that kind since the wait began.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[int] = loop.create_future()
+        others = self._waiting.setdefault(kind, set())
+        others.add(future)
+        timer = loop.call_later(seconds, lambda: _done(future, self._store.version))
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            others.discard(future)
+
+
+def _done(waiting: asyncio.Future[int], version: int) -> None:
+    if not waiting.done():
+        waiting.set_result(version)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a watch was asked for."""
+
+    target: Target
+    wanted: Filter
+    form: Accepted
+    included: str
+    since: int | None
+    marked: bool
+    bookmarks: bool
+    seconds: int
+
+
+def asked(target: Target, options: Options, form: Accepted) -> Asked:
+    """Return what a watch request asks for. Raises ApiError."""
+    match, text = options.text(MATCH), options.text("resourceVersion")
+    initial = options.flag("sendInitialEvents")
+    forbidden = ""
+    if options.given("sendInitialEvents") and not match:
+        forbidden = f"sendInitialEvents requires setting {MATCH} to NotOlderThan"
+    elif match and not options.given("sendInitialEvents"):
+        forbidden = f"{MATCH} is forbidden for watch unless sendInitialEvents is provided"
+    if forbidden:
+        raise options.refused(MATCH, "FieldValueForbidden", f"Forbidden: {forbidden}")
+    if match not in ("", "NotOlderThan"):
+        why = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
+        raise options.refused(MATCH, "FieldValueNotSupported", why)
+    version = number_of(text)
+    bookmarks = options.flag("allowWatchBookmarks")
+    from_start = initial if options.given("sendInitialEvents") else not version
+    seconds = options.number("timeoutSeconds") or DEFAULT_SECONDS
+    return Asked(
+        target=target,
+        wanted=selection(target, options),
+        form=form,
+        included=options.text("includeObject"),
+        since=None if from_start else version,
+        marked=initial and bookmarks,
+        bookmarks=bookmarks,
+        seconds=min(max(seconds, 1), 24 * 3600),
+    )
+
+
+class Stream:
+    """The lines of one watch."""
+
+    def __init__(self, asked: Asked, store: ObjectStore, lists: Lists, wake: Wakening) -> None:
+        self._asked = asked
+        self._store = store
+        self._lists = lists
+        self._wakening = wake
+        self._columns_said = False
+        self._watch: Watch | None = None
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield lines, several at once, until the time is over or there is no way on."""
+        try:
+            for part in self._initial():
+                if part:
+                    yield part
+                await asyncio.sleep(0)
+            async for part in self._following():
+                yield part
+        except ApiError as error:
+            yield _line("ERROR", encoded(error.status()))
+
+    def _initial(self) -> Iterable[bytes]:
+        """Begin; yield what is there already, if that was asked for, and b"" between looks."""
+        asked, version = self._asked, self._store.version
+        if asked.since is not None:
+            self._begin(asked.since or version)
+            return
+        self._begin(version)
+        held: list[Stored] = []
+        for one in self._lists.present(asked.wanted):
+            if one is not None:
+                held.append(one)
+            if held and (one is None or len(held) >= PIECE):
+                yield from bounded(self._shown("ADDED", stored) for stored in held)
+                held = []
+            elif one is None:
+                yield b""
+        if asked.marked:
+            yield self._bookmark(version, initial=True)
+
+    def _begin(self, version: int) -> None:
+        """Follow what comes after a version, which may lie ahead."""
+        self._watch = self._store.watch(self._asked.target.served.resource.key, since=version)
+
+    async def _following(self) -> AsyncIterator[bytes]:
+        assert self._watch is not None
+        watch, clock = self._watch, asyncio.get_running_loop().time
+        kind = self._asked.target.served.resource.key
+        end, said, told = clock() + self._asked.seconds, clock(), self._store.version
+        while not self._wakening.ending:
+            for lines in bounded(self._seen(watch.drain(PIECE))):
+                yield lines
+            if watch.behind and watch.version < self._store.version:
+                await asyncio.sleep(0)
+                continue
+            if clock() >= end:
+                break
+            due = said + BOOKMARK_SECONDS
+            if self._asked.bookmarks and clock() >= due:
+                said = clock()
+                if watch.version > told:
+                    told = watch.version
+                    yield self._bookmark(told)
+            rest = max(end - clock(), 0.0)
+            if self._store.changed_at(kind) <= watch.version:
+                nothing_until = await self._wakening.change(kind, min(rest, BOOKMARK_SECONDS))
+                watch.pass_over(nothing_until)
+        if self._asked.bookmarks and watch.version <= self._store.version:
+            yield self._bookmark(watch.version)
+
+    def _seen(self, changes: Iterable[Change]) -> Iterable[bytes]:
+        for change in changes:
+            seen = self._asked.wanted.seen(change)
+            if seen is not None:
+                yield self._shown(seen.type, seen.new)
+
+    def _shown(self, event: str, stored: Stored) -> bytes:
+        served, form = self._asked.target.served, self._asked.form
+        if form.shown_as == TABLE:
+            return _line(event, encoded(self._table(stored)))
+        if form.shown_as == METADATA:
+            return _line(event, encoded(metadata(stored.data)))
+        return _line(event, served.form.raw(stored))
+
+    def _table(self, stored: Stored) -> Plain:
+        """Return a table of one row; the columns are named in the first one only."""
+        served = self._asked.target.served
+        columns = None if self._columns_said else definitions(served.kind)
+        self._columns_said = True
+        data = served.form.data(stored)
+        return {
+            "kind": TABLE,
+            "apiVersion": f"meta.k8s.io/{self._asked.form.version}",
+            "metadata": {"resourceVersion": str(stored.version)},
+            "columnDefinitions": columns,
+            "rows": [row(served.kind, data, self._store.now(), self._asked.included)],
+        }
+
+    def _bookmark(self, version: int, *, initial: bool = False) -> bytes:
+        served = self._asked.target.served
+        meta: Plain = {"resourceVersion": str(version)}
+        if initial:
+            meta["annotations"] = {INITIAL_END: "true"}
+        data: Plain = {"kind": served.kind, "apiVersion": served.group_version, "metadata": meta}
+        if served.kind == "Pod":
+            data |= {"spec": {"containers": None}, "status": {}}
+        return _line("BOOKMARK", encoded(data))
+
+
+def _line(event: str, body: bytes) -> bytes:
+    return b'{"type":"' + event.encode() + b'","object":' + body + b"}\n"

@@ -1,0 +1,351 @@
+"""Requests that change objects: create, update, patch, delete, and deletion of many.
+
+Each is worked out and done in one go, between two turns of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from policy_sched.client.apimachinery import NAMESPACE, Stored, bad_request, encoded, timestamp
+from policy_sched.embedded.admission import conflict, default, forbidden, invalid, write_nulls
+from policy_sched.embedded.apiserver.endpoints.decode import (
+    decoded,
+    media_type,
+    object_data,
+    yaml_data,
+)
+from policy_sched.embedded.apiserver.endpoints.field_validation import check_fields
+from policy_sched.embedded.apiserver.endpoints.list import selection
+from policy_sched.embedded.apiserver.endpoints.negotiation import check_kind, checked, object_of
+from policy_sched.embedded.apiserver.managedfields import APPLY, UPDATE, Entry, applied, updated
+from policy_sched.embedded.apiserver.registry import (
+    STORED,
+    check_new,
+    quoted,
+    too_large,
+    unreadable,
+    unsupported,
+    wrong_option,
+)
+from policy_sched.embedded.apiserver.request import Sent, Target
+from policy_sched.embedded.apiserver.security import Granting
+from policy_sched.embedded.apiserver.validation import checks
+from policy_sched.embedded.schema import typed
+from policy_sched.embedded.store import JSON as JSON_PATCH
+from policy_sched.embedded.store import PATCHES, DeleteOptions, Key, ObjectStore
+from policy_sched.manifests import Plain
+
+OPERATIONS: Final = 10_000
+"""Operations that a JSON patch may have (the API server's limit)."""
+_CREATED_BY_UPDATE: Final = frozenset({"Lease", "Event"})
+"""Kinds of which an update may name an object that is not there."""
+_RETURNED: Final = frozenset({
+    "Pod", "Service", "PersistentVolume", "PersistentVolumeClaim", "PodTemplate", "ResourceQuota",
+    "ServiceAccount", "CSINode", "CSIDriver", "StorageClass", "VolumeAttachment",
+})  # fmt: skip
+"""Kinds of which a deletion returns the object; of others it says that it is done."""
+_IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
+"""Namespaces that stay."""
+_POLICIES: Final = ("Background", "Foreground", "Orphan")
+_DELETE: Final = "DeleteOptions"
+TURN_SECONDS: Final = 0.005
+"""How long many deletions keep others waiting."""
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_MANAGED: Final = b'"managedFields":['
+_MANAGER_LENGTH: Final = 128
+
+
+class Writing:
+    """What changes the objects of a store."""
+
+    def __init__(self, store: ObjectStore, granting: Granting) -> None:
+        self._store = store
+        self._granting = granting
+
+    @contextmanager
+    def perhaps(self, *, dry: bool) -> Iterator[None]:
+        """Let nothing change if it is a dry run."""
+        if not dry:
+            yield
+            return
+        with self._store.rehearsal():
+            yield
+
+    def create(self, sent: Sent) -> Stored:
+        """Create an object."""
+        target = sent.target
+        data = object_of(sent.body, sent.content_type, target.served)
+        check_fields(sent, data)
+        _place(data, target)
+        _check_size(data)
+        if target.served.kind == "Event":
+            check_new(data, strictly=bool(target.served.group))
+        checks.check_new(target.served.resource, data)
+        self._granting.check(sent.user, target, data, None)
+        with self.perhaps(dry=sent.options.dry_run):
+            return self._store.create(data)
+
+    def update(self, sent: Sent) -> tuple[int, Stored]:
+        """Replace an object, or its status; return the status code too."""
+        data = object_of(sent.body, sent.content_type, sent.target.served)
+        check_fields(sent, data)
+        _place(data, sent.target)
+        return self.replace(sent, data)
+
+    def replace(
+        self, sent: Sent, data: Plain, *, already_noted: bool = False
+    ) -> tuple[int, Stored]:
+        """Put an object in the place of another. ``already_noted``: who writes which field is."""
+        target = sent.target
+        key = target.key
+        _check_size(data)
+        old = self._store.find(key.kind, key.namespace, key.name)
+        self._granting.check(sent.user, target, data, old)
+        default(target.served.resource, data)
+        write_nulls(key.kind, data)
+        if old is not None and _current(old, data):
+            checks.check_change(old, data, target.subresource)
+        with self.perhaps(dry=sent.options.dry_run):
+            if old is None:
+                if target.served.kind in _CREATED_BY_UPDATE and not target.subresource:
+                    self._granting.check_create(sent.user, target)
+                    return 201, self._store.create(data)
+                self._store.get(key.kind, key.namespace, key.name)
+            elif not already_noted:
+                self.note(sent, old, data)
+            return 200, self._store.update(data, target.subresource)
+
+    def patch(self, sent: Sent) -> Stored:
+        """Patch an object, or its status."""
+        key, served = sent.target.key, sent.target.served
+        if sent.options.flag("force"):
+            why = "Forbidden: may not be specified for non-apply patch"
+            raise sent.options.refused("force", "FieldValueForbidden", why)
+        patch = patch_of(sent.body, sent.content_type)
+        stored = self._store.get(key.kind, key.namespace, key.name)
+        result = patched(served.form.data(stored), patch, sent.content_type)
+        data = checked(result, served)
+        check_fields(sent, data)
+        _place(data, sent.target)
+        _check_uid(stored, data)
+        return self.replace(sent, data)[1]
+
+    def apply(self, sent: Sent) -> tuple[int, Stored]:
+        """Apply a file of a manager (server-side apply); return the status code too."""
+        target, served = sent.target, sent.target.served
+        given = applied_data(sent)
+        check_fields(sent, given)
+        _place(given, target)
+        key = target.key
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None and target.subresource:
+            self._store.get(key.kind, key.namespace, key.name)
+        live = {} if stored is None else served.form.data(stored)
+        force = sent.options.flag("force")
+        data = checked(applied(live, given, self._entry(sent, APPLY), force=force), served)
+        if stored is not None:
+            _check_uid(stored, data)
+            return self.replace(sent, data, already_noted=True)
+        if uid := data["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing"
+            raise conflict(served.resource, target.name, f"{why} object was found")
+        _check_size(data)
+        self._granting.check_create(sent.user, target)
+        self._granting.check(sent.user, target, data, None)
+        checks.check_new(served.resource, data)
+        with self.perhaps(dry=sent.options.dry_run):
+            return 201, self._store.create(data)
+
+    def note(self, sent: Sent, old: Stored, data: Plain) -> None:
+        """Note in an object, in place, who has changed its fields, if that is noted of it."""
+        if _MANAGED in old.raw:
+            updated(old.data, data, self._entry(sent, UPDATE))
+
+    def _entry(self, sent: Sent, operation: str) -> Entry:
+        """Return who writes, when, and how; without fields."""
+        version, time = sent.target.served.group_version, timestamp(self._store.now())
+        part = sent.target.subresource
+        return Entry(sent.manager, operation, version, time, frozenset(), part)
+
+    def delete(self, sent: Sent) -> tuple[int, Stored, bool]:
+        """Delete an object. Return status code, its last state, and whether to show it."""
+        target, given = sent.target, _Deletion(sent)
+        if target.served.resource.key == NAMESPACE and target.name in _IMMORTAL:
+            why = "this namespace may not be deleted"
+            raise forbidden(target.served.resource, target.name, why)
+        with self.perhaps(dry=given.dry):
+            last = self._store.delete(target.key, given.options)
+        return 200, last, self._shown(target, last, given)
+
+    def _shown(self, target: Target, last: Stored, given: _Deletion) -> bool:
+        key = target.key
+        stays = self._store.find(key.kind, key.namespace, key.name)
+        waits = stays is not None and stays.uid == last.uid and not given.dry
+        return waits or target.served.kind in _RETURNED
+
+    async def delete_many(self, sent: Sent) -> list[Stored]:
+        """Delete what is selected; return it as it was, or as it awaits its end.
+
+        One after the other, as in an API server: others have their turn in between.
+        """
+        target, given = sent.target, _Deletion(sent)
+        wanted = selection(target, sent.options)
+        found = self._store.select(target.served.resource.key, target.namespace)
+        result = []
+        turn = time.monotonic() + TURN_SECONDS
+        for one in found:
+            if time.monotonic() >= turn:
+                await asyncio.sleep(0)
+                turn = time.monotonic() + TURN_SECONDS
+            if not wanted.selects(one):
+                continue
+            key = Key(one.resource.key, *one.place)
+            present = self._store.find(key.kind, key.namespace, key.name)
+            if present is not None and present.uid == one.uid:
+                with self.perhaps(dry=given.dry):
+                    result.append(self._store.delete(key, given.options))
+        return result
+
+
+def deleted(target: Target, last: Stored) -> Plain:
+    """Return what is said of an object that has gone."""
+    served = target.served
+    details: Plain = {"name": last.name}
+    if served.group:
+        details["group"] = served.group
+    details |= {"kind": served.name, "uid": last.uid}
+    head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    return {**head, "details": details}
+
+
+def patch_of(body: bytes, content_type: str) -> Any:
+    """Return the patch that a body holds. Raises ApiError if it is none."""
+    if media_type(content_type) not in PATCHES:
+        raise unsupported((*PATCHES, APPLY_PATCH))
+    patch = decoded(body, "Patch")
+    operations = media_type(content_type) == JSON_PATCH
+    if not isinstance(patch, list if operations else dict):
+        raise bad_request("error decoding patch: json: cannot unmarshal")
+    if operations and len(patch) > OPERATIONS:
+        most = f"The allowed maximum operations in a JSON patch is {OPERATIONS}"
+        raise too_large(f"{most}, got {len(patch)}")
+    return patch
+
+
+def patched(data: Plain, patch: Any, content_type: str) -> Any:
+    """Return data with a patch applied. Raises ApiError if it cannot be."""
+    try:
+        return PATCHES[media_type(content_type)](data, patch)
+    except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
+        raise bad_request(f"error applying patch: {error}") from None
+
+
+def applied_data(sent: Sent) -> Plain:
+    """Return the file of a manager. Raises ApiError if it is none."""
+    served, manager = sent.target.served, sent.options.text("fieldManager")
+    if not manager:
+        why = "Required value: is required for apply patch"
+        raise sent.options.refused("fieldManager", "FieldValueRequired", why)
+    if len(manager) > _MANAGER_LENGTH:
+        why = f"Too long: may not be more than {_MANAGER_LENGTH} bytes"
+        raise sent.options.refused("fieldManager", "FieldValueTooLong", why)
+    data = yaml_data(sent.body, served.kind)
+    if not isinstance(data, dict):
+        raise bad_request("error decoding YAML: the patch is no object")
+    meta = data.get("metadata")
+    if isinstance(meta, dict) and meta.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    check_kind(data, served)
+    data = typed((served.group_version, served.kind), data)
+    data.setdefault("metadata", {})
+    return data
+
+
+def _check_size(data: Plain) -> None:
+    """Raise ApiError if an object is too large to be stored."""
+    if len(encoded(data)) > STORED:
+        raise too_large(f"limit of an object is {STORED}")
+
+
+def _current(stored: Stored, data: Plain) -> bool:
+    """Tell whether a change is meant for an object as it is; others are refused as such."""
+    meta = data["metadata"]
+    version = meta.get("resourceVersion") in (None, "", str(stored.version))
+    return version and meta.get("uid") in (None, "", stored.uid)
+
+
+def _check_uid(stored: Stored, data: Plain) -> None:
+    uid = data["metadata"].get("uid")
+    if uid not in (None, "", stored.uid):
+        why = f"Invalid value: {quoted(str(uid))}: field is immutable"
+        raise invalid(stored.resource, stored.name, "metadata.uid", "FieldValueInvalid", why)
+
+
+def _place(data: Plain, target: Target) -> None:
+    """Complete name and namespace from the path. Raises ApiError if they say something else."""
+    meta = data["metadata"]
+    if target.served.resource.namespaced:
+        if (meta.get("namespace") or target.namespace) != target.namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the"
+                " request"
+            )
+        meta["namespace"] = target.namespace
+    name = meta.get("name") or target.name
+    if target.name and name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+    if name:
+        meta["name"] = name
+
+
+class _Deletion:
+    """The options of a deletion, from the query and the body."""
+
+    def __init__(self, sent: Sent) -> None:
+        options, given = sent.options, _delete_options(sent.body, sent.content_type)
+        policy = given.get("propagationPolicy") or options.text("propagationPolicy")
+        orphan = given.get("orphanDependents")
+        if orphan is None and options.given("orphanDependents"):
+            orphan = options.flag("orphanDependents")
+        if policy and orphan is not None:
+            why = (
+                'Invalid value: "' + str(policy) + '": orphanDependents and'
+                " deletionPropagation cannot be both set"
+            )
+            raise wrong_option(_DELETE, "propagationPolicy", "FieldValueInvalid", why)
+        if policy and policy not in _POLICIES:
+            kinds = ", ".join(f'"{one}"' for one in (*_POLICIES, "nil"))
+            why = f'Unsupported value: "{policy}": supported values: {kinds}'
+            raise wrong_option(_DELETE, "propagationPolicy", "FieldValueNotSupported", why)
+        grace = given.get("gracePeriodSeconds")
+        if grace is None:
+            grace = options.number("gracePeriodSeconds")
+        before = given.get("preconditions") or {}
+        self.dry = options.dry_run or given.get("dryRun") == ["All"]
+        self.options = DeleteOptions(
+            grace_seconds=grace,
+            uid=before.get("uid"),
+            version=before.get("resourceVersion"),
+            orphan=policy == "Orphan" or orphan is True,
+            foreground=policy == "Foreground",
+        )
+
+
+def _delete_options(body: bytes, content_type: str) -> Plain:
+    """Return what a deletion's body says. Raises ApiError if it is none."""
+    if not body.strip():
+        return {}
+    given = object_data(body, content_type, _DELETE)
+    if not isinstance(given, dict):
+        raise unreadable(_DELETE, "couldn't get version/kind", body)
+    if given.get("kind") not in (None, _DELETE):
+        kind = given["kind"]
+        raise bad_request(f"{kind} cannot be handled as {_DELETE}")
+    return typed(("v1", _DELETE), given)

@@ -1,0 +1,20 @@
+"""managedFields and server-side apply.
+
+Field sets, owners and merging, as structured-merge-diff does for the kinds served here.
+"""
+
+from policy_sched.embedded.apiserver.managedfields.managers import (
+    APPLY,
+    UPDATE,
+    Entry,
+    applied,
+    updated,
+)
+
+__all__ = [
+    "APPLY",
+    "UPDATE",
+    "Entry",
+    "applied",
+    "updated",
+]

@@ -1,0 +1,244 @@
+"""The managers of an object's fields, as metadata.managedFields keeps them.
+
+Theory of operation: nobody's fields are noted until an object is applied for the first time; what
+was there then belongs to ``kubectl-client-side-apply``, if its annotation says so, or to
+``before-first-apply``. From then on every request that
+comes through the API and changes fields takes them from those who had them. A manager that
+applies has all that its file says, whoever else has it too; what it does not say any more, and
+nobody else has, goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import ApiError
+from policy_sched.embedded.apiserver.managedfields.merging import merged, without
+from policy_sched.embedded.apiserver.managedfields.paths import (
+    Fields,
+    Path,
+    as_fields_v1,
+    fields_of,
+    from_fields_v1,
+    text,
+)
+from policy_sched.embedded.apiserver.registry import quoted
+from policy_sched.embedded.store import LAST_APPLIED
+from policy_sched.manifests import Plain
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+BEFORE: Final = "before-first-apply"
+CLIENT_SIDE: Final = "kubectl-client-side-apply"
+FIELD: Final = "managedFields"
+_UNOWNED: Final = frozenset({
+    ("f:apiVersion",), ("f:kind",),
+    *((("f:metadata", f"f:{name}")) for name in (
+        "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+        "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generateName", FIELD,
+    )),
+})  # fmt: skip
+"""Fields that nobody manages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One manager and its fields. ``time`` is when they were last changed, RFC 3339."""
+
+    manager: str
+    operation: str
+    api_version: str
+    time: str
+    fields: frozenset[Path]
+    subresource: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells entries apart; a file may change the version that it is written in."""
+        version = "" if self.operation == APPLY else self.api_version
+        return self.manager, self.operation, version, self.subresource
+
+    @property
+    def described(self) -> str:
+        """The manager as messages name it."""
+        name = quoted(self.manager)
+        if self.subresource:
+            name += f" with subresource {quoted(self.subresource)}"
+        if self.operation == UPDATE:
+            at = f" at {self.time}" if self.time else ""
+            name += f" using {self.api_version}{at}"
+        return name
+
+    def data(self) -> Plain:
+        """Return the entry as the API has it."""
+        found: Plain = {"manager": self.manager, "operation": self.operation}
+        found["apiVersion"] = self.api_version
+        if self.time:
+            found["time"] = self.time
+        found |= {"fieldsType": "FieldsV1", "fieldsV1": as_fields_v1(self.fields)}
+        if self.subresource:
+            found["subresource"] = self.subresource
+        return found
+
+
+def entries_of(data: Plain) -> list[Entry]:
+    """Return the managers of an object."""
+    given = (data.get("metadata") or {}).get(FIELD)
+    return [_entry(one) for one in given or () if isinstance(one, dict)]
+
+
+def _entry(one: Plain) -> Entry:
+    words = [str(one.get(key) or "") for key in ("manager", "operation", "apiVersion", "time")]
+    manager, operation, version, time = words
+    fields = from_fields_v1(one.get("fieldsV1"))
+    return Entry(manager, operation, version, time, fields, str(one.get("subresource") or ""))
+
+
+def _write(data: Plain, entries: Iterable[Entry]) -> None:
+    kept = [one for one in entries if one.fields]
+    kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.subresource))
+    if kept:
+        data["metadata"][FIELD] = [one.data() for one in kept]
+    else:
+        data["metadata"].pop(FIELD, None)
+
+
+def owned(kind: str, data: Plain, *, status: bool, strict: bool = False) -> Fields:
+    """Return the fields of an object that can be managed: those of its status, or all others."""
+    found = fields_of(kind, data, strict=strict)
+    return {
+        path: value
+        for path, value in found.items()
+        if path not in _UNOWNED and path[:2] not in _UNOWNED and (path[0] == "f:status") is status
+    }
+
+
+def applied(live: Plain, given: Plain, entry: Entry, *, force: bool) -> Plain:
+    """Return an object as it is once a manager's file is applied; ``entry``: whose, and when.
+
+    ``live`` is {} if the object is not there. Raises ApiError if others have fields that it
+    changes, unless it takes them by force.
+    """
+    kind, status = given["kind"], entry.subresource == "status"
+    wanted = frozenset(owned(kind, given, status=status, strict=True))
+    before = owned(kind, live, status=status)
+    entries = entries_of(live)
+    if live and not entries:
+        entries = _before(live, given["apiVersion"], entry.time)
+    mine = next((one for one in entries if one.key == entry.key), None)
+    others = [one for one in entries if one is not mine]
+    result: Plain = merged(kind, live, _part(given, status=status))
+    if mine is not None:
+        gone = _pruned(mine.fields - wanted, wanted, others)
+        result = without(kind, result, gone)
+    after = owned(kind, result, status=status)
+    changed = {path for path, value in after.items() if before.get(path, _NOTHING) != value}
+    if not force:
+        _check(others, changed & wanted)
+    removed = before.keys() - after.keys()
+    others = [replace(one, fields=one.fields - (changed & wanted) - removed) for one in others]
+    time = mine.time if mine is not None and mine.fields == wanted else entry.time
+    result["metadata"] = dict(result["metadata"])
+    _write(result, [*others, replace(entry, fields=wanted, time=time)])
+    return result
+
+
+def _before(live: Plain, version: str, time: str) -> list[Entry]:
+    """Return who has the fields of an object that is applied for the first time.
+
+    What a client-side apply has written is its own, as its annotation says; kubectl takes that
+    over, and drops what a file does not say any more.
+    """
+    kind = live["kind"]
+    everything = frozenset(owned(kind, live, status=False))
+    mine: frozenset[Path] = frozenset()
+    text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+    if text:
+        try:
+            said = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            said = None
+        if isinstance(said, dict):
+            noted = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
+            mine = everything & {*owned(kind, said, status=False), noted}
+    parts = ((CLIENT_SIDE, mine), (BEFORE, everything - mine))
+    return [Entry(name, UPDATE, version, time, fields) for name, fields in parts if fields]
+
+
+_NOTHING: Final = object()
+
+
+def _part(given: Plain, *, status: bool) -> Plain:
+    """Return what of a file counts."""
+    if status:
+        return {"status": given.get("status") or {}}
+    return {key: value for key, value in given.items() if key != "status"}
+
+
+def _pruned(gone: frozenset[Path], wanted: frozenset[Path], others: list[Entry]) -> list[Path]:
+    """Return those of some fields that neither a file nor anybody else has."""
+    held = {
+        path[:length]
+        for fields in (wanted, *(one.fields for one in others))
+        for path in fields
+        for length in range(1, len(path) + 1)
+    }
+    return [path for path in gone if path not in held]
+
+
+def _check(others: list[Entry], changed: set[Path]) -> None:
+    """Raise ApiError if others have fields that are changed."""
+    conflicts = [(one, path) for one in others for path in sorted(one.fields & changed)]
+    if not conflicts:
+        return
+    causes: list[dict[str, Any]] = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {one.described}",
+            "field": text(path),
+        }
+        for one, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        one, path = conflicts[0]
+        words = f"1 conflict: conflict with {one.described}: {text(path)}"
+    else:
+        lines = []
+        for one in sorted({one for one, _ in conflicts}, key=lambda one: one.described):
+            lines.append(f"conflicts with {one.described}:")
+            lines += [f"- {text(path)}" for other, path in conflicts if other is one]
+        words = f"{len(conflicts)} conflicts: " + "\n".join(lines)
+    raise ApiError(409, "Conflict", f"Apply failed with {words}", {"causes": causes})
+
+
+def updated(live: Plain, data: Plain, entry: Entry) -> None:
+    """Note in an object, in place, who has changed its fields since ``live``.
+
+    ``entry``: who, and when; without fields. Managers that the request gives replace those that
+    there were.
+    """
+    status = entry.subresource == "status"
+    given = data["metadata"].get(FIELD)
+    entries = entries_of(live if given is None or status else data)
+    data["metadata"].pop(FIELD, None)
+    if not entries:
+        return
+    kind = live["kind"]
+    before, after = owned(kind, live, status=status), owned(kind, data, status=status)
+    changed = {path for path, value in after.items() if before.get(path, _NOTHING) != value}
+    removed = before.keys() - after.keys()
+    if not changed and not removed:
+        _write(data, entries)
+        return
+    mine = next(
+        (one for one in entries if one.key == entry.key), replace(entry, fields=frozenset())
+    )
+    rest = [
+        replace(one, fields=one.fields - changed - removed) for one in entries if one is not mine
+    ]
+    fields = (mine.fields - removed) | changed
+    _write(data, [*rest, replace(entry, fields=fields, time=entry.time if changed else mine.time)])

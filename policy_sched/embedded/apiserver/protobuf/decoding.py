@@ -1,0 +1,191 @@
+"""Protobuf read into the JSON that it stands for.
+
+Fields that the tables do not have are skipped, as proto3 says: a client may be newer.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.embedded.schema import JSON_ONLY, LEAVES, MESSAGES, Field, message_of
+from policy_sched.manifests import Plain
+from policy_sched.model import EPOCH
+
+MAGIC: Final = b"k8s\x00"
+"""What the body of a request begins with."""
+DEPTH: Final = 32
+"""Messages within messages; those of the tables are not deeper."""
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_NAMES: Final = {"s": _BYTES, "x": _BYTES, "i": _VARINT, "l": _VARINT, "b": _VARINT}
+_FIRST: Final = datetime(1, 1, 1, tzinfo=EPOCH.tzinfo)
+
+
+class NotReadError(ValueError):
+    """The kind of an object is not in the tables."""
+
+
+def read(body: bytes) -> Plain:
+    """Return the object of a body. Raises ValueError if it is none, NotReadError if unknown."""
+    if not body.startswith(MAGIC):
+        raise ValueError("provided data does not appear to be a protobuf message, expected prefix")
+    outer = _message(memoryview(body)[len(MAGIC) :], "Unknown", 0, raw=True)
+    meta = outer.get("typeMeta") or {}
+    api_version, kind = meta.get("apiVersion", ""), meta.get("kind", "")
+    if outer.get("contentEncoding") or outer.get("contentType"):
+        raise NotReadError(f"{kind}: encoded another time")
+    name = message_of(api_version, kind)
+    if not name or name in JSON_ONLY:
+        raise NotReadError(f'no kind "{kind}" is read as protobuf in version "{api_version}"')
+    found = _message(memoryview(outer.get("raw", b"")), name, 0)
+    return {"kind": kind, "apiVersion": api_version, **found}
+
+
+def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> Plain:
+    """Return a message. ``raw``: bytes stay bytes."""
+    if depth > DEPTH:
+        raise ValueError("messages within messages, too deep")
+    fields = MESSAGES[name]
+    found: Plain = {}
+    for number, wire, value in _fields(data):
+        field = fields.get(number)
+        if field is None:
+            continue
+        if wire != _NAMES.get(field.type, _BYTES):
+            raise ValueError(f"proto: wrong wireType = {wire} for field {field.name}")
+        if field.mapped:
+            key, item = _entry(value, field, depth)
+            found.setdefault(field.name, {})[key] = item
+            continue
+        item = _value(value, field.type, depth, raw=raw)
+        if field.repeated:
+            found.setdefault(field.name, []).append(item)
+        elif field.name == "-":
+            found |= item
+        elif item or field.kept:
+            found[field.name] = item
+        else:
+            found.pop(field.name, None)
+    return found
+
+
+def _entry(data: Any, field: Field, depth: int) -> tuple[str, Any]:
+    """Return key and value of a map's entry."""
+    key, item = "", _value(_empty(field.type), field.type, depth)
+    for number, _, value in _fields(data):
+        if number == 1:
+            key = _value(value, "s", depth)
+        elif number == 2:
+            item = _value(value, field.type, depth)
+    return key, item
+
+
+def _empty(kind: str) -> Any:
+    return 0 if _NAMES.get(kind) == _VARINT else memoryview(b"")
+
+
+def _value(value: Any, kind: str, depth: int, *, raw: bool = False) -> Any:
+    match kind:
+        case "s":
+            return _bytes(value).decode()
+        case "x":
+            return bytes(value) if raw else base64.b64encode(_bytes(value)).decode()
+        case "b":
+            return bool(value)
+        case "i" | "l":
+            return value - 2**64 if value >= 2**63 else value
+    if kind in LEAVES:
+        return _leaf(_bytes(value), kind)
+    return _message(value, kind, depth + 1, raw=raw)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("proto: wrong wireType = 0")  # noqa: TRY004 - the body is at fault
+    return bytes(value)
+
+
+def _leaf(data: bytes, kind: str) -> Any:
+    found: dict[int, Any] = {}
+    items: list[str] = []
+    for number, _, value in _fields(memoryview(data)):
+        found[number] = value
+        if kind == "ExtraValue":
+            items.append(_bytes(value).decode())
+    match kind:
+        case "ExtraValue":
+            return items
+        case "Quantity":
+            return _bytes(found.get(1, b"")).decode() or "0"
+        case "IntOrString":
+            if found.get(1):
+                return _bytes(found.get(3, b"")).decode()
+            return _value(_number(found.get(2, 0)), "i", 0)
+        case "Object":
+            return {}
+        case "FieldsV1" | "RawExtension":
+            return msgspec.json.decode(_bytes(found.get(1, b"{}")))
+    return _time(found, micro=kind == "MicroTime")
+
+
+def _time(found: dict[int, Any], *, micro: bool) -> str:
+    """Return a time as text, "" if it is the zero of Go's times."""
+    if not found:
+        return ""
+    seconds, nanos = (_value(_number(found.get(i, 0)), "i", 0) for i in (1, 2))
+    try:
+        time = EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError:
+        raise ValueError("a time out of range") from None
+    if time == _FIRST:
+        return ""
+    fraction = f".{time.microsecond:06}" if micro else ""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S').rjust(19, '0')}{fraction}Z"
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int):
+        raise ValueError("proto: wrong wireType = 2")  # noqa: TRY004 - the body is at fault
+    return value
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
+    """Yield number, wire type and value of each field."""
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _varint(data, at)
+        number, wire = key >> 3, key & 7
+        if not number:
+            raise ValueError("proto: illegal tag 0")
+        if wire == _VARINT:
+            value, at = _varint(data, at)
+            yield number, wire, value
+            continue
+        if wire == _BYTES:
+            length, at = _varint(data, at)
+        elif wire in (_EIGHT, _FOUR):
+            length = 8 if wire == _EIGHT else 4
+        else:
+            raise ValueError(f"proto: illegal wireType {wire}")
+        if length > end - at:
+            raise ValueError("unexpected EOF")
+        yield number, wire, data[at : at + length]
+        at += length
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 70:
+        if at >= len(data):
+            raise ValueError("unexpected EOF")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (2**64 - 1), at
+        shift += 7
+    raise ValueError("proto: integer overflow")

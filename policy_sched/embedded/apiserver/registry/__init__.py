@@ -1,0 +1,61 @@
+"""The kinds that are served: resources, discovery, OpenAPI, conversion, errors.
+
+Tables and pure functions; no HTTP.
+"""
+
+from policy_sched.embedded.apiserver.registry import discovery, openapi
+from policy_sched.embedded.apiserver.registry.conversion import check_event
+from policy_sched.embedded.apiserver.registry.errors import (
+    JSON,
+    LIMIT,
+    STORED,
+    NoSuchPage,
+    no_such_resource,
+    no_version,
+    not_acceptable,
+    not_allowed,
+    not_there_yet,
+    quoted,
+    too_large,
+    too_slow,
+    unauthorized,
+    unreadable,
+    unsupported,
+    wrong_option,
+)
+from policy_sched.embedded.apiserver.registry.event_validation import check_new
+from policy_sched.embedded.apiserver.registry.field_selectors import field_selector
+from policy_sched.embedded.apiserver.registry.resources import (
+    BY_PATH,
+    VERSIONS,
+    Served,
+    Subresource,
+)
+
+__all__ = [
+    "BY_PATH",
+    "JSON",
+    "LIMIT",
+    "STORED",
+    "VERSIONS",
+    "NoSuchPage",
+    "Served",
+    "Subresource",
+    "check_event",
+    "check_new",
+    "discovery",
+    "field_selector",
+    "no_such_resource",
+    "no_version",
+    "not_acceptable",
+    "not_allowed",
+    "not_there_yet",
+    "openapi",
+    "quoted",
+    "too_large",
+    "too_slow",
+    "unauthorized",
+    "unreadable",
+    "unsupported",
+    "wrong_option",
+]

@@ -1,0 +1,217 @@
+"""The resources that are served: paths, verbs, short names, subresources; a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.client.apimachinery import (
+    AUTOSCALER,
+    EVENT,
+    NAMESPACE,
+    Resource,
+    plural,
+    resource,
+)
+from policy_sched.embedded.apiserver.registry.conversion import (
+    CORE_EVENT,
+    Form,
+    as_stored,
+    shown_event,
+)
+from policy_sched.embedded.apiserver.registry.conversion_autoscaling import kept_v1, shown_v1
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind
+
+ALL_VERBS: Final[tuple[str, ...]] = (
+    "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+)  # fmt: skip
+_CHANGE: Final = ("get", "patch", "update")
+
+GROUPS: Final = (
+    "", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
+    "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
+    "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
+    "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io",
+    "resource.k8s.io", "flowcontrol.apiserver.k8s.io", "scheduling.x-k8s.io",
+)  # fmt: skip
+"""In the order in which discovery names them."""
+
+_NOT_SERVED: Final[frozenset[Kind]] = frozenset({
+    ("v1", "Binding"), ("v1", "ComponentStatus"), ("v1", "Event"),
+    ("autoscaling/v1", "HorizontalPodAutoscaler"), ("apiregistration.k8s.io/v1", "APIService"),
+})  # fmt: skip
+"""No objects, or the same objects as those of another version."""
+
+_SHORT: Final = {
+    "configmaps": ("cm",), "endpoints": ("ep",), "events": ("ev",), "limitranges": ("limits",),
+    "namespaces": ("ns",), "nodes": ("no",), "persistentvolumeclaims": ("pvc",),
+    "persistentvolumes": ("pv",), "pods": ("po",), "replicationcontrollers": ("rc",),
+    "resourcequotas": ("quota",), "serviceaccounts": ("sa",), "services": ("svc",),
+    "daemonsets": ("ds",), "deployments": ("deploy",), "replicasets": ("rs",),
+    "statefulsets": ("sts",), "horizontalpodautoscalers": ("hpa",), "cronjobs": ("cj",),
+    "certificatesigningrequests": ("csr",), "ingresses": ("ing",), "ipaddresses": ("ip",),
+    "networkpolicies": ("netpol",), "poddisruptionbudgets": ("pdb",), "storageclasses": ("sc",),
+    "volumeattributesclasses": ("vac",), "priorityclasses": ("pc",),
+    "customresourcedefinitions": ("crd", "crds"), "podgroups": ("pg",),
+}  # fmt: skip
+_IN_ALL: Final = frozenset({
+    "pods", "services", "replicationcontrollers", "daemonsets", "deployments", "replicasets",
+    "statefulsets", "horizontalpodautoscalers", "cronjobs", "jobs",
+})  # fmt: skip
+_EXTENSIONS: Final = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io"})
+SCALED: Final = frozenset({
+    "deployments", "replicasets", "statefulsets", "replicationcontrollers",
+})  # fmt: skip
+
+
+_REVIEWS: Final = {
+    "authentication": ("SelfSubjectReview", "TokenReview"),
+    "authorization": (
+        "LocalSubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview",
+        "SubjectAccessReview",
+    ),
+}  # fmt: skip
+
+
+_STREAMS: Final = {
+    "attach": ("PodAttachOptions", ("create", "get")),
+    "exec": ("PodExecOptions", ("create", "get")),
+    "log": ("Pod", ("get",)),
+    "portforward": ("PodPortForwardOptions", ("create", "get")),
+}
+"""What a kubelet would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A part of an object that is served apart; ``of``: group, version and kind if not its own."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...]
+    of: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One resource of one group and version; ``resource`` is how the store names it."""
+
+    group: str
+    version: str
+    resource: Resource
+    form: Form
+    subresources: tuple[Subresource, ...]
+    verbs: tuple[str, ...] = ALL_VERBS
+    review: bool = False
+    """Whether its objects are questions, which are answered and not stored."""
+
+    @property
+    def name(self) -> str:
+        """The name in paths: ``pods``."""
+        return self.resource.plural
+
+    @property
+    def kind(self) -> str:
+        """The kind of its objects."""
+        return self.resource.kind
+
+    @property
+    def group_version(self) -> str:
+        """The apiVersion of its objects, as they are served."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def singular(self) -> str:
+        """The name of one object."""
+        return self.kind.lower()
+
+    @property
+    def short_names(self) -> tuple[str, ...]:
+        """What may be typed instead."""
+        return _SHORT.get(self.name, ())
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Under which names it is listed together with others."""
+        if self.name in _IN_ALL:
+            return ("all",)
+        return ("api-extensions",) if self.group in _EXTENSIONS else ()
+
+    def subresource(self, name: str) -> Subresource | None:
+        """Return a subresource by its name."""
+        return next((one for one in self.subresources if one.name == name), None)
+
+
+def _subresources(found: Resource) -> tuple[Subresource, ...]:
+    result = []
+    if found.kind == "Pod":
+        result += [Subresource(name, kind, verbs) for name, (kind, verbs) in _STREAMS.items()]
+        result.append(Subresource("binding", "Binding", ("create",)))
+        result.append(Subresource("ephemeralcontainers", "Pod", _CHANGE))
+        result.append(Subresource("eviction", "Eviction", ("create",), ("policy", "v1")))
+    if found.kind == "Namespace":
+        result.append(Subresource("finalize", "Namespace", ("update",)))
+    if found.kind == "ServiceAccount":
+        of = ("authentication.k8s.io", "v1")
+        result.append(Subresource("token", "TokenRequest", ("create",), of))
+    if found.plural in SCALED:
+        result.append(Subresource("scale", "Scale", _CHANGE, ("autoscaling", "v1")))
+    if found.has_status:
+        result.append(Subresource("status", found.kind, _CHANGE))
+    return tuple(result)
+
+
+def _served(key: Kind, form: Form | None = None) -> Served:
+    found = resource(key)
+    form = form or Form(found.api_version, found.kind, found.api_version, {}, as_stored)
+    group, _, version = form.api_version.rpartition("/")
+    verbs = ALL_VERBS
+    if key == NAMESPACE:
+        verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+    return Served(group, version, found, form, _subresources(found), verbs)
+
+
+def _review(group: str, kind: str) -> Served:
+    api_version = f"{group}/v1"
+    found = Resource(
+        key=(api_version, kind),
+        api_version=api_version,
+        kind=kind,
+        group=group,
+        plural=plural(kind),
+        namespaced=kind == "LocalSubjectAccessReview",
+        has_status=False,
+        status_reported=False,
+        has_generation=False,
+        freely_named=True,
+        struct=ApiObject,
+    )
+    form = Form(api_version, kind, api_version, {}, as_stored)
+    return Served(group, "v1", found, form, (), ("create",), review=True)
+
+
+def _table() -> tuple[Served, ...]:
+    keys = sorted({*KINDS, *SKIPPED_KINDS} - _NOT_SERVED)
+    found = [_served(key) for key in keys]
+    found.append(_served(EVENT, Form("v1", "Event", EVENT[0], CORE_EVENT, shown_event)))
+    version, kind = AUTOSCALER
+    v1 = Form("autoscaling/v1", kind, version, {}, shown_v1, kept_v1)
+    found.append(_served(AUTOSCALER, v1))
+    found += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
+    order = {group: place for place, group in enumerate(GROUPS)}
+    return tuple(sorted(found, key=lambda one: (order[one.group], _rank(one.version), one.name)))
+
+
+def _rank(version: str) -> tuple[bool, int, str]:
+    """Return what sorts versions: those that are stable first, and the highest of them."""
+    number = version.removeprefix("v")
+    return not number.isdecimal(), -int(number) if number.isdecimal() else 0, version
+
+
+SERVED: Final = _table()
+BY_PATH: Final = {(one.group, one.version, one.name): one for one in SERVED}
+VERSIONS: Final = {
+    group: tuple(dict.fromkeys(one.version for one in SERVED if one.group == group))
+    for group in GROUPS
+}
+"""The versions of each group, the preferred one first."""

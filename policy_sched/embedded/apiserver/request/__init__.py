@@ -1,0 +1,42 @@
+"""What a request asks for, and the user that sends it.
+
+The counterpart of RequestInfo and user.Info.
+"""
+
+from policy_sched.embedded.apiserver.request.request_info import (
+    Options,
+    Sent,
+    Target,
+    is_set,
+    target_of,
+)
+from policy_sched.embedded.apiserver.request.user import (
+    ACCOUNT_PREFIX,
+    ANONYMOUS,
+    AUTHENTICATED,
+    MASTERS,
+    UNAUTHENTICATED,
+    UNSECURED,
+    User,
+    account_of,
+    account_user,
+    with_authenticated,
+)
+
+__all__ = [
+    "ACCOUNT_PREFIX",
+    "ANONYMOUS",
+    "AUTHENTICATED",
+    "MASTERS",
+    "UNAUTHENTICATED",
+    "UNSECURED",
+    "Options",
+    "Sent",
+    "Target",
+    "User",
+    "account_of",
+    "account_user",
+    "is_set",
+    "target_of",
+    "with_authenticated",
+]

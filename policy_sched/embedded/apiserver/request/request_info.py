@@ -1,0 +1,166 @@
+"""A request taken apart: which resource, namespace, object and subresource a path names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote
+
+from policy_sched.client.apimachinery import bad_request
+from policy_sched.embedded.apiserver.registry import (
+    BY_PATH,
+    VERSIONS,
+    NoSuchPage,
+    Served,
+    Subresource,
+    no_such_resource,
+    not_allowed,
+    wrong_option,
+)
+from policy_sched.embedded.apiserver.request.user import User
+from policy_sched.embedded.store import Key
+
+_TRUE: Final = frozenset({"", "1", "t", "T", "true", "TRUE", "True"})
+"""What Go reads as true; an option that is only named is set."""
+_VERBS: Final = {
+    ("GET", True): "get", ("GET", False): "list",
+    ("POST", False): "create", ("PUT", True): "update", ("PATCH", True): "patch",
+    ("DELETE", True): "delete", ("DELETE", False): "deletecollection",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path names; ``namespace`` and ``name`` are empty where none is named."""
+
+    served: Served
+    namespace: str = ""
+    name: str = ""
+    part: Subresource | None = None
+
+    @property
+    def key(self) -> Key:
+        """The object's key in the store."""
+        return Key(self.served.resource.key, self.namespace, self.name)
+
+    @property
+    def subresource(self) -> str:
+        """The subresource's name, "" if the object itself is meant."""
+        return self.part.name if self.part else ""
+
+    def verb(self, method: str) -> str:
+        """Return what a method does. Raises ApiError if it cannot be done here."""
+        if self.part is not None:
+            verbs = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create"}
+            verb = verbs.get(method, "")
+            allowed = self.part.verbs
+        else:
+            verb = _VERBS.get((method, bool(self.name)), "")
+            allowed = self.served.verbs
+        everywhere = self.served.resource.namespaced and not self.namespace
+        if verb not in allowed or (everywhere and verb != "list"):
+            raise not_allowed()
+        return verb
+
+
+def target_of(path: str) -> Target:
+    """Return what a path (percent-encoded) names. Raises ApiError or NoSuchPage."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    group, version, rest = _group_of(parts)
+    if version not in VERSIONS.get(group, ()):
+        raise NoSuchPage
+    namespace = ""
+    if group == "" and rest[0] == "namespaces" and rest[2:] == ["bindings"]:
+        pods = BY_PATH["", "v1", "pods"]
+        return Target(pods, rest[1], "", pods.subresource("binding"))
+    if rest[0] == "namespaces" and len(rest) > 2:
+        inner = BY_PATH.get((group, version, rest[2]))
+        if inner is not None and inner.resource.namespaced:
+            namespace, rest = rest[1], rest[2:]
+    served = BY_PATH.get((group, version, rest[0]))
+    if served is None or len(rest) > 3 or "" in rest:
+        raise no_such_resource()
+    name = rest[1] if len(rest) > 1 else ""
+    if name and served.resource.namespaced and not namespace:
+        raise no_such_resource()
+    part = served.subresource(rest[2]) if len(rest) > 2 else None
+    if len(rest) > 2 and part is None:
+        raise no_such_resource()
+    return Target(served, namespace, name, part)
+
+
+def _group_of(parts: list[str]) -> tuple[str, str, list[str]]:
+    match parts:
+        case ["api", version, *rest] if rest:
+            return "", version, rest
+        case ["apis", group, version, *rest] if rest and group:
+            return group, version, rest
+    raise NoSuchPage
+
+
+def is_set(query: Mapping[str, str], name: str) -> bool:
+    """Tell whether an option of a query is set."""
+    return name in query and query[name] in _TRUE
+
+
+class Options:
+    """The query of a request. ``kind`` is how its options are called: ListOptions."""
+
+    def __init__(self, query: Mapping[str, str], kind: str) -> None:
+        self._query = query
+        self._kind = kind
+
+    def text(self, name: str) -> str:
+        """Return an option's text, "" if it is not given."""
+        return self._query.get(name, "")
+
+    def flag(self, name: str) -> bool:
+        """Tell whether an option is set."""
+        return is_set(self._query, name)
+
+    def given(self, name: str) -> bool:
+        """Tell whether an option is given, true or false."""
+        return name in self._query
+
+    def number(self, name: str) -> int | None:
+        """Return a number, None if it is not given. Raises ApiError if it is none."""
+        text = self.text(name)
+        if not text:
+            return None
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        return int(text)
+
+    def refused(self, field: str, reason: str, why: str) -> Exception:
+        """Return the refusal of an option."""
+        return wrong_option(self._kind, field, reason, why)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing shall change. Raises ApiError if it is asked for in other words."""
+        text = self.text("dryRun")
+        if text not in ("", "All"):
+            why = f'Unsupported value: "{text}": supported values: "All"'
+            raise self.refused("dryRun", "FieldValueNotSupported", why)
+        return text == "All"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that writes: what it is about, its body, and who sends it."""
+
+    target: Target
+    options: Options
+    body: bytes
+    content_type: str
+    user: User
+    agent: str = ""
+    warnings: list[str] = field(default_factory=list)
+    """What the answer warns of."""
+
+    @property
+    def manager(self) -> str:
+        """Who is noted as the manager of the fields that the request writes."""
+        return self.options.text("fieldManager") or self.agent.partition("/")[0] or "unknown"

@@ -1,0 +1,46 @@
+"""Authentication, RBAC, tokens and access reviews.
+
+The counterpart of kube-apiserver's authentication and authorization chain.
+"""
+
+from policy_sched.embedded.apiserver.security import token_requests
+from policy_sched.embedded.apiserver.security.account_tokens import AccountTokens
+from policy_sched.embedded.apiserver.security.attributes import Attributes
+from policy_sched.embedded.apiserver.security.authentication import Authenticator, Tokens
+from policy_sched.embedded.apiserver.security.bootstrap_policy import install
+from policy_sched.embedded.apiserver.security.client_ca import publish
+from policy_sched.embedded.apiserver.security.escalation import Granting
+from policy_sched.embedded.apiserver.security.filters import HEALTH, Gate
+from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import (
+    ALWAYS_ALLOW,
+    RBAC,
+    Access,
+    Address,
+    address_of,
+    kubeconfig,
+    write_kubeconfig,
+)
+from policy_sched.embedded.apiserver.security.rbac import Rbac
+from policy_sched.embedded.apiserver.security.reviews import Reviews
+
+__all__ = [
+    "ALWAYS_ALLOW",
+    "HEALTH",
+    "RBAC",
+    "Access",
+    "AccountTokens",
+    "Address",
+    "Attributes",
+    "Authenticator",
+    "Gate",
+    "Granting",
+    "Rbac",
+    "Reviews",
+    "Tokens",
+    "address_of",
+    "install",
+    "kubeconfig",
+    "publish",
+    "token_requests",
+    "write_kubeconfig",
+]

@@ -1,0 +1,146 @@
+"""Tokens of service accounts: JSON web tokens that this server signs, and knows again.
+
+Theory of operation: nothing is kept but a key, which lives as long as the cluster. A token says
+which account it is for, with its uid, and for how long; it is worth nothing once the account, or
+the object that it is bound to, has gone or is another one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import ACCOUNT, SECOND, encoded
+from policy_sched.embedded.apiserver.request import User, account_user
+from policy_sched.embedded.store import ObjectStore
+from policy_sched.model import Kind
+
+AUDIENCE: Final = "https://kubernetes.default.svc.cluster.local"
+"""Issuer of the tokens, and for whom they are unless others are named."""
+BOUND_TO: Final[dict[str, Kind]] = {
+    "Pod": ("v1", "Pod"), "Secret": ("v1", "Secret"), "Node": ("v1", "Node"),
+}  # fmt: skip
+"""What a token can be bound to, by kind; a node is in no namespace."""
+_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
+
+
+class Named(msgspec.Struct, omit_defaults=True):
+    """An object that a token names."""
+
+    name: str
+    uid: str
+
+
+class _Where(msgspec.Struct, omit_defaults=True):
+    namespace: str
+    serviceaccount: Named
+    pod: Named | None = None
+    secret: Named | None = None
+    node: Named | None = None
+
+
+class _Claims(msgspec.Struct, omit_defaults=True):
+    aud: list[str]
+    exp: int
+    iat: int
+    iss: str
+    jti: str
+    nbf: int
+    sub: str
+    where: _Where = msgspec.field(name="kubernetes.io")
+
+
+_CLAIMS: Final = msgspec.json.Decoder(_Claims)
+
+
+class AccountTokens:
+    """Signs and verifies the tokens of a store's service accounts."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._key = store.secret("service-account-key")
+        self._head = _text(encoded(_HEADER))
+
+    def issue(
+        self,
+        place: tuple[str, str],
+        audiences: Sequence[str],
+        seconds: int,
+        bound: tuple[str, Named] | None = None,
+    ) -> str:
+        """Return a token of the account at a place, good for some seconds.
+
+        ``bound``: kind (of `BOUND_TO`) and name of an object that has to be there, too. Raises
+        ApiError if there is no such account.
+        """
+        namespace, name = place
+        uid = self._store.get(ACCOUNT, namespace, name).uid
+        now = self._store.now() // SECOND
+        where = _Where(namespace=namespace, serviceaccount=Named(name, uid))
+        if bound is not None:
+            setattr(where, bound[0].lower(), bound[1])
+        claims = _Claims(
+            aud=list(audiences) or [AUDIENCE],
+            exp=now + seconds,
+            iat=now,
+            iss=AUDIENCE,
+            jti=str(uuid.UUID(bytes=secrets.token_bytes(16), version=4)),
+            nbf=now,
+            sub=account_user(namespace, name).name,
+            where=where,
+        )
+        said = f"{self._head}.{_text(msgspec.json.encode(claims))}"
+        return f"{said}.{self._signature(said)}"
+
+    def verify(self, token: str) -> tuple[User, tuple[str, ...]] | None:
+        """Return whose a token is, and its audiences; None if it is none of ours, or not now."""
+        said, _, signature = token.rpartition(".")
+        given = signature.encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(given, self._signature(said).encode()):
+            return None
+        claims = _CLAIMS.decode(_bytes(said.partition(".")[2]))
+        now = self._store.now() // SECOND
+        if not claims.nbf <= now < claims.exp or not self._standing(claims.where):
+            return None
+        account = claims.where.serviceaccount
+        extra = (("authentication.kubernetes.io/credential-id", (f"JTI={claims.jti}",)),)
+        for kind in BOUND_TO:
+            if found := getattr(claims.where, kind.lower()):
+                extra += tuple(
+                    (f"authentication.kubernetes.io/{kind.lower()}-{field}", (value,))
+                    for field, value in (("name", found.name), ("uid", found.uid))
+                )
+        user = account_user(claims.where.namespace, account.name, account.uid, extra)
+        return user, tuple(claims.aud)
+
+    def _standing(self, where: _Where) -> bool:
+        """Tell whether the account and what its token is bound to are there, and still the same."""
+        named: list[tuple[Kind, Named | None]] = [(ACCOUNT, where.serviceaccount)]
+        named += [(key, getattr(where, kind.lower())) for kind, key in BOUND_TO.items()]
+        for kind, one in named:
+            if one is None:
+                continue
+            namespace = "" if kind == BOUND_TO["Node"] else where.namespace
+            found = self._store.find(kind, namespace, one.name)
+            if found is None or found.uid != one.uid:
+                return False
+        return True
+
+    def _signature(self, said: str) -> str:
+        raw = said.encode("utf-8", "surrogateescape")
+        return _text(hmac.digest(self._key, raw, hashlib.sha256))
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,107 @@
+"""Who sends a request: certificates of clients, bearer tokens of a file and of service accounts.
+
+A token file has lines of ``token,user,uid[,"group1,group2"]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+from typing import Final, Self
+
+from policy_sched.embedded.apiserver.registry import unauthorized
+from policy_sched.embedded.apiserver.request import UNSECURED, User, with_authenticated
+from policy_sched.embedded.apiserver.security.account_tokens import AUDIENCE, AccountTokens
+from policy_sched.embedded.apiserver.security.client_certificates import certified
+from policy_sched.errors import ClusterError
+
+_FORM: Final = "each line must be token,user,uid[,groups]"
+
+
+class Tokens:
+    """The users of a token file; ``first`` is its first token.
+
+    They are looked up by hash, so that nobody learns from the time it takes how much is right.
+    """
+
+    def __init__(self, rows: list[list[str]]) -> None:
+        self.first = rows[0][0].strip()
+        self._users: dict[bytes, User] = {}
+        for row in rows:
+            token, name, uid = (cell.strip() for cell in row[:3])
+            given = row[3].split(",") if len(row) > 3 else []
+            groups = tuple(group.strip() for group in given if group.strip())
+            user = User(name, uid, with_authenticated(groups))
+            self._users.setdefault(_digest(token), user)
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Return the tokens of a file. Raises ClusterError if there are none in it."""
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                rows = [row for row in csv.reader(file) if row and row[0].strip()]
+        except OSError as error:
+            raise ClusterError(f"{path}: cannot be read: {error.strerror}") from None
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ClusterError(f"{path}: cannot be read: {error}") from None
+        if not rows or any(len(row) < 3 or not row[1].strip() for row in rows):
+            raise ClusterError(f"{path}: {_FORM}")
+        return cls(rows)
+
+    def user(self, token: str) -> User | None:
+        """Return whose a token is, None if it is nobody's."""
+        return self._users.get(_digest(token))
+
+
+class Authenticator:
+    """Finds out who sends a request; ``anybody``: the server is open to who reaches it."""
+
+    def __init__(self, tokens: Tokens | None, accounts: AccountTokens, *, anybody: bool) -> None:
+        self._tokens = tokens
+        self._accounts = accounts
+        self._anybody = anybody
+
+    def sender(self, header: str, transport: asyncio.BaseTransport | None = None) -> User | None:
+        """Return who sends an Authorization header over a connection, None if it is nobody.
+
+        A certificate says more than a header. Raises ApiError if the header says what is not
+        known here.
+        """
+        user = certified(transport)
+        if user is not None:
+            return user
+        scheme, _, token = header.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return UNSECURED if self._anybody else None
+        found = self.user(token)
+        if found is None:
+            raise unauthorized()
+        return found[0]
+
+    def user(self, token: str) -> tuple[User, tuple[str, ...]] | None:
+        """Return whose a token is, and for which audiences; None if it is nobody's."""
+        if self._tokens is not None and (user := self._tokens.user(token)) is not None:
+            return user, (AUDIENCE,)
+        found = self._accounts.verify(token) if token.count(".") == 2 else None
+        return found if found is not None and AUDIENCE in found[1] else None
+
+    def reviewed(
+        self, token: str, audiences: tuple[str, ...]
+    ) -> tuple[User, tuple[str, ...]] | None:
+        """Return whose a token is, and for which of some audiences; None if for none of them."""
+        wanted = audiences or (AUDIENCE,)
+        found: tuple[User, tuple[str, ...]] | None = None
+        if self._tokens is not None and (user := self._tokens.user(token)) is not None:
+            found = user, (AUDIENCE,)
+        elif token.count(".") == 2:
+            found = self._accounts.verify(token)
+        if found is None:
+            return None
+        common = tuple(one for one in wanted if one in found[1])
+        return (found[0], common) if common else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

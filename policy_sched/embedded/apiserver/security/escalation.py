@@ -1,0 +1,183 @@
+"""Nobody grants what it may not do itself: checks of roles and bindings that are written.
+
+Who may ``escalate`` roles, or ``bind`` a role, is not held to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Final
+
+from policy_sched.client.apimachinery import Stored, encoded, resource
+from policy_sched.embedded.admission import forbidden, invalid, not_found
+from policy_sched.embedded.apiserver.registry import quoted, too_large
+from policy_sched.embedded.apiserver.request import Target, User
+from policy_sched.embedded.apiserver.security.attributes import Attributes, refusal
+from policy_sched.embedded.apiserver.security.rbac import Rbac
+from policy_sched.embedded.apiserver.security.role_objects import (
+    ALL,
+    CLUSTER_ROLE,
+    GROUP,
+    KINDS,
+    ROLE,
+    Binding,
+    Role,
+    RoleRef,
+    Rule,
+    completed,
+)
+from policy_sched.manifests import Plain
+
+PARTS: Final = 10_000
+"""Combinations of a verb and a resource in rules that are compared with those of a user."""
+_PARTS: Final = (
+    ("APIGroups", "api_groups"), ("Resources", "resources"),
+    ("NonResourceURLs", "non_resource_urls"), ("ResourceNames", "resource_names"),
+    ("Verbs", "verbs"),
+)  # fmt: skip
+
+
+class Granting:
+    """Checks what users write of roles and bindings. ``rbac`` is None if everything is allowed."""
+
+    def __init__(self, rbac: Rbac | None) -> None:
+        self._rbac = rbac
+
+    def check(self, user: User, target: Target, data: Plain, old: Stored | None) -> None:
+        """Complete a role or binding that is to be stored; other objects stay as they are.
+
+        Raises ApiError if it is not valid, or grants more than the user may do.
+        """
+        found = target.served.resource
+        if found.key not in KINDS:
+            return
+        read = completed(found, data)
+        if isinstance(read, Binding) and old is not None:
+            before = old.data.get("roleRef")
+            if before != data["roleRef"]:
+                shown = encoded(data["roleRef"]).decode()
+                why = f"Invalid value: {shown}: cannot change roleRef"
+                raise invalid(found, target.name, "roleRef", "FieldValueInvalid", why)
+        if self._rbac is None or user.master:
+            return
+        if isinstance(read, Role):
+            self._check_role(self._rbac, user, target, data, read)
+        else:
+            self._check_binding(self._rbac, user, target, data, read.role_ref)
+
+    def check_create(self, user: User, target: Target) -> None:
+        """Raise ApiError if a user may not create what it may patch or update."""
+        if self._rbac is None or user.master:
+            return
+        found = target.served
+        place = {"namespace": target.namespace, "name": target.name}
+        asked = Attributes("create", "", found.group, found.name, **place)
+        decision = self._rbac.decide(user, asked)
+        if not decision.allowed:
+            raise refusal(user, asked, decision.reason)
+
+    def _check_role(self, rbac: Rbac, user: User, target: Target, data: Plain, role: Role) -> None:
+        found, name = target.served.resource, data["metadata"].get("name") or ""
+        asked = Attributes("escalate", "", GROUP, found.plural, "", target.namespace, name)
+        if rbac.decide(user, asked).allowed:
+            return
+        if role.aggregation_rule is not None:
+            everything = (Rule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
+                          Rule(verbs=(ALL,), non_resource_urls=(ALL,)))  # fmt: skip
+            if missing := _missing(everything, tuple(rbac.rules(user, ""))):
+                what = "must have cluster-admin privileges to use an aggregationRule"
+                raise forbidden(found, name, f"{what}: {_words(user, missing)}")
+        held = tuple(rbac.rules(user, target.namespace))
+        if missing := _missing(role.rules or (), held):
+            raise forbidden(found, name, _words(user, missing))
+
+    def _check_binding(
+        self, rbac: Rbac, user: User, target: Target, data: Plain, ref: RoleRef
+    ) -> None:
+        found, name = target.served.resource, data["metadata"].get("name") or ""
+        key = CLUSTER_ROLE if ref.kind == "ClusterRole" else ROLE
+        roles = resource(key)
+        asked = Attributes("bind", "", GROUP, roles.plural, "", target.namespace, ref.name)
+        if rbac.decide(user, asked).allowed:
+            return
+        rules = rbac.role_rules(ref.kind, target.namespace, ref.name)
+        if rules is None:
+            raise not_found(roles, ref.name)
+        if missing := _missing(rules, tuple(rbac.rules(user, target.namespace))):
+            raise forbidden(found, name, _words(user, missing))
+
+
+def _missing(wanted: Iterable[Rule], held: tuple[Rule, ...]) -> list[Rule]:
+    """Return the parts of rules that no rule held covers, each of one verb on one thing."""
+    if sum(map(_count, wanted := list(wanted))) > PARTS:
+        raise too_large(f"the rules have more than {PARTS} combinations of verb and resource")
+    parts = (part for rule in wanted for part in _parts(rule))
+    return [part for part in parts if not any(_covers(one, part) for one in held)]
+
+
+def _count(rule: Rule) -> int:
+    """Return how many parts a rule has."""
+    things = len(rule.api_groups or ()) * len(rule.resources or ())
+    things *= len(rule.resource_names or ("",))
+    return len(rule.verbs or ()) * (len(rule.non_resource_urls or ()) + things)
+
+
+def _parts(rule: Rule) -> Iterator[Rule]:
+    for verb in rule.verbs or ():
+        for url in rule.non_resource_urls or ():
+            yield Rule(verbs=(verb,), non_resource_urls=(url,))
+        for group, one in product(rule.api_groups or (), rule.resources or ()):
+            for name in rule.resource_names or ("",):
+                names = (name,) if name else ()
+                yield Rule(
+                    verbs=(verb,), api_groups=(group,), resources=(one,), resource_names=names
+                )
+
+
+def _covers(held: Rule, part: Rule) -> bool:
+    """Tell whether a rule covers one verb on one thing."""
+    if not _all_in(part.verbs, held.verbs):
+        return False
+    if part.non_resource_urls:
+        urls = held.non_resource_urls or ()
+        return any(_covers_url(url, part.non_resource_urls[0]) for url in urls)
+    wanted = (part.resources or ("",))[0]
+    below = f"{ALL}/{wanted.partition('/')[2]}" if "/" in wanted else wanted
+    resources = held.resources or ()
+    return (
+        _all_in(part.api_groups, held.api_groups)
+        and (wanted in resources or ALL in resources or below in resources)
+        and (not held.resource_names or _named(part, held))
+    )
+
+
+def _named(part: Rule, held: Rule) -> bool:
+    names = part.resource_names or ()
+    return bool(names) and set(names) <= set(held.resource_names or ())
+
+
+def _all_in(wanted: tuple[str, ...] | None, held: tuple[str, ...] | None) -> bool:
+    return ALL in (held or ()) or set(wanted or ()) <= set(held or ())
+
+
+def _covers_url(held: str, wanted: str) -> bool:
+    if held in (ALL, wanted):
+        return True
+    return held.endswith(ALL) and wanted.startswith(held.rstrip(ALL))
+
+
+def _words(user: User, missing: list[Rule]) -> str:
+    groups = _go(user.groups)
+    lines = "\n".join(sorted({_compact(rule) for rule in missing}))
+    who = f"user {quoted(user.name)} (groups={groups})"
+    return f"{who} is attempting to grant RBAC permissions not currently held:\n{lines}"
+
+
+def _compact(rule: Rule) -> str:
+    parts = [(shown, getattr(rule, field)) for shown, field in _PARTS]
+    return "{" + ", ".join(f"{shown}:{_go(words)}" for shown, words in parts if words) + "}"
+
+
+def _go(words: Iterable[str]) -> str:
+    return "[" + " ".join(map(quoted, words)) + "]"

@@ -1,0 +1,178 @@
+"""Reviews: questions that are asked by creating an object, and answered in its status.
+
+TokenReview and SelfSubjectReview tell who somebody is; the access reviews what somebody may do.
+Nothing of this is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import ApiError, bad_request
+from policy_sched.embedded.apiserver.registry import quoted, unreadable
+from policy_sched.embedded.apiserver.request import User
+from policy_sched.embedded.apiserver.security.attributes import Attributes
+from policy_sched.embedded.apiserver.security.authentication import Authenticator
+from policy_sched.embedded.apiserver.security.rbac import Decision, Rbac
+from policy_sched.embedded.apiserver.security.role_objects import ALL, Rule
+from policy_sched.manifests import Plain
+from policy_sched.model import ApiValue
+
+AUTHENTICATION: Final = "authentication.k8s.io"
+AUTHORIZATION: Final = "authorization.k8s.io"
+_INVALID: Final = "FieldValueInvalid"
+_EITHER: Final = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+_EVERYTHING: Final = (
+    Rule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
+    Rule(verbs=(ALL,), non_resource_urls=(ALL,)),
+)
+
+
+class _Resource(ApiValue, frozen=True):
+    namespace: str = ""
+    verb: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+
+
+class _Path(ApiValue, frozen=True):
+    path: str = ""
+    verb: str = ""
+
+
+class _Spec(ApiValue, frozen=True):
+    """The specification of any review."""
+
+    token: str = ""
+    audiences: tuple[str, ...] | None = ()
+    resource_attributes: _Resource | None = None
+    non_resource_attributes: _Path | None = None
+    user: str = ""
+    groups: tuple[str, ...] | None = ()
+    uid: str = ""
+    namespace: str = ""
+
+
+class _Review(ApiValue, frozen=True):
+    spec: _Spec | None = _Spec()
+
+
+class Reviews:
+    """Answers reviews. ``rbac`` is None if everything is allowed."""
+
+    def __init__(self, authenticator: Authenticator, rbac: Rbac | None) -> None:
+        self._authenticator = authenticator
+        self._rbac = rbac
+        self._answers: dict[str, Callable[[_Spec, User, str], Plain]] = {
+            "TokenReview": self._token,
+            "SelfSubjectReview": _self,
+            "SubjectAccessReview": self._access,
+            "LocalSubjectAccessReview": self._local_access,
+            "SelfSubjectAccessReview": self._self_access,
+            "SelfSubjectRulesReview": self._rules,
+        }
+
+    def answer(self, kind: str, data: Plain, user: User, namespace: str) -> Plain:
+        """Return a review with its status; ``namespace`` is the path's. Raises ApiError."""
+        try:
+            spec = msgspec.convert(data, _Review).spec or _Spec()
+        except msgspec.ValidationError as error:
+            raise unreadable(kind, f"json: cannot unmarshal: {error}", b"") from None
+        status = self._answers[kind](spec, user, namespace)
+        given = data.get("metadata") or {}
+        head = {"kind": kind, "apiVersion": data["apiVersion"], "metadata": given}
+        shown = {} if kind == "SelfSubjectReview" else {"spec": data.get("spec") or {}}
+        return {**head, **shown, "status": status}
+
+    def decide(self, user: User, asked: Attributes) -> Decision:
+        """Tell whether a user may do something."""
+        if self._rbac is None:
+            return Decision(allowed=True)
+        return self._rbac.decide(user, asked)
+
+    def _token(self, spec: _Spec, _user: User, _namespace: str) -> Plain:
+        if not spec.token:
+            raise bad_request("token is required for TokenReview in authentication")
+        asked = spec.audiences or ()
+        found = self._authenticator.reviewed(spec.token, asked)
+        if found is None:
+            return {"user": {}, "error": "[invalid bearer token, unknown or expired]"}
+        user, audiences = found
+        return {"authenticated": True, "user": user.info(), "audiences": list(audiences)}
+
+    def _access(self, spec: _Spec, _user: User, _namespace: str) -> Plain:
+        _check("SubjectAccessReview", spec)
+        return self._decided(spec)
+
+    def _local_access(self, spec: _Spec, _user: User, namespace: str) -> Plain:
+        kind = "LocalSubjectAccessReview"
+        _check(kind, spec)
+        if spec.non_resource_attributes is not None or spec.resource_attributes is None:
+            raise _invalid(kind, "spec.nonResourceAttributes", "disallowed on this kind of request")
+        if spec.resource_attributes.namespace != namespace:
+            why = f"must match metadata.namespace: {namespace}"
+            raise _invalid(kind, "spec.resourceAttributes.namespace", why)
+        return self._decided(spec)
+
+    def _self_access(self, spec: _Spec, user: User, _namespace: str) -> Plain:
+        _check("SelfSubjectAccessReview", spec, subject=False)
+        return _shown(self.decide(user, _asked(spec)))
+
+    def _decided(self, spec: _Spec) -> Plain:
+        user = User(spec.user, spec.uid, spec.groups or ())
+        return _shown(self.decide(user, _asked(spec)))
+
+    def _rules(self, spec: _Spec, user: User, _namespace: str) -> Plain:
+        if not spec.namespace:
+            raise bad_request("no namespace on request")
+        rules: Iterator[Rule] = iter(_EVERYTHING)
+        if self._rbac is not None and not user.master:
+            rules = self._rbac.rules(user, spec.namespace)
+        status: Plain = {"resourceRules": [], "nonResourceRules": [], "incomplete": False}
+        for rule in rules:
+            field = "nonResourceRules" if rule.non_resource_urls else "resourceRules"
+            status[field].append(rule.data())
+        return status
+
+
+def _self(_spec: _Spec, user: User, _namespace: str) -> Plain:
+    return {"userInfo": user.info()}
+
+
+def _shown(decision: Decision) -> Plain:
+    reason = {"reason": decision.reason} if decision.reason else {}
+    return {"allowed": decision.allowed, **reason}
+
+
+def _asked(spec: _Spec) -> Attributes:
+    if spec.non_resource_attributes is not None:
+        return Attributes(spec.non_resource_attributes.verb, spec.non_resource_attributes.path)
+    about = spec.resource_attributes
+    assert about is not None
+    place = {"namespace": about.namespace, "name": about.name}
+    return Attributes(
+        about.verb, "", about.group, about.resource or ALL, about.subresource, **place
+    )
+
+
+def _check(kind: str, spec: _Spec, *, subject: bool = True) -> None:
+    """Raise ApiError if a specification does not say one thing, of somebody."""
+    if (spec.resource_attributes is None) is (spec.non_resource_attributes is None):
+        raise _invalid(kind, "spec.resourceAttributes", _EITHER)
+    if subject and not spec.user and not spec.groups:
+        why = "at least one of user or group must be specified"
+        raise _invalid(kind, "spec.user", why, '""')
+
+
+def _invalid(kind: str, field: str, why: str, value: str = "null") -> ApiError:
+    text = f"Invalid value: {value}: {why}"
+    message = f"{kind}.{AUTHORIZATION} {quoted('')} is invalid: {field}: {text}"
+    causes = [{"reason": _INVALID, "message": text, "field": field}]
+    details = {"group": AUTHORIZATION, "kind": kind, "causes": causes}
+    return ApiError(422, "Invalid", message, details)

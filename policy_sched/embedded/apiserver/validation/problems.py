@@ -1,0 +1,80 @@
+"""What is wrong with the fields of an object: causes, and the refusal that names all of them.
+
+(apimachinery's field.Error, and NewInvalid.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from policy_sched.client.apimachinery import ApiError, Resource, encoded
+from policy_sched.embedded.apiserver.registry import quoted
+
+MOST: Final = 1_000
+"""Causes that one refusal names."""
+IMMUTABLE: Final = "field is immutable"
+
+
+def shown(value: object) -> str:
+    """Return a value as messages have it."""
+    if isinstance(value, str):
+        return quoted(value)
+    return quoted("null") if value is None else encoded(value).decode()
+
+
+class Problems:
+    """Collects what is wrong. ``at`` is a field's path, such as ``spec.containers[0].name``."""
+
+    def __init__(self) -> None:
+        self.causes: dict[tuple[str, str, str], None] = {}
+
+    def _add(self, at: str, reason: str, text: str, why: str = "") -> None:
+        if len(self.causes) < MOST:
+            self.causes[at, reason, f"{text}: {why}" if why else text] = None
+
+    def required(self, at: str, why: str = "") -> None:
+        """Something has to be there."""
+        self._add(at, "FieldValueRequired", "Required value", why)
+
+    def invalid(self, at: str, value: object, why: str) -> None:
+        """A value is not what it has to be."""
+        self._add(at, "FieldValueInvalid", f"Invalid value: {shown(value)}", why)
+
+    def unsupported(self, at: str, value: object, known: Iterable[str]) -> None:
+        """A value is none of those that are known."""
+        why = f"supported values: {', '.join(map(quoted, known))}"
+        self._add(at, "FieldValueNotSupported", f"Unsupported value: {shown(value)}", why)
+
+    def duplicate(self, at: str, value: object) -> None:
+        """A value is there twice."""
+        self._add(at, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
+
+    def unknown(self, at: str, value: object) -> None:
+        """A value names something that is not there."""
+        self._add(at, "FieldValueNotFound", f"Not found: {shown(value)}")
+
+    def forbidden(self, at: str, why: str) -> None:
+        """Something must not be."""
+        self._add(at, "FieldValueForbidden", "Forbidden", why)
+
+    def too_long(self, at: str, most: int) -> None:
+        """A value has too many bytes."""
+        self._add(at, "FieldValueTooLong", "Too long", f"may not be more than {most} bytes")
+
+    def each(self, at: str, value: object, words: Iterable[str]) -> None:
+        """A value is invalid for each of some reasons."""
+        for why in words:
+            self.invalid(at, value, why)
+
+    def refusal(self, resource: Resource, name: str) -> ApiError:
+        """Return the answer that tells everything."""
+        texts = [f"{at}: {words}" for at, _, words in self.causes]
+        said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+        causes = [
+            {"reason": reason, "message": words, "field": at} for at, reason, words in self.causes
+        ]
+        group: dict[str, Any] = {"group": resource.group} if resource.group else {}
+        details = {"name": name, **group, "kind": resource.kind, "causes": causes}
+        return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {said}', details)

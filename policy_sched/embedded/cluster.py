@@ -1,0 +1,239 @@
+"""EmbeddedCluster: the object store with everything that acts on it, stepped by its owner.
+
+Theory of operation: kubelets, controllers and the event log are `Part`s. `step` tells each of them
+what changed in the store since the last step, lets each do what follows from it or is due, and
+goes on until nothing changes. Nothing happens between two steps and nothing waits: `next_wakeup`
+returns when the next step is due if no object changes before. A part keeps only state that it
+can read from the objects again, so a restart is one step over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any, Final
+
+from policy_sched.client.apimachinery import NAMESPACE, ApiError, Expired, Stored, resource
+from policy_sched.embedded.controllers import (
+    Part,
+    Retries,
+    Timers,
+    controllers,
+    without_controllers,
+)
+from policy_sched.embedded.events import EventLog
+from policy_sched.embedded.kubelet import Kubelets, KubeletTimes
+from policy_sched.embedded.store import (
+    HISTORY,
+    STATUS,
+    STRATEGIC,
+    Change,
+    DeleteOptions,
+    Key,
+    ObjectStore,
+    SqliteStorage,
+    Watch,
+    annotated,
+    patch_of,
+)
+from policy_sched.model import Kind
+
+TOLD: Final = 500
+"""Changes that the parts are told of until it is asked whether there is more time."""
+ROUNDS: Final = 1000
+"""Rounds of one step, after which its owner gets a turn even if the parts have not come to rest."""
+_FIRST_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def never() -> bool:
+    """Say that there is time."""
+    return False
+
+
+class EmbeddedCluster:
+    """A whole cluster but for its scheduler. ``store`` holds the objects, ``parts`` act on them."""
+
+    def __init__(
+        self, store: ObjectStore, times: KubeletTimes, *, controllers: bool = True
+    ) -> None:
+        self.store = store
+        store.controlled = controllers
+        self.times = times
+        self._numbers = count()
+        self._effects: dict[int, Callable[[], None]] = {}
+        self._timers: Timers[int] = Timers()
+        self._retries: Retries[str] = Retries("cluster", store)
+        self._paused: dict[str, int] = {}
+        for name in _FIRST_NAMESPACES:
+            self._need_namespace(name)
+        self._begin()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | None,
+        now: Callable[[], int],
+        *,
+        kubelets: KubeletTimes | None = None,
+        history: int = HISTORY,
+        controllers: bool = True,
+    ) -> EmbeddedCluster:
+        """Return the cluster that is kept in a file, made if it is not there; None: in memory.
+
+        ``now`` returns nanoseconds since 1970. ``history``: how many changes watches can be
+        behind. ``controllers``: False leaves them to clients of the API. Raises
+        ClusterError if the file is in use or is no cluster's.
+        """
+        storage = SqliteStorage(path) if path is not None else None
+        store = ObjectStore(now, storage, history)
+        return cls(store, kubelets or KubeletTimes(), controllers=controllers)
+
+    def _begin(self) -> None:
+        """Look at everything anew."""
+        self.kubelets = Kubelets(self.store, self.times)
+        of = controllers if self.store.controlled else without_controllers
+        self.controllers = of(self.store)
+        self.events = EventLog(self.store)
+        self.parts: tuple[Part, ...] = (self.kubelets, *self.controllers, self.events)
+        self._listeners: dict[Kind, list[Part]] = {}
+        for part in self.parts:
+            for kind in part.kinds:
+                self._listeners.setdefault(kind, []).append(part)
+        self._watch: Watch = self.store.watch()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.store.close()
+
+    # Time.
+
+    def step(self, over: Callable[[], bool] = never) -> None:
+        """Do everything that follows from what changed, and what is due, until all is at rest.
+
+        Or until the time is ``over``, which is asked between rounds; `next_wakeup` is now then.
+        """
+        if self.store.recovered():
+            self._begin()  # what parts gave up meanwhile, or put off for long, is done now
+        for _ in range(ROUNDS):
+            if not self._take_in(over) or not self._round() or over():
+                return
+
+    def _take_in(self, over: Callable[[], bool]) -> bool:
+        """Tell the parts of all changes; tell whether there was time for that.
+
+        None of them acts before it knows everything.
+        """
+        while True:
+            try:
+                changes = self._watch.drain(TOLD)
+            except Expired:
+                self._begin()
+                continue
+            for change in changes:
+                for part in self._listeners.get(change.new.resource.key, ()):
+                    self._tell(part, change)
+            if not self._watch.behind:
+                return True
+            if over():
+                return False
+
+    def _round(self) -> bool:
+        acted = False
+        for number in self._timers.expired(self.store.now()):
+            self._effects.pop(number)()
+            acted = True
+        self._take_in(never)
+        for part in self.parts:
+            acted = self._act(part) or acted
+        return acted
+
+    def _tell(self, part: Part, change: Change) -> None:
+        try:
+            part.seen(change)
+        except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
+            one = change.new
+            self._retries.failed(f"{type(part).__name__}: {one.resource.kind} {one.place}", error)
+
+    def _act(self, part: Part) -> bool:
+        """Let a part act. One that fails as a whole pauses, and the others go on."""
+        name = type(part).__name__
+        if self._paused.get(name, 0) > self.store.now():
+            return False
+        try:
+            acted = part.act()
+        except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
+            self._paused[name] = self._retries.failed(name, error)
+            return False
+        if self._paused.pop(name, None) is not None:
+            self._retries.succeeded(name)
+        return acted
+
+    def next_wakeup(self) -> int | None:
+        """Return when something happens by itself (ns since 1970), None if nothing will.
+
+        The time is now if a change waits for a step.
+        """
+        if self._watch.behind:
+            return self.store.now()
+        times = [self._timers.next()]
+        for part in self.parts:
+            due = part.next_wakeup()
+            paused = self._paused.get(type(part).__name__)
+            times.append(due if due is None or paused is None else max(due, paused))
+        return min((time for time in times if time is not None), default=None)
+
+    def later(self, due: int, effect: Callable[[], None]) -> None:
+        """Run an effect in the first step at or after a time (ns since 1970)."""
+        number = next(self._numbers)
+        self._effects[number] = effect
+        self._timers.set(number, due)
+
+    # Objects.
+
+    def load(self, data: Mapping[str, Any]) -> Stored:
+        """Take an object in as it was in another cluster: with its uid, times and status.
+
+        Raises ApiError if it is there already, or is refused.
+        """
+        self._need_namespace(_namespace(data))
+        return self.store.create(data, recorded=True)
+
+    def apply(self, data: Mapping[str, Any]) -> Stored:
+        """Make an object what a file says, as ``kubectl apply`` does; its namespace too.
+
+        A status is written where a file may give one (a node's, a volume's), and kept of an
+        object that was read from a cluster, which its uid tells. Raises ApiError if refused.
+        """
+        found = resource((str(data.get("apiVersion") or ""), str(data.get("kind") or "")))
+        wanted = annotated(data)
+        namespace = _namespace(wanted) if found.namespaced else ""
+        if namespace:
+            self._need_namespace(namespace)
+        name = str(wanted["metadata"].get("name") or "")
+        stored = self.store.find(found.key, namespace, name)
+        if stored is None:
+            return self.store.create(wanted, recorded=bool(wanted["metadata"].get("uid")))
+        key = Key(found.key, namespace, name)
+        stored = self.store.patch(key, patch_of(stored, wanted), STRATEGIC)
+        status = wanted.get(STATUS)
+        if status and found.has_status and not found.status_reported:
+            stored = self.store.patch(key, {STATUS: status}, STRATEGIC, STATUS)
+        return stored
+
+    def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored | None:
+        """Delete an object; None if it is not there. Pods leave after their grace period."""
+        try:
+            return self.store.delete(key, options)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+
+    def _need_namespace(self, name: str) -> None:
+        if self.store.find(NAMESPACE, "", name) is None:
+            meta = {"name": name}
+            self.store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+
+
+def _namespace(data: Mapping[str, Any]) -> str:
+    return str((data.get("metadata") or {}).get("namespace") or "default")

@@ -1,0 +1,17 @@
+"""Controllers: workloads create pods, claims get volumes, budgets are counted.
+
+The counterpart of kube-controller-manager. Controllers are driven by events of the store and a
+clock.
+"""
+
+from policy_sched.embedded.controllers.registry import controllers, without_controllers
+from policy_sched.embedded.controllers.timers import Timers
+from policy_sched.embedded.controllers.workqueue import Part, Retries
+
+__all__ = [
+    "Part",
+    "Retries",
+    "Timers",
+    "controllers",
+    "without_controllers",
+]

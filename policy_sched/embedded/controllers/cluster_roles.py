@@ -1,0 +1,78 @@
+"""Cluster roles that are made of others: their rules are those of the roles that they select.
+
+(The clusterrole-aggregation controller.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.store import Change, Key, ObjectStore
+from policy_sched.model import ApiValue, Kind, LabelSelector, Selector, label_selector
+
+CLUSTER_ROLE: Final[Kind] = ("rbac.authorization.k8s.io/v1", "ClusterRole")
+
+
+class ClusterRoles:
+    """Keeps the rules of aggregated cluster roles."""
+
+    kinds = frozenset({CLUSTER_ROLE})
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._changed = False
+        self._agenda = Agenda("clusterrole-aggregation", store)
+
+    def seen(self, change: Change) -> None:  # noqa: ARG002 - the signature of a part
+        """Take note of a role that changed: any other may be made of it."""
+        self._changed = True
+
+    def act(self) -> bool:
+        """Write the rules that have changed."""
+        if self._changed:
+            self._changed = False
+            for one in sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name):
+                if b'"aggregationRule":' in one.raw and "aggregationRule" in one.data:
+                    self._agenda.add(Key(CLUSTER_ROLE, "", one.name))
+        return self._agenda.each(self._aggregate)
+
+    def next_wakeup(self) -> int | None:
+        """Return when a role is to be looked at again."""
+        return self._agenda.next()
+
+    def _aggregate(self, key: Key) -> bool:
+        """Write a role's rules; tell whether they have changed."""
+        roles = sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name)
+        role = self._store.find(CLUSTER_ROLE, "", key.name)
+        if role is None:
+            return False
+        data = role.data
+        selectors = _selectors(data.get("aggregationRule"))
+        rules: dict[bytes, Any] = {}
+        for one in roles:
+            if one is not role and any(selector.matches(one.labels) for selector in selectors):
+                for rule in one.data.get("rules") or ():
+                    rules.setdefault(msgspec.json.encode(rule, order="deterministic"), rule)
+        found = list(rules.values())
+        if not selectors or (data.get("rules") or []) == found:
+            return False
+        self._store.revise(role, {**data, "rules": found})
+        return True
+
+
+class _Rule(ApiValue, frozen=True):
+    """Which roles are selected."""
+
+    cluster_role_selectors: tuple[LabelSelector, ...] | None = ()
+
+
+def _selectors(given: object) -> list[Selector]:
+    """Return the label selectors of an aggregation; none if they cannot be read."""
+    try:
+        read = msgspec.convert(given or {}, _Rule)
+        return [label_selector(one) for one in read.cluster_role_selectors or ()]
+    except (msgspec.ValidationError, ValueError):
+        return []

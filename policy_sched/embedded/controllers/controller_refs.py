@@ -1,0 +1,112 @@
+"""The pods of each controller, counted by how they stand, as far as changes were seen."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from policy_sched.client.apimachinery import POD, Stored
+from policy_sched.embedded.store import DELETED, Change, Key
+from policy_sched.model import OwnerReference, Pod
+
+
+class Standing(IntEnum):
+    """How a pod stands for its controller; PENDING and READY ones count as its replicas."""
+
+    PENDING = 0
+    READY = 1
+    LEAVING = 2
+    SUCCEEDED = 3
+    FAILED = 4
+
+
+def standing(pod: Pod) -> Standing:
+    """Return how a pod stands."""
+    if pod.status.phase == "Succeeded":
+        return Standing.SUCCEEDED
+    if pod.status.phase == "Failed":
+        return Standing.FAILED
+    if pod.metadata.deletion_timestamp is not None:
+        return Standing.LEAVING
+    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+    return Standing.READY if ready else Standing.PENDING
+
+
+def moved(change: Change) -> tuple[Standing | None, Standing | None] | None:
+    """Return how a pod stood before and stands now, None if that is the same; None: not there."""
+    before = standing(pod_of(change.old)) if change.old is not None else None
+    after = standing(pod_of(change.new)) if change.type != DELETED else None
+    if before == after and change.old is not None and change.old.deleting == change.new.deleting:
+        return None
+    return before, after
+
+
+def controller_of(stored: Stored) -> OwnerReference | None:
+    """Return the owner that controls an object."""
+    for reference in stored.typed.metadata.owner_references:
+        if reference.controller:
+            return reference
+    return None
+
+
+def owner_key(stored: Stored, owner: OwnerReference) -> Key:
+    """Return the key of an owner in the object's namespace."""
+    return Key((owner.api_version, owner.kind), stored.namespace, owner.name)
+
+
+def pod_of(stored: Stored) -> Pod:
+    """Return the struct of an object that is a pod."""
+    assert isinstance(stored.typed, Pod)
+    return stored.typed
+
+
+class OwnedPods:
+    """Pods by the uid of their controller."""
+
+    kinds = frozenset({POD})
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, Stored]] = {}
+        self._counts: dict[str, list[int]] = {}
+
+    def seen(self, change: Change) -> None:
+        """Take a change in."""
+        if change.new.resource.key != POD:
+            return
+        owner = controller_of(change.new)
+        before = controller_of(change.old) if change.old is not None else None
+        if before is not None:
+            self._remove(before.uid, change.new.uid)
+        if owner is not None and change.type != DELETED:
+            self._remove(owner.uid, change.new.uid)
+            self._pods.setdefault(owner.uid, {})[change.new.uid] = change.new
+            counts = self._counts.setdefault(owner.uid, [0] * len(Standing))
+            counts[standing(pod_of(change.new))] += 1
+
+    def _remove(self, owner: str, uid: str) -> None:
+        pods = self._pods.get(owner)
+        known = pods.pop(uid, None) if pods is not None else None
+        if known is not None:
+            self._counts[owner][standing(pod_of(known))] -= 1
+            if not pods:
+                del self._pods[owner], self._counts[owner]
+
+    def act(self) -> bool:
+        """Do nothing."""
+        return False
+
+    def next_wakeup(self) -> int | None:
+        """Return None."""
+        return None
+
+    def of(self, owner: str) -> list[Stored]:
+        """Return a controller's pods."""
+        return list(self._pods.get(owner, {}).values())
+
+    def count(self, owner: str, *standings: Standing) -> int:
+        """Return how many of a controller's pods stand so."""
+        counts = self._counts.get(owner)
+        return sum(counts[one] for one in standings) if counts is not None else 0
+
+    def active(self, owner: str) -> int:
+        """Return how many of a controller's pods count as its replicas."""
+        return self.count(owner, Standing.PENDING, Standing.READY)

@@ -1,0 +1,222 @@
+"""Daemon sets: one pod on every node that will have it.
+
+A node that is added, changes its labels or its taints, gets or loses its pod. Pods of an old
+template are deleted, as many at a time as maxUnavailable allows, and made anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import DAEMON_SET, NODE, POD, Stored
+from policy_sched.embedded.controllers.controller_refs import (
+    OwnedPods,
+    Standing,
+    controller_of,
+    owner_key,
+    pod_of,
+    standing,
+)
+from policy_sched.embedded.controllers.deployments import share
+from policy_sched.embedded.controllers.revisions import Revisions
+from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.writing import (
+    REPLACE_ENDED,
+    RETRY,
+    burst,
+    create,
+    remove,
+    report,
+)
+from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore
+from policy_sched.manifests import REVISION_HASH, Plain, may_stay, should_run
+from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.model import Node, Pod, required_node_names
+
+_ONE: Final = 1
+
+
+class DaemonSets:
+    """Makes and deletes the pods of daemon sets."""
+
+    kinds = frozenset({DAEMON_SET, NODE, POD})
+
+    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+        self._store = store
+        self._owned = owned
+        self._agenda = Agenda("daemonset", store)
+        self._readiness: dict[Key, None] = {}
+        self._desired: dict[str, Plain] = {}
+        self._revisions = Revisions(store, REVISION_HASH)
+
+    def seen(self, change: Change) -> None:
+        """Take note of a set, of one of its pods, or of a node that looks otherwise."""
+        new = change.new
+        if new.resource.key == DAEMON_SET:
+            self._agenda.add(Key(DAEMON_SET, *new.place))
+            if change.type == DELETED:
+                self._desired.pop(new.uid, None)
+                self._revisions.forget(new.uid)
+        elif new.resource.key == NODE:
+            if change.type == DELETED or change.old is None or _face(new) != _face(change.old):
+                for one in self._store.select(DAEMON_SET):
+                    self._agenda.add(Key(DAEMON_SET, *one.place))
+        elif new.resource.key == POD:
+            owner = controller_of(new)
+            if owner is not None and (owner.api_version, owner.kind) == DAEMON_SET:
+                self._pod(change, owner_key(new, owner))
+
+    def _pod(self, change: Change, key: Key) -> None:
+        after = standing(pod_of(change.new))
+        before = standing(pod_of(change.old)) if change.old is not None else None
+        if change.type == DELETED or (after == Standing.LEAVING and before != after):
+            self._agenda.add(key)
+        elif after >= Standing.SUCCEEDED:
+            self._agenda.at(key, self._store.now() + REPLACE_ENDED)
+        elif before != after and change.type != ADDED:
+            self._readiness[key] = None
+            if not self._up_to_date(key):
+                self._agenda.add(key)
+
+    def _up_to_date(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        known = self._desired.get(stored.uid) if stored is not None else None
+        return known is not None and bool(known["updatedNumberScheduled"] == known["wanted"])
+
+    def next_wakeup(self) -> int | None:
+        """Return when a set is to be looked at again."""
+        return self._agenda.next()
+
+    def act(self) -> bool:
+        """Look at the sets that something happened to."""
+        readiness, self._readiness = self._readiness, {}
+        acted = False
+        for key in self._agenda.some():
+            readiness.pop(key, None)
+            acted = self._agenda.one(key, self._sync) or acted
+        for key in readiness:
+            acted = self._agenda.one(key, self._count) or acted
+        return acted
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None or stored.deleting:
+            return False
+        acted = self._look(key, stored)
+        return self._report(stored) or acted
+
+    def _count(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self._report(stored)
+
+    def _look(self, key: Key, stored: Stored) -> bool:
+        data = stored.data
+        template = expansion.template_of(data)
+        if not template:
+            return False
+        candidate = msgspec.convert(expansion.daemon_candidate(data), Pod)
+        pods = self._by_node(stored.uid)
+        acted, wanted, misplaced, made, most = False, 0, 0, 0, burst(stored)
+        current: list[Stored] = []
+        for node in self._store.select(NODE):
+            typed = node.typed
+            assert isinstance(typed, Node)
+            found = pods.pop(node.name, [])
+            runs = should_run(candidate, typed)
+            wanted += runs
+            ended = [p for p in found if standing(pod_of(p)) >= Standing.SUCCEEDED]
+            found = [p for p in found if p not in ended]
+            stays = runs or (bool(found) and may_stay(candidate, typed))
+            misplaced += bool(found) and not runs
+            surplus = ended + (found[1:] if stays else found)
+            for pod in surplus:
+                acted = self._remove(pod) or acted
+            if runs and not found and made == most:
+                self._agenda.add(key)  # the other nodes in the next round
+            elif runs and not found:
+                seed = str(self._store.version)
+                if create(self._store, expansion.daemon_pod(data, node.name, seed)) is None:
+                    self._agenda.at(key, self._store.now() + RETRY)
+                else:
+                    made += 1
+            elif runs:
+                current.append(found[0])
+        for left in pods.values():  # of nodes that have gone
+            for pod in left:
+                acted = self._remove(pod) or acted
+        revision = expansion.template_hash(template)
+        old = [pod for pod in current if pod.labels.get(REVISION_HASH) != revision]
+        self._desired[stored.uid] = {
+            "wanted": wanted,
+            "numberMisscheduled": misplaced,
+            "currentNumberScheduled": len(current) + made,
+            "updatedNumberScheduled": len(current) + made - len(old),
+        }
+        live = {f"{stored.name}-{pod.labels.get(REVISION_HASH)}" for pod in current}
+        acted = self._revisions.keep(stored, data, revision, live) or acted
+        return self._renew(data, wanted, current, old) or acted or made > 0
+
+    def _renew(
+        self, data: Plain, wanted: int, current: Sequence[Stored], old: Sequence[Stored]
+    ) -> bool:
+        """Delete pods of old templates, as far as enough others are ready."""
+        strategy = data["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return False
+        given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _ONE)
+        ready = [pod for pod in current if standing(pod_of(pod)) == Standing.READY]
+        room = max(1, share(given, wanted, up=True)) - (wanted - len(ready))
+        acted = False
+        for pod in old:
+            if pod in ready:
+                if room <= 0:
+                    continue
+                room -= 1
+            acted = self._remove(pod) or acted
+        return acted
+
+    def _remove(self, pod: Stored) -> bool:
+        if pod.deleting:
+            return False
+        remove(self._store, pod)
+        return True
+
+    def _by_node(self, uid: str) -> dict[str, list[Stored]]:
+        found: defaultdict[str, list[Stored]] = defaultdict(list)
+        for stored in self._owned.of(uid):
+            found[_node_of(pod_of(stored))].append(stored)
+        return dict(found)
+
+    def _report(self, stored: Stored) -> bool:
+        known: Mapping[str, int] = self._desired.get(stored.uid, {})
+        wanted = known.get("wanted", 0)
+        ready = self._owned.count(stored.uid, Standing.READY)
+        status = {
+            "desiredNumberScheduled": wanted,
+            "currentNumberScheduled": known.get("currentNumberScheduled", 0),
+            "updatedNumberScheduled": known.get("updatedNumberScheduled", 0),
+            "numberMisscheduled": known.get("numberMisscheduled", 0),
+            "numberReady": ready,
+            "numberAvailable": ready,
+            "numberUnavailable": max(0, wanted - ready),
+        }
+        return report(self._store, stored, status)
+
+
+def _face(node: Stored) -> tuple[object, ...]:
+    typed = node.typed
+    assert isinstance(typed, Node)
+    return typed.metadata.labels, typed.spec.taints
+
+
+def _node_of(pod: Pod) -> str:
+    """Return the node that a daemon's pod runs on or was made for."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity
+    names = required_node_names(affinity.node_affinity) if affinity is not None else None
+    return next(iter(sorted(names)), "") if names else ""

@@ -1,0 +1,264 @@
+"""Deployments: a replica set per template, and the way from the old ones to the new one.
+
+A roll-out keeps to maxSurge and maxUnavailable, as the deployment controller's does (deployment/
+rolling.go); Recreate waits until the old pods have gone. A paused deployment is scaled, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from policy_sched.client.apimachinery import DEPLOYMENT, REPLICA_SET, Stored
+from policy_sched.embedded.controllers.controller_refs import (
+    OwnedPods,
+    Standing,
+    controller_of,
+    owner_key,
+)
+from policy_sched.embedded.controllers.deployment_conditions import conditions, deadline
+from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.writing import RETRY, create, remove, report
+from policy_sched.embedded.store import Change, Key, ObjectStore
+from policy_sched.manifests import TEMPLATE_HASH, Plain
+from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.model import ReplicaSet
+
+REVISION: Final = "deployment.kubernetes.io/revision"
+"""Annotation of deployments and their replica sets: which template it is, by number."""
+_QUARTER: Final = "25%"
+_DIGITS: Final = 10
+"""Digits of a percentage that is read."""
+_REVISIONS: Final = 10
+"""Old replica sets that are kept, unless the deployment says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """A replica set: what it wants, and the pods that it has."""
+
+    stored: Stored
+    wanted: int
+    active: int
+    ready: int
+    leaving: int
+
+
+class Deployments:
+    """Makes and scales the replica sets of deployments."""
+
+    kinds = frozenset({DEPLOYMENT, REPLICA_SET})
+
+    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+        self._store = store
+        self._owned = owned
+        self._agenda = Agenda("deployment", store)
+
+    def seen(self, change: Change) -> None:
+        """Take note of a deployment that changed, or of one of its replica sets."""
+        new = change.new
+        if new.resource.key == DEPLOYMENT:
+            self._agenda.add(Key(DEPLOYMENT, *new.place))
+        elif new.resource.key == REPLICA_SET:
+            owner = controller_of(new)
+            if owner is not None and (owner.api_version, owner.kind) == DEPLOYMENT:
+                self._agenda.add(owner_key(new, owner))
+
+    def next_wakeup(self) -> int | None:
+        """Return when a deployment is to be looked at again."""
+        return self._agenda.next()
+
+    def act(self) -> bool:
+        """Look at the deployments that something happened to."""
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self._look(key, stored)
+
+    def _look(self, key: Key, stored: Stored) -> bool:
+        data = stored.data
+        if not expansion.template_of(data):
+            return False
+        sets = [self._standing(one) for one in self._store.owned_by(stored.uid, REPLICA_SET)]
+        new = next((one for one in sets if _same_template(one.stored, data)), None)
+        if new is None:
+            if not data["spec"].get("paused"):
+                wanted = _first_size(data, sets)
+                if create(self._store, expansion.replica_set_of(data, wanted)) is None:
+                    self._agenda.at(key, self._store.now() + RETRY)
+                    return False
+                return True
+            new = max(sets, key=lambda one: one.stored.version, default=None)
+            if new is None:
+                return False
+        old = [one for one in sets if one is not new]
+        if _same_template(new.stored, data) and self._number(new, old, stored):
+            return True
+        acted = self._scale(new, old, data)
+        acted = self._forget(old, data) or acted
+        status = _status(new, sets)
+        status["conditions"] = self._conditions(key, data, status, new)
+        return report(self._store, stored, status) or acted
+
+    def _conditions(self, key: Key, data: Plain, status: Plain, new: _Set) -> list[Plain]:
+        """Return the conditions, and look again when the roll-out would have taken too long."""
+        now = self._store.now()
+        _, unavailable = _limits(data, expansion.replicas_of(data))
+        if _recreates(data):
+            unavailable = 0
+        found = conditions(data, status, unavailable, new.stored.name, now)
+        if (due := deadline(data, found)) is not None:
+            self._agenda.at(key, due)
+        return found
+
+    def _number(self, new: _Set, old: Sequence[_Set], deployment: Stored) -> bool:
+        """Write the number of the present revision; tell whether it was another."""
+        number = max(_revision(new.stored), 1 + max((_revision(o.stored) for o in old), default=0))
+        wrong = [one for one in (new.stored, deployment) if _revision(one) != number]
+        for one in wrong:
+            data = one.data
+            annotations = data["metadata"].get("annotations") or {}
+            data["metadata"]["annotations"] = {**annotations, REVISION: str(number)}
+            self._store.revise(one, data)
+        return bool(wrong)
+
+    def _standing(self, stored: Stored) -> _Set:
+        typed, uid = stored.typed, stored.uid
+        assert isinstance(typed, ReplicaSet)
+        return _Set(
+            stored,
+            max(0, typed.spec.replicas),
+            self._owned.active(uid),
+            self._owned.count(uid, Standing.READY),
+            self._owned.count(uid, Standing.LEAVING),
+        )
+
+    def _scale(self, new: _Set, old: Sequence[_Set], data: Plain) -> bool:
+        desired = expansion.replicas_of(data)
+        live = [one for one in old if one.wanted or one.active]
+        if _recreates(data) and (live or any(one.leaving for one in old)):
+            resized = [self._resize(one, 0) for one in live]
+            return any(resized)
+        if not live:
+            return self._resize(new, desired)
+        surge, unavailable = _limits(data, desired)
+        total = new.wanted + sum(one.wanted for one in live)
+        room = max(0, desired + surge - total)
+        wanted = desired if new.wanted > desired else min(desired, new.wanted + room)
+        return self._resize(new, wanted) or self._shrink(new, live, desired - unavailable)
+
+    def _shrink(self, new: _Set, old: Sequence[_Set], keep: int) -> bool:
+        """Scale old sets down as far as `keep` pods stay available; unready ones go first."""
+        total = new.wanted + sum(one.wanted for one in old)
+        spare = total - keep - (new.wanted - new.ready)
+        acted = False
+        left = {}
+        for one in old:  # pods that are not ready are no loss
+            cut = max(0, min(spare, one.wanted - one.ready))
+            spare -= cut
+            left[one.stored.uid] = one.wanted - cut
+        spare = min(spare, new.ready + sum(one.ready for one in old) - keep)
+        for one in old:
+            cut = max(0, min(spare, left[one.stored.uid]))
+            spare -= cut
+            acted = self._resize(one, left[one.stored.uid] - cut) or acted
+        return acted
+
+    def _resize(self, one: _Set, wanted: int) -> bool:
+        if one.wanted == wanted:
+            return False
+        data = one.stored.data
+        data["spec"]["replicas"] = wanted
+        data["metadata"]["generation"] = data["metadata"].get("generation", 0) + 1
+        self._store.revise(one.stored, data)
+        return True
+
+    def _forget(self, old: Sequence[_Set], data: Plain) -> bool:
+        """Delete old sets without pods, beyond those that are kept."""
+        limit = data["spec"].get("revisionHistoryLimit")
+        kept = _REVISIONS if limit is None else int(limit)
+        empty = [one for one in old if not (one.wanted or one.active or one.leaving)]
+        surplus = sorted(empty, key=lambda one: one.stored.version)[: max(0, len(empty) - kept)]
+        for one in surplus:
+            remove(self._store, one.stored)
+        return bool(surplus)
+
+
+def _revision(stored: Stored) -> int:
+    """Return the number of a revision, 0 if it has none."""
+    text = stored.typed.metadata.annotations.get(REVISION, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+def _first_size(data: Plain, old: Sequence[_Set]) -> int:
+    """Return with how many replicas a new set begins."""
+    desired = expansion.replicas_of(data)
+    live = [one for one in old if one.wanted or one.active]
+    if _recreates(data) and (live or any(one.leaving for one in old)):
+        return 0
+    if not live:
+        return desired
+    surge, _ = _limits(data, desired)
+    return max(0, min(desired, desired + surge - sum(one.wanted for one in live)))
+
+
+def _recreates(data: Plain) -> bool:
+    return bool((data["spec"].get("strategy") or {}).get("type") == "Recreate")
+
+
+def _limits(data: Plain, desired: int) -> tuple[int, int]:
+    """Return maxSurge and maxUnavailable as numbers; not both of them are 0."""
+    given = (data["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+    surge = share(given.get("maxSurge", _QUARTER), desired, up=True)
+    unavailable = share(given.get("maxUnavailable", _QUARTER), desired, up=False)
+    return surge, max(unavailable, 0 if surge else 1)
+
+
+def share(value: Any, whole: int, *, up: bool) -> int:
+    """Return a number, or a percentage of a whole, rounded up or down; 0 for what is neither."""
+    if isinstance(value, int):
+        return value
+    number = str(value).removesuffix("%")
+    if not number.isdecimal() or len(number) > _DIGITS:
+        return 0
+    part = int(number) * whole
+    return -(-part // 100) if up else part // 100
+
+
+def _same_template(stored: Stored, deployment: Plain) -> bool:
+    """Tell whether a set is of a deployment's present template, but for the hash's label.
+
+    What is empty is as good as what is not there.
+    """
+    one = _without_hash(expansion.template_of(stored.data))
+    other = _without_hash(expansion.template_of(deployment))
+    return one == other or bool(_said(one) == _said(other))
+
+
+def _without_hash(template: Plain) -> Plain:
+    meta = dict(template.get("metadata") or {})
+    labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != TEMPLATE_HASH}
+    return {**template, "metadata": {**meta, "labels": labels}}
+
+
+def _said(value: Any) -> Any:
+    """Return plain data without what is empty."""
+    if isinstance(value, dict):
+        found = {key: _said(one) for key, one in value.items()}
+        return {key: one for key, one in found.items() if one not in (None, "", {}, [])}
+    return [_said(one) for one in value] if isinstance(value, list) else value
+
+
+def _status(new: _Set, sets: Sequence[_Set]) -> Plain:
+    active, ready = sum(one.active for one in sets), sum(one.ready for one in sets)
+    wanted = sum(one.wanted for one in sets)
+    return {
+        "replicas": active,
+        "updatedReplicas": new.active,
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "unavailableReplicas": max(0, wanted - ready),
+        "terminatingReplicas": sum(one.leaving for one in sets),
+    }

@@ -1,0 +1,139 @@
+"""Pods whose node has gone, or repels them: they are deleted, so that others can replace them.
+
+A node that was deleted takes its pods with it after a while (the pod garbage collector); a node
+with a taint NoExecute loses the pods that do not bear it, at once or after the time for which
+they do (the taint eviction controller).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored
+from policy_sched.embedded.admission import set_condition
+from policy_sched.embedded.controllers.controller_refs import Standing, pod_of, standing
+from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.store import DELETED, Change, DeleteOptions, Key, ObjectStore
+from policy_sched.model import Node, Pod, Taint
+
+QUARANTINE: Final = 40 * SECOND
+"""How long a node must be gone before its pods are (the pod garbage collector's)."""
+_BY_GC: Final = ("DeletionByPodGC", "PodGC: node no longer exists")
+_BY_TAINT: Final = (
+    "DeletionByTaintManager",
+    "Taint manager: deleting due to NoExecute taint",
+)
+
+
+class LostPods:
+    """Deletes pods whose node has gone or repels them."""
+
+    kinds = frozenset({POD, NODE})
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._agenda = Agenda("pod-garbage-collector", store)
+        self._pods: dict[str, dict[Key, None]] = {}
+        self._tainted: dict[str, dict[Taint, int]] = {}
+        self._gone: dict[str, int] = {}
+
+    def seen(self, change: Change) -> None:
+        """Take note of a pod that is bound, or of a node that came, changed or went."""
+        new = change.new
+        if new.resource.key == POD:
+            node, key = pod_of(new).spec.node_name, Key(POD, *new.place)
+            if not node:
+                return
+            if change.type == DELETED:
+                self._pod_gone(node, key)
+                return
+            self._pods.setdefault(node, {})[key] = None
+            if self._store.find(NODE, "", node) is None:
+                self._gone.setdefault(node, self._store.now())
+                self._agenda.add(key)
+            elif node in self._tainted:
+                self._agenda.add(key)
+        elif new.resource.key == NODE:
+            self._node(change)
+
+    def _pod_gone(self, node: str, key: Key) -> None:
+        """Forget a pod, and a node that is gone with its last one."""
+        pods = self._pods.get(node, {})
+        pods.pop(key, None)
+        if not pods:
+            self._pods.pop(node, None)
+            self._gone.pop(node, None)
+
+    def _node(self, change: Change) -> None:
+        name, now = change.new.name, self._store.now()
+        typed = change.new.typed
+        assert isinstance(typed, Node)
+        affected = True
+        if change.type == DELETED:
+            if name in self._pods:  # for others it is noted when they come
+                self._gone[name] = now
+            self._tainted.pop(name, None)
+        else:
+            affected = self._gone.pop(name, None) is not None
+            known = self._tainted.pop(name, {})
+            taints = [taint for taint in typed.spec.taints if taint.effect == "NoExecute"]
+            if taints:
+                self._tainted[name] = {taint: known.get(taint, now) for taint in taints}
+            affected = affected or bool(taints or known)
+        if affected:
+            for key in self._pods.get(name, ()):
+                self._agenda.add(key)
+
+    def next_wakeup(self) -> int | None:
+        """Return when the next pod is deleted."""
+        return self._agenda.next()
+
+    def act(self) -> bool:
+        """Delete the pods whose time is over."""
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None:
+            return False
+        due, why = self._due(pod_of(stored))
+        if due is None or (stored.deleting and why is _BY_TAINT):
+            return False
+        if due > self._store.now() and not (stored.deleting and why is _BY_GC):
+            self._agenda.at(key, due)
+            return False
+        self._evict(key, stored, why)
+        return True
+
+    def _due(self, pod: Pod) -> tuple[int | None, tuple[str, str]]:
+        """Return when a pod is to be deleted, None if it may stay, and why."""
+        node = pod.spec.node_name
+        gone = self._gone.get(node)
+        if gone is not None:
+            return gone + QUARANTINE, _BY_GC
+        if standing(pod) >= Standing.SUCCEEDED:
+            return None, _BY_TAINT
+        due: int | None = None
+        for taint, since in self._tainted.get(node, {}).items():
+            borne = [
+                t for t in pod.spec.tolerations if t.tolerates(taint.key, taint.value, taint.effect)
+            ]
+            limits = [t.toleration_seconds for t in borne if t.toleration_seconds is not None]
+            if borne and not limits:
+                continue
+            time = since + max(0, min(limits, default=0)) * SECOND
+            due = time if due is None else min(due, time)
+        return due, _BY_TAINT
+
+    def _evict(self, key: Key, stored: Stored, why: tuple[str, str]) -> None:
+        data, now = stored.data, self._store.now()
+        status = data["status"] = dict(data.get("status") or {})
+        condition = {"type": "DisruptionTarget", "status": "True"}
+        set_condition(status, condition | {"reason": why[0], "message": why[1]}, now)
+        grace = None
+        if why is _BY_GC:  # its node is gone: no kubelet can terminate it
+            grace = 0
+            if standing(pod_of(stored)) < Standing.SUCCEEDED:
+                status["phase"] = "Failed"
+        self._store.revise(stored, data)
+        self._store.delete(key, DeleteOptions(grace_seconds=grace, uid=stored.uid))

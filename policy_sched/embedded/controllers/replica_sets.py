@@ -1,0 +1,138 @@
+"""Replica sets and replication controllers: as many pods as they want, no more and no fewer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.client.apimachinery import CONTROLLER, POD, REPLICA_SET, Stored
+from policy_sched.embedded.controllers.controller_refs import (
+    OwnedPods,
+    Standing,
+    controller_of,
+    moved,
+    owner_key,
+    pod_of,
+    standing,
+)
+from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.writing import (
+    BURST,
+    REPLACE_ENDED,
+    RETRY,
+    burst,
+    create,
+    remove,
+    report,
+)
+from policy_sched.embedded.store import UPDATED, Change, Key, ObjectStore
+from policy_sched.manifests import Plain
+from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.model import ReplicaSet, ReplicationController
+
+_KINDS: Final = frozenset({REPLICA_SET, CONTROLLER})
+_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+
+class ReplicaSets:
+    """Makes and deletes pods until there are as many as wanted."""
+
+    kinds = frozenset({POD, *_KINDS})
+
+    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+        self._store = store
+        self._owned = owned
+        self._agenda = Agenda("replicaset", store)
+        self._not_before: dict[Key, int] = {}
+
+    def seen(self, change: Change) -> None:
+        """Take note of a set that changed, or of one of its pods."""
+        new = change.new
+        if new.resource.key in _KINDS:
+            self._agenda.add(Key(new.resource.key, *new.place))
+        elif new.resource.key == POD:
+            owner, move = controller_of(new), moved(change)
+            if owner is None or move is None or (owner.api_version, owner.kind) not in _KINDS:
+                return
+            key = owner_key(new, owner)
+            ended = (Standing.SUCCEEDED, Standing.FAILED)
+            if move[1] in ended and change.type == UPDATED:
+                self._not_before[key] = self._store.now() + REPLACE_ENDED
+            self._agenda.add(key)
+
+    def next_wakeup(self) -> int | None:
+        """Return when a set is to be looked at again."""
+        return self._agenda.next()
+
+    def act(self) -> bool:
+        """Look at the sets that something happened to."""
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self._look(key, stored)
+
+    def _look(self, key: Key, stored: Stored) -> bool:
+        typed = stored.typed
+        assert isinstance(typed, ReplicaSet | ReplicationController)
+        active = self._owned.active(stored.uid)
+        missing = max(0, typed.spec.replicas) - active
+        if missing > 0 and typed.spec.template is not None:
+            missing = self._fill(key, stored, min(missing, burst(stored)))
+        elif missing < 0:
+            for pod in sorted(self._active(stored.uid), key=_worth)[: min(-missing, BURST)]:
+                remove(self._store, pod)
+        ready = self._owned.count(stored.uid, Standing.READY)
+        status: Plain = {
+            "replicas": active,
+            "fullyLabeledReplicas": active,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+        }
+        if key.kind == REPLICA_SET:
+            status["terminatingReplicas"] = self._owned.count(stored.uid, Standing.LEAVING)
+        return report(self._store, stored, status) or missing != 0
+
+    def _fill(self, key: Key, stored: Stored, missing: int) -> int:
+        """Create the missing pods, now or later; return how many were."""
+        now = self._store.now()
+        due = self._not_before.pop(key, now)
+        if due > now:
+            self._not_before[key] = due
+            self._agenda.at(key, due)
+            return 0
+        if not self._create(stored, missing):
+            self._agenda.at(key, now + RETRY)
+        return missing
+
+    def _create(self, stored: Stored, count: int) -> bool:
+        """Create so many pods; tell whether all of them were."""
+        data = stored.data
+        owner, template = expansion.Owner.of(data), expansion.template_of(data)
+        pod = expansion.replica(owner, template, "")
+        for _ in range(count):
+            seed = str(self._store.version)
+            name = expansion.generated_name(owner.name, seed)
+            while self._store.find(POD, owner.namespace, name) is not None:
+                seed += "'"
+                name = expansion.generated_name(owner.name, seed)
+            pod["metadata"]["name"] = name
+            if create(self._store, pod) is None:
+                return False
+        return True
+
+    def _active(self, uid: str) -> list[Stored]:
+        pods = self._owned.of(uid)
+        return [pod for pod in pods if standing(pod_of(pod)) <= Standing.READY]
+
+
+def _worth(stored: Stored) -> tuple[bool, bool, bool, int, int]:
+    """Order pods by how much their loss would matter, the least first."""
+    pod = pod_of(stored)
+    cost = pod.metadata.annotations.get(_DELETION_COST, "0")
+    return (
+        bool(pod.spec.node_name),
+        pod.status.phase == "Running",
+        standing(pod) == Standing.READY,
+        int(cost) if cost.lstrip("-").isdecimal() else 0,
+        -stored.version,
+    )

@@ -1,0 +1,215 @@
+"""Stateful sets: numbered pods with claims of their own, one after the other or all at once.
+
+In order (the default): a pod is made when all before it are ready, and the last one goes first.
+A pod of an old template is deleted, from the last to the partition, one at a time. Claims stay
+when their pods go.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.client.apimachinery import CLAIM, POD, STATEFUL_SET, Stored
+from policy_sched.embedded.controllers.controller_refs import (
+    OwnedPods,
+    Standing,
+    controller_of,
+    moved,
+    owner_key,
+    pod_of,
+    standing,
+)
+from policy_sched.embedded.controllers.revisions import Revisions
+from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.writing import (
+    RETRY,
+    burst,
+    create,
+    remove,
+    report,
+)
+from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
+from policy_sched.manifests import REVISION_HASH, Plain
+from policy_sched.manifests import workload_expansion as expansion
+
+REVISION_LABEL: Final = "controller.kubernetes.io/hash"
+_ACTIVE: Final = frozenset({Standing.PENDING, Standing.READY})
+
+
+class StatefulSets:
+    """Makes, orders and renews the pods of stateful sets."""
+
+    kinds = frozenset({STATEFUL_SET, POD})
+
+    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+        self._store = store
+        self._owned = owned
+        self._agenda = Agenda("statefulset", store)
+        self._readiness: dict[Key, None] = {}
+        self._updated: dict[str, int] = {}
+        self._revisions = Revisions(store, REVISION_LABEL)
+
+    def seen(self, change: Change) -> None:
+        """Take note of a set that changed, or of one of its pods."""
+        new = change.new
+        if new.resource.key == STATEFUL_SET:
+            self._agenda.add(Key(STATEFUL_SET, *new.place))
+            if change.type == DELETED:
+                self._updated.pop(new.uid, None)
+                self._revisions.forget(new.uid)
+        elif new.resource.key == POD:
+            owner, move = controller_of(new), moved(change)
+            if owner is None or move is None or (owner.api_version, owner.kind) != STATEFUL_SET:
+                return
+            key = owner_key(new, owner)
+            if _ACTIVE.issuperset(move):
+                self._readiness[key] = None
+            else:
+                self._agenda.add(key)
+
+    def next_wakeup(self) -> int | None:
+        """Return when a set is to be looked at again."""
+        return self._agenda.next()
+
+    def act(self) -> bool:
+        """Look at the sets that something happened to."""
+        readiness, self._readiness = self._readiness, {}
+        acted = False
+        for key in self._agenda.some():
+            readiness.pop(key, None)
+            acted = self._agenda.one(key, self._sync) or acted
+        for key in readiness:
+            acted = self._agenda.one(key, self._count) or acted
+        return acted
+
+    def _sync(self, key: Key) -> bool:
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self._look(key, stored)
+
+    def _count(self, key: Key) -> bool:
+        """Look at a set of which only pods have become ready or unready."""
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None:
+            return False
+        data = stored.data
+        if self._updated.get(stored.uid) == expansion.replicas_of(data) and not _in_order(data):
+            return self._report(stored, data)
+        return not stored.deleting and self._look(key, stored)
+
+    def _report(self, stored: Stored, data: Plain) -> bool:
+        """Write the status, from counts and from what the last look found."""
+        uid, updated = stored.uid, self._updated.get(stored.uid, 0)
+        count, ready = len(self._owned.of(uid)), self._owned.count(uid, Standing.READY)
+        wanted = expansion.revision(stored.name, expansion.template_of(data))
+        current = (data.get("status") or {}).get("currentRevision") or wanted
+        strategy = (data["spec"].get("updateStrategy") or {}).get("type")
+        if updated == ready == count and strategy != "OnDelete":
+            current = wanted
+        status = {
+            "replicas": count,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "currentReplicas": updated if current == wanted else count - updated,
+            "updatedReplicas": updated,
+            "currentRevision": current,
+            "updateRevision": wanted,
+        }
+        return report(self._store, stored, status)
+
+    def _look(self, key: Key, stored: Stored) -> bool:
+        data = stored.data
+        if not expansion.template_of(data):
+            return False
+        pods = {one.name: one for one in self._owned.of(stored.uid)}
+        first = expansion.first_ordinal(data)
+        ordinals = range(first, first + max(0, expansion.replicas_of(data)))
+        acted = self._fill(key, stored, pods, ordinals)
+        if not acted:
+            acted = self._cut(data, pods, ordinals) or self._renew(data, pods, ordinals)
+        digest = expansion.template_hash(expansion.template_of(data))
+        live = {pod.labels.get(REVISION_HASH, "") for pod in pods.values()}
+        acted = self._revisions.keep(stored, data, digest, live) or acted
+        revision = expansion.revision(stored.name, expansion.template_of(data))
+        updated = sum(pod.labels.get(REVISION_HASH) == revision for pod in pods.values())
+        self._updated[stored.uid] = updated
+        return self._report(stored, data) or acted
+
+    def _fill(self, key: Key, stored: Stored, pods: dict[str, Stored], ordinals: range) -> bool:
+        """Make the pods that are missing, and end those that failed; in order, if so it is."""
+        acted, name, count, data = False, stored.name, 0, stored.data
+        for ordinal in ordinals:
+            pod = pods.get(expansion.stateful_name(name, ordinal))
+            if pod is None:
+                if not self._make(data, ordinal):
+                    self._agenda.at(key, self._store.now() + RETRY)
+                    return acted
+                acted, count = True, count + 1
+                if count == burst(stored):
+                    self._agenda.add(key)
+                    return True
+            elif standing(pod_of(pod)) >= Standing.SUCCEEDED and not pod.deleting:
+                remove(self._store, pod)
+                acted = True
+            if _in_order(data) and (pod is None or standing(pod_of(pod)) != Standing.READY):
+                # What comes later waits, but is looked after.
+                return acted
+        return acted
+
+    def _make(self, data: Plain, ordinal: int) -> bool:
+        for claim in expansion.stateful_claims(data, ordinal):
+            meta = claim["metadata"]
+            known = self._store.find(CLAIM, meta["namespace"], meta["name"])
+            if known is None and create(self._store, claim) is None:
+                return False
+        return create(self._store, expansion.stateful_pod(data, ordinal)) is not None
+
+    def _cut(self, data: Plain, pods: dict[str, Stored], ordinals: range) -> bool:
+        """Delete the pods that are too many, the last first."""
+        surplus = sorted(
+            (pod for pod in pods.values() if not _wanted(pod, data, ordinals)),
+            key=_ordinal,
+            reverse=True,
+        )
+        if not surplus:
+            return False
+        if _in_order(data):
+            if any(pod.deleting for pod in pods.values()):
+                return False  # one at a time
+            surplus = surplus[:1]
+        going = [pod for pod in surplus if not pod.deleting]
+        for pod in going:
+            remove(self._store, pod)
+        return bool(going)
+
+    def _renew(self, data: Plain, pods: dict[str, Stored], ordinals: range) -> bool:
+        """Delete the last pod of an old template, once all others are ready."""
+        strategy = data["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return False
+        partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+        revision = expansion.revision(data["metadata"]["name"], expansion.template_of(data))
+        for ordinal in reversed(ordinals):
+            pod = pods.get(expansion.stateful_name(data["metadata"]["name"], ordinal))
+            if pod is None or _ordinal(pod) < partition:
+                return False
+            if pod.labels.get(REVISION_HASH) != revision and not pod.deleting:
+                remove(self._store, pod)
+                return True
+            if standing(pod_of(pod)) != Standing.READY:
+                return False
+        return False
+
+
+def _in_order(data: Plain) -> bool:
+    return bool(data["spec"].get("podManagementPolicy") != "Parallel")
+
+
+def _wanted(pod: Stored, data: Plain, ordinals: range) -> bool:
+    ordinal = _ordinal(pod)
+    name = expansion.stateful_name(data["metadata"]["name"], ordinal)
+    return ordinal in ordinals and pod.name == name
+
+
+def _ordinal(pod: Stored) -> int:
+    number = pod.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1

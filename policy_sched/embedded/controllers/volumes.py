@@ -1,0 +1,237 @@
+"""Persistent volume controller: binds claims to volumes and provisions missing volumes.
+
+A claim of a class that waits for its first consumer is left alone until a scheduler has named a
+node or kept a volume for it; any other gets the smallest volume that will do, or a new one. Claims
+of pods' ephemeral volumes are made here too. (The persistent volume controllers.)
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from policy_sched.client import complete_binding, provision
+from policy_sched.client.apimachinery import CLAIM, POD, STORAGE_CLASS, VOLUME, Stored
+from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.writing import RETRY, create, remove
+from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore, merge
+from policy_sched.manifests import Owner, Plain
+from policy_sched.model import (
+    KINDS,
+    ApiObject,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    label_selector,
+    units,
+)
+
+T = TypeVar("T", bound=ApiObject)
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_WAITS: Final = "WaitForFirstConsumer"
+_KEYS: Final = {struct: kind for kind, struct in KINDS.items()}
+
+
+class _Objects:
+    """The store, as `volume_controllers` wants it."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def named(self, kind: type[T], namespace: str, name: str) -> T | None:
+        """Return one object, None if there is none."""
+        found = self._store.find(_KEYS[kind], namespace, name)
+        return found.typed if found is not None and isinstance(found.typed, kind) else None
+
+    def put(self, one: ApiObject) -> None:
+        """Write what the controllers set; all else that an object has stays."""
+        plain: Plain = msgspec.to_builtins(one)
+        plain["apiVersion"], plain["kind"] = _KEYS[type(one)]
+        meta = one.metadata
+        stored = self._store.find(_KEYS[type(one)], meta.namespace, meta.name)
+        if stored is None:
+            create(self._store, plain)
+            return
+        annotations = {"annotations": dict(meta.annotations)} if meta.annotations else {}
+        status = {**plain["status"], **self._got(one)}
+        said = {"metadata": annotations, "spec": plain.get("spec", {}), "status": status}
+        self._store.revise(stored, merge(stored.data, said))
+
+    def _got(self, one: ApiObject) -> Plain:
+        """Return what a claim has got from its volume, as its status says."""
+        name = one.spec.volume_name if isinstance(one, PersistentVolumeClaim) else ""
+        volume = self._store.find(VOLUME, "", name) if name else None
+        spec = {} if volume is None else volume.data["spec"]
+        return {key: spec[key] for key in ("accessModes", "capacity") if key in spec}
+
+
+class Volumes:
+    """Binds claims and volumes to each other, and makes volumes."""
+
+    kinds = frozenset({CLAIM, VOLUME, STORAGE_CLASS, POD})
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._objects = _Objects(store)
+        self._agenda = Agenda("persistentvolume-binder", store)
+
+    def seen(self, change: Change) -> None:
+        """Take note of a claim, a volume, a class, or a pod with volumes of its own."""
+        new, kind = change.new, change.new.resource.key
+        if kind in (CLAIM, VOLUME) or (kind == POD and change.type == ADDED and _ephemeral(new)):
+            self._agenda.add(Key(kind, *new.place))
+        if kind in (VOLUME, STORAGE_CLASS) or (kind == CLAIM and change.type == DELETED):
+            for one in (*self._store.select(CLAIM), *self._store.select(VOLUME)):
+                self._agenda.add(Key(one.resource.key, *one.place))
+
+    def next_wakeup(self) -> int | None:
+        """Return when something is to be tried again."""
+        return self._agenda.next()
+
+    def act(self) -> bool:
+        """Look at the claims and volumes that something happened to."""
+        return self._agenda.each(self._sync)
+
+    def _sync(self, key: Key) -> bool:
+        before = self._store.version
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if stored is None or stored.deleting:
+            return False
+        typed = stored.typed
+        if isinstance(typed, Pod):
+            self._own_claims(key, stored, typed)
+        elif isinstance(typed, PersistentVolume):
+            self._volume(stored, typed)
+        elif isinstance(typed, PersistentVolumeClaim):
+            self._claim(stored, typed)
+        return self._store.version != before
+
+    def _own_claims(self, key: Key, stored: Stored, pod: Pod) -> None:
+        """Make the claims of a pod's ephemeral volumes; they go with the pod."""
+        owner = Owner("v1", "Pod", stored.name, stored.namespace, stored.uid).reference()
+        for volume in stored.data["spec"].get("volumes") or ():
+            template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+            name = f"{pod.metadata.name}-{volume.get('name', '')}"
+            if template is None or self._store.find(CLAIM, stored.namespace, name) is not None:
+                continue
+            meta = {"name": name, "namespace": stored.namespace, "ownerReferences": [owner]}
+            meta |= {
+                k: v
+                for k, v in (template.get("metadata") or {}).items()
+                if k in ("labels", "annotations")
+            }
+            claim = {"apiVersion": CLAIM[0], "kind": CLAIM[1], "metadata": meta}
+            if create(self._store, {**claim, "spec": template.get("spec") or {}}) is None:
+                self._agenda.at(key, self._store.now() + RETRY)
+
+    def _volume(self, stored: Stored, volume: PersistentVolume) -> None:
+        reference = volume.spec.claim_ref
+        if reference is None or not reference.uid:
+            return
+        claim = self._objects.named(PersistentVolumeClaim, reference.namespace, reference.name)
+        if claim is not None and claim.metadata.uid == reference.uid:
+            if claim.spec.volume_name in ("", stored.name):
+                self._bind(volume, claim)
+        elif volume.status.phase == "Bound":  # the claim has gone
+            data = stored.data
+            if data["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+                remove(self._store, stored)
+            else:
+                data["status"] = {**data.get("status", {}), "phase": "Released"}
+                self._store.revise(stored, data)
+
+    def _claim(self, stored: Stored, claim: PersistentVolumeClaim) -> None:
+        if claim.status.phase == "Bound":
+            return
+        if claim.spec.volume_name:
+            volume = self._objects.named(PersistentVolume, "", claim.spec.volume_name)
+            if volume is not None and _free_for(volume, claim):
+                self._bind(volume, claim)
+            return
+        if claim.spec.storage_class_name is None and self._default_class(stored):
+            return  # it comes up again with its class
+        waits, makes = self._class(claim)
+        chosen = SELECTED_NODE in claim.metadata.annotations
+        volume = None if waits else self._smallest(claim)
+        if volume is not None:
+            self._bind(volume, claim)
+        elif makes and (chosen or not waits):
+            provision(self._objects, claim)
+
+    def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        if volume.status.phase == "Bound" and claim.status.phase == "Bound":
+            return
+        meta = claim.metadata
+        reference = ClaimReference(meta.namespace or "default", meta.name, meta.uid)
+        spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
+        complete_binding(self._objects, msgspec.structs.replace(volume, spec=spec))
+
+    def _class(self, claim: PersistentVolumeClaim) -> tuple[bool, bool]:
+        """Return whether a claim waits for a consumer, and whether volumes can be made for it."""
+        name = claim.spec.storage_class_name or ""
+        found = self._objects.named(StorageClass, "", name) if name else None
+        if found is None:
+            return False, False
+        makes = found.provisioner not in ("", _NO_PROVISIONER)
+        return found.volume_binding_mode == _WAITS, makes
+
+    def _default_class(self, stored: Stored) -> bool:
+        """Give a claim that names no class the default one; tell whether there is one."""
+        classes = [
+            one
+            for one in self._store.select(STORAGE_CLASS)
+            if one.typed.metadata.annotations.get(DEFAULT_CLASS) == "true"
+        ]
+        if not classes:
+            return False
+        data = stored.data
+        data["spec"]["storageClassName"] = max(classes, key=lambda one: one.version).name
+        self._store.revise(stored, data)
+        return True
+
+    def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """Return the smallest free volume that will do for a claim."""
+        volumes = (one.typed for one in self._store.select(VOLUME) if not one.deleting)
+        fitting = [v for v in volumes if isinstance(v, PersistentVolume) and _serves(v, claim)]
+        return min(fitting, key=lambda v: (_size(v), v.metadata.name), default=None)
+
+
+def _ephemeral(stored: Stored) -> bool:
+    pod = stored.typed
+    return isinstance(pod, Pod) and any(v.ephemeral is not None for v in pod.spec.volumes)
+
+
+def _free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    reference, meta = volume.spec.claim_ref, claim.metadata
+    if reference is None:
+        return True
+    named = (reference.namespace, reference.name) == (meta.namespace, meta.name)
+    return named and reference.uid in ("", meta.uid)
+
+
+def _size(volume: PersistentVolume) -> int:
+    return units("storage", volume.spec.capacity.get("storage", "0"))
+
+
+def _serves(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    spec, asked = volume.spec, claim.spec
+    if volume.status.phase not in ("", "Available") or not _free_for(volume, claim):
+        return False
+    if spec.storage_class_name != (asked.storage_class_name or ""):
+        return False
+    if (spec.volume_mode or "Filesystem") != (asked.volume_mode or "Filesystem"):
+        return False
+    if not set(asked.access_modes) <= set(spec.access_modes):
+        return False
+    selected = asked.selector is None or label_selector(asked.selector).matches(
+        volume.metadata.labels
+    )
+    return selected and _size(volume) >= units(
+        "storage", asked.resources.requests.get("storage", "0")
+    )

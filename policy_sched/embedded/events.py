@@ -1,0 +1,186 @@
+"""Events about objects, as a scheduler records them: what is said again is counted, not repeated.
+
+An event lives for an hour since it was last said, as in an API server, if no more than so many come
+in that time: they are in memory here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.client.apimachinery import (
+    EVENT,
+    SECOND,
+    ApiError,
+    Stored,
+    micro_timestamp,
+    parsed,
+)
+from policy_sched.embedded.controllers import Timers
+from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
+from policy_sched.manifests import Plain
+
+LIFETIME: Final = 3600 * SECOND
+"""How long an event is kept (the API server's --event-ttl)."""
+MOST: Final = 50_000
+"""Events that are kept; beyond that the oldest go before their time."""
+NOTE_LIMIT: Final = 1024
+"""The longest note, in characters (events.k8s.io validation)."""
+
+
+Reference = tuple[str, str, str, str]
+"""Kind, namespace, name and UID of an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An event's content: its object, text and reporting component.
+
+    ``related``: another object that had to do with it.
+    """
+
+    regarding: Reference
+    reporter: str
+    kind: str
+    reason: str
+    action: str
+    note: str
+    related: Reference | None = None
+
+
+class EventLog:
+    """Writes events into the store, and forgets old ones."""
+
+    kinds = frozenset({EVENT})
+
+    def __init__(self, store: ObjectStore, most: int = MOST) -> None:
+        self._store = store
+        self._most = most
+        self._names: dict[Occurrence, Key] = {}
+        self._said: dict[Key, Occurrence] = {}
+        self._timers: Timers[Key] = Timers()
+
+    def seen(self, change: Change) -> None:
+        """Take note of an event that came, changed or went."""
+        key = Key(EVENT, *change.new.place)
+        if change.type == DELETED:
+            self._timers.clear(key)
+            occurrence = self._said.pop(key, None)
+            if occurrence is not None:
+                del self._names[occurrence]
+            return
+        data = change.new.data
+        occurrence = _occurrence(data)
+        if key not in self._said and occurrence not in self._names:
+            self._said[key] = occurrence
+            self._names[occurrence] = key
+        self._timers.set(key, _last_said(change.new, data) + LIFETIME)
+
+    def next_wakeup(self) -> int | None:
+        """Return None: old events are removed in the next step and cause none."""
+        return None
+
+    def act(self) -> bool:
+        """Forget what is old; tell whether anything was."""
+        acted = False
+        for key in self._over():
+            if self._store.find(key.kind, key.namespace, key.name) is not None:
+                self._store.delete(key)
+            acted = True
+        return acted
+
+    def _over(self) -> Iterator[Key]:
+        """Yield and forget what is old, and what is too much."""
+        yield from self._timers.expired(self._store.now())
+        while len(self._timers) > self._most:
+            yield self._timers.pop()
+
+    def record(self, occurrence: Occurrence) -> None:
+        """Write an event. What cannot be written is lost, as events are."""
+        known = self._names.get(occurrence)
+        stored = self._store.find(*_parts(known)) if known is not None else None
+        if stored is not None:
+            self._count(stored)
+            return
+        _, namespace, name, _ = occurrence.regarding
+        now = self._store.now()
+        data = _event(occurrence, now)
+        event_name = f"{name}.{now:x}"
+        while self._store.find(EVENT, namespace, event_name) is not None:
+            now += 1
+            event_name = f"{name}.{now:x}"
+        data["metadata"]["name"] = event_name
+        try:
+            self._store.create(data)
+        except ApiError:  # the namespace has gone, or is no longer one
+            return
+        key = Key(EVENT, namespace, event_name)
+        self._names[occurrence] = key
+        self._said[key] = occurrence
+
+    def _count(self, stored: Stored) -> None:
+        data = stored.data
+        count = (data.get("series") or {}).get("count", 1) + 1
+        said = micro_timestamp(self._store.now())
+        data["series"] = {"count": count, "lastObservedTime": said}
+        self._store.revise(stored, data)
+
+
+def _parts(key: Key) -> tuple[tuple[str, str], str, str]:
+    return key.kind, key.namespace, key.name
+
+
+def _event(occurrence: Occurrence, now: int) -> Plain:
+    event: Plain = {
+        "apiVersion": EVENT[0],
+        "kind": EVENT[1],
+        "metadata": {"namespace": occurrence.regarding[1]},
+        "eventTime": micro_timestamp(now),
+        "reportingController": occurrence.reporter,
+        "reportingInstance": occurrence.reporter,
+        "action": occurrence.action,
+        "reason": occurrence.reason,
+        "regarding": _reference(occurrence.regarding),
+        "note": occurrence.note,
+        "type": occurrence.kind,
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+    }
+    if occurrence.related is not None:
+        event["related"] = _reference(occurrence.related)
+    return event
+
+
+def _reference(about: Reference) -> Plain:
+    kind, namespace, name, uid = about
+    return {
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+        "apiVersion": "v1",
+    }
+
+
+def _occurrence(data: Plain) -> Occurrence:
+    fields = ("reportingController", "type", "reason", "action", "note")
+    reporter, type_, reason, action, note = (str(data.get(field) or "") for field in fields)
+    about, other = _about(data.get("regarding") or {}), data.get("related")
+    related = _about(other) if other else None
+    return Occurrence(about, reporter, type_, reason, action, note, related)
+
+
+def _about(data: Plain) -> Reference:
+    kind, namespace, name, uid = (
+        str(data.get(k) or "") for k in ("kind", "namespace", "name", "uid")
+    )
+    return kind, namespace, name, uid
+
+
+def _last_said(stored: Stored, data: Plain) -> int:
+    text = (data.get("series") or {}).get("lastObservedTime") or data.get("eventTime")
+    created = stored.typed.metadata.creation_timestamp
+    return parsed(text or (created.isoformat() if created is not None else ""))

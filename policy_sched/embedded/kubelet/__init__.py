@@ -1,0 +1,11 @@
+"""Kubelets: bound pods start, run and end.
+
+One object plays all nodes; there are no containers.
+"""
+
+from policy_sched.embedded.kubelet.kubelet import Kubelets, KubeletTimes
+
+__all__ = [
+    "KubeletTimes",
+    "Kubelets",
+]

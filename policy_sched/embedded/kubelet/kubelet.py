@@ -1,0 +1,267 @@
+"""The kubelets of all nodes, simulated: bound pods start, succeed, and leave when deleted.
+
+Theory of operation: a pod that is bound to a node which is there becomes the node's guest, if it
+fits beside the guests that are there; if not, it fails at once, as a kubelet rejects it. A guest
+starts after a while, succeeds after the time that its annotation names (without one it runs on),
+and leaves when its grace period is over. One timer per guest says what comes next. Nothing else
+is remembered: after a restart the same follows from the pods' status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored
+from policy_sched.embedded.controllers import Retries, Timers
+from policy_sched.embedded.kubelet import status as pod_status
+from policy_sched.embedded.kubelet.admission import Usage, rejection
+from policy_sched.embedded.store import DELETED, ENDED, Change, DeleteOptions, Key, ObjectStore
+from policy_sched.manifests import Plain
+from policy_sched.model import DURATION_ANNOTATION, Node, Pod, PodInfo, nanoseconds, nanoseconds_of
+
+TOGETHER: Final = 250
+"""Pods that something happens to in one round; to the others in the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletTimes:
+    """How long things take on a node, in nanoseconds.
+
+    ``start``: from the binding until all containers run, image pulls included.
+    ``stop``: until a deleted pod has ended; None if it uses its whole grace period.
+    """
+
+    start: int = SECOND
+    stop: int | None = None
+
+
+@dataclass(slots=True)
+class _Guest:
+    """A pod on its node; ``taken`` while it holds room there, then when it started and leaves."""
+
+    key: Key
+    uid: str
+    node: str
+    info: PodInfo
+    taken: bool = False
+    started: int | None = None
+    leaves: int | None = None
+
+
+@dataclass(slots=True)
+class _Place:
+    """A node, None while it is not there, its guests by uid, and what those take that it let in."""
+
+    node: Node | None = None
+    guests: dict[str, _Guest] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+
+    def take(self, guest: _Guest) -> None:
+        """Let a guest in, if it is not."""
+        if not guest.taken:
+            guest.taken = True
+            self.usage.add(guest.info)
+
+    def release(self, guest: _Guest) -> None:
+        """A guest takes nothing any more."""
+        if guest.taken:
+            guest.taken = False
+            self.usage.remove(guest.info)
+
+
+_Then = Callable[["Kubelets", _Guest, Stored], None]
+
+
+class Kubelets:
+    """All kubelets of a cluster. `seen` takes changes in, `act` does what is due."""
+
+    kinds = frozenset({POD, NODE})
+
+    def __init__(self, store: ObjectStore, times: KubeletTimes) -> None:
+        self.times = times
+        self._store = store
+        self._places: dict[str, _Place] = {}
+        self._guests: dict[str, _Guest] = {}
+        self._next: dict[str, _Then] = {}
+        self._timers: Timers[str] = Timers()
+        self._retries: Retries[Key] = Retries("kubelet", store)
+
+    def seen(self, change: Change) -> None:
+        """Take a change in; changes of other objects than pods and nodes do not matter."""
+        kind = change.new.resource.key
+        if kind == POD:
+            self._pod(change)
+        elif kind == NODE:
+            self._node(change)
+
+    def next_wakeup(self) -> int | None:
+        """Return when something is due next."""
+        return self._timers.next()
+
+    def act(self) -> bool:
+        """Do what is due; tell whether anything was."""
+        acted = False
+        for uid in islice(self._timers.expired(self._store.now()), TOGETHER):
+            guest, then = self._guests[uid], self._next.pop(uid)
+            stored = self._store.find(POD, guest.key.namespace, guest.key.name)
+            acted = True
+            if stored is not None and stored.uid == uid:
+                self._do(guest, then, stored)
+        return acted
+
+    def _do(self, guest: _Guest, then: _Then, stored: Stored) -> None:
+        try:
+            then(self, guest, stored)
+        except Exception as error:  # noqa: BLE001 - one pod, of whatever content, is contained
+            self._then(guest, then, self._retries.failed(guest.key, error))
+        else:
+            self._retries.succeeded(guest.key)
+
+    # What happened.
+
+    def _node(self, change: Change) -> None:
+        name = change.new.name
+        place = self._places.setdefault(name, _Place())
+        arrived = place.node is None
+        typed = change.new.typed
+        assert isinstance(typed, Node)
+        place.node = None if change.type == DELETED else typed
+        if place.node is None:
+            for uid, guest in place.guests.items():
+                place.release(guest)
+                self._wait(uid)
+            if not place.guests:
+                del self._places[name]
+        elif arrived:
+            for guest in list(place.guests.values()):
+                stored = self._store.find(POD, guest.key.namespace, guest.key.name)
+                if stored is not None and stored.uid == guest.uid:
+                    self._plan(guest, stored)
+
+    def _pod(self, change: Change) -> None:
+        stored = change.new
+        uid, pod = stored.uid, stored.typed
+        assert isinstance(pod, Pod)
+        if change.type == DELETED:
+            self._drop(uid)
+            return
+        if not pod.spec.node_name:
+            return
+        guest = self._guests.get(uid)
+        if guest is None:
+            key = Key(POD, stored.namespace, stored.name)
+            guest = _Guest(key, uid, pod.spec.node_name, PodInfo.of(pod))
+            self._guests[uid] = guest
+            self._places.setdefault(guest.node, _Place()).guests[uid] = guest
+        self._plan(guest, stored)
+
+    def _drop(self, uid: str) -> None:
+        self._wait(uid)
+        guest = self._guests.pop(uid, None)
+        if guest is not None:
+            place = self._places[guest.node]
+            place.release(guest)
+            del place.guests[uid]
+            if place.node is None and not place.guests:
+                del self._places[guest.node]
+
+    def _wait(self, uid: str) -> None:
+        self._timers.clear(uid)
+        self._next.pop(uid, None)
+
+    # What follows.
+
+    def _plan(self, guest: _Guest, stored: Stored) -> None:
+        """Set what happens next with a guest, and when."""
+        place, pod = self._places[guest.node], stored.typed
+        assert isinstance(pod, Pod)
+        if place.node is None:
+            return
+        phase, now = pod.status.phase, self._store.now()
+        if phase in ENDED:
+            place.release(guest)
+        elif phase == "Running":
+            place.take(guest)
+            if guest.started is None:
+                guest.started = nanoseconds(pod.status.start_time) or now
+        if stored.deleting:
+            self._plan_leaving(guest, stored)
+        elif phase in ENDED:
+            self._wait(guest.uid)
+        elif phase == "Running":
+            duration = _duration(pod)
+            if duration is not None and guest.started is not None:
+                self._then(guest, Kubelets._succeed, guest.started + duration)
+        elif not guest.taken:
+            if rejection(guest.info, place.node, place.usage) is not None:
+                self._then(guest, Kubelets._reject, now)
+            else:
+                place.take(guest)
+                self._then(guest, Kubelets._start, now + self.times.start)
+
+    def _plan_leaving(self, guest: _Guest, stored: Stored) -> None:
+        """Let a pod that was deleted leave when its time is over.
+
+        Its deletion time is written in whole seconds, rounded down: a deletion that was seen as
+        it happened is counted exactly, one of before a restart up to a second longer. A second
+        deletion may leave less time.
+        """
+        now = self._store.now()
+        grace = int(stored.data["metadata"].get("deletionGracePeriodSeconds") or 0) * SECOND
+        if not grace:
+            self._wait(guest.uid)  # it has left; finalizers keep what is written of it
+            return
+        stop = grace if self.times.stop is None else min(grace, self.times.stop)
+        written = nanoseconds(stored.typed.metadata.deletion_timestamp) + SECOND
+        leaves = min(now + stop, written)
+        guest.leaves = leaves if guest.leaves is None else min(guest.leaves, leaves)
+        self._then(guest, Kubelets._leave, guest.leaves)
+
+    def _then(self, guest: _Guest, then: _Then, due: int) -> None:
+        if self._next.get(guest.uid) is not then or then is Kubelets._leave:
+            self._next[guest.uid] = then
+            self._timers.set(guest.uid, due)
+
+    # What is done.
+
+    def _start(self, guest: _Guest, stored: Stored) -> None:
+        now = self._store.now()
+        guest.started = now
+        data = stored.data
+        self._write(stored, data, pod_status.running(data, now))
+
+    def _succeed(self, guest: _Guest, stored: Stored) -> None:  # noqa: ARG002 - one signature for all
+        data = stored.data
+        self._write(stored, data, pod_status.succeeded(data, self._store.now()))
+
+    def _reject(self, guest: _Guest, stored: Stored) -> None:
+        place = self._places[guest.node]
+        assert place.node is not None
+        why = rejection(guest.info, place.node, place.usage)
+        if why is None:
+            self._plan(guest, stored)
+            return
+        data, now = stored.data, self._store.now()
+        self._write(stored, data, pod_status.rejected(data, why.reason, why.message, now))
+
+    def _leave(self, guest: _Guest, stored: Stored) -> None:
+        self._places[guest.node].release(guest)
+        self._store.delete(guest.key, DeleteOptions(grace_seconds=0, uid=stored.uid))
+
+    def _write(self, stored: Stored, data: Plain, status: Plain) -> None:
+        data["status"] = status
+        self._store.revise(stored, data)
+
+
+def _duration(pod: Pod) -> int | None:
+    """Return how long a pod runs, None if it does not say, or not in a way that is understood."""
+    text = pod.metadata.annotations.get(DURATION_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        return nanoseconds_of(text)
+    except ValueError:
+        return None

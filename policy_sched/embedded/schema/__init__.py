@@ -1,0 +1,16 @@
+"""The types of all fields of all kinds that are served.
+
+Tables of field numbers, names and types, read by admission, protobuf and OpenAPI.
+"""
+
+from policy_sched.embedded.schema.messages import JSON_ONLY, LEAVES, MESSAGES, Field, message_of
+from policy_sched.embedded.schema.types import typed
+
+__all__ = [
+    "JSON_ONLY",
+    "LEAVES",
+    "MESSAGES",
+    "Field",
+    "message_of",
+    "typed",
+]

@@ -1,0 +1,35 @@
+"""The object store: versions, history for watches, patches, deletion, SQLite.
+
+The counterpart of etcd and the registry's storage layer.
+"""
+
+from policy_sched.embedded.store.apply import LAST_APPLIED, annotated, patch_of
+from policy_sched.embedded.store.deletion import ENDED, FOREGROUND, DeleteOptions
+from policy_sched.embedded.store.patch import JSON, PATCHES, STRATEGIC, merge
+from policy_sched.embedded.store.sqlite import SqliteStorage
+from policy_sched.embedded.store.store import HISTORY, STATUS, Key, ObjectStore
+from policy_sched.embedded.store.watch_history import ADDED, DELETED, UPDATED, Change, Filter, Watch
+
+__all__ = [
+    "ADDED",
+    "DELETED",
+    "ENDED",
+    "FOREGROUND",
+    "HISTORY",
+    "JSON",
+    "LAST_APPLIED",
+    "PATCHES",
+    "STATUS",
+    "STRATEGIC",
+    "UPDATED",
+    "Change",
+    "DeleteOptions",
+    "Filter",
+    "Key",
+    "ObjectStore",
+    "SqliteStorage",
+    "Watch",
+    "annotated",
+    "merge",
+    "patch_of",
+]

@@ -1,0 +1,354 @@
+"""Objects in an SQLite file: whatever was answered is there again after the process was killed.
+
+Theory of operation: every change is one transaction in the write-ahead log, written to the
+operating system before it is answered. A killed process loses nothing that way, since the system
+has the bytes; a machine that loses power may lose the last transactions, but never half of one
+(``synchronous=NORMAL``; FULL would wait for the disk at every change). The file belongs to one
+process at a time.
+
+A file that is damaged is refused when it is opened, with what can be done. While changes cannot be
+written (the disk is full, say) each of them is refused with `NotWritten`, and nothing else happens.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+from policy_sched.client.apimachinery import ApiError
+from policy_sched.embedded.store.version_file import SUFFIX, KeptVersion
+from policy_sched.embedded.store.watch_history import DELETED, Change
+from policy_sched.errors import ClusterError
+
+_FORMAT: Final = 1
+"""Version of the tables below, in the file's user_version."""
+_TABLES: Final = """
+CREATE TABLE objects (
+    api_version TEXT NOT NULL, kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+    version INTEGER NOT NULL, json BLOB NOT NULL,
+    PRIMARY KEY (api_version, kind, namespace, name)
+) WITHOUT ROWID;
+CREATE TABLE counter (version INTEGER NOT NULL);
+INSERT INTO counter VALUES (0);
+"""
+_SECRETS: Final = "CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
+"""Also added to existing files; earlier releases ignore this table."""
+SECRET_BYTES: Final = 32
+_WRITE: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)"
+_READ: Final = (
+    "SELECT api_version, kind, namespace, name, version, CAST(json AS BLOB) FROM objects"
+    " ORDER BY version"
+)
+_REMOVE: Final = (
+    "DELETE FROM objects WHERE api_version = ? AND kind = ? AND namespace = ? AND name = ?"
+)
+
+_PROBE: Final = "INSERT OR REPLACE INTO secrets VALUES ('probe', zeroblob(?))"
+_PROBED: Final = "DELETE FROM secrets WHERE name = 'probe'"
+_LEAST: Final = 16 * 1024
+"""Bytes that must fit before changes count as written again."""
+_TRIED: Final = (
+    "SELECT api_version, kind, namespace, name, version, json FROM objects LIMIT 0",
+    "SELECT name, value FROM secrets LIMIT 0",
+)
+INSUFFICIENT_STORAGE: Final = 507
+_REASON: Final = "InsufficientStorage"
+
+Row = tuple[str, str, str, str, int, bytes]
+"""API version, kind, namespace, name, version and JSON of an object."""
+Statement = tuple[str, tuple[str | int | bytes, ...]]
+"""SQL, and its values."""
+
+
+class NotWritten(ApiError):  # noqa: N818 - it is what happened to the change
+    """A change could not be written, and did not happen: the disk is full, or fails."""
+
+    def __init__(self, path: str, error: sqlite3.Error) -> None:
+        cure = f"make room on the disk of {path}; writes go on by themselves then"
+        message = f"the change could not be written: {error}; {cure}"
+        super().__init__(INSUFFICIENT_STORAGE, _REASON, message)
+
+
+class Storage(Protocol):
+    """Where changes are kept beyond the life of the process."""
+
+    failing: str
+    """Why changes could not be written of late; "" if they can be, as far as is known."""
+    lost: str
+    """What the file does not hold any more although it was kept; "" for nothing."""
+
+    def version(self) -> int:
+        """Return the version of the last change that was kept."""
+
+    def trouble(self) -> str:
+        """Return why changes cannot be written at present, "" if they can."""
+
+    def recovered(self) -> bool:
+        """Tell whether changes can be written again; true once after each time they could not."""
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the objects that are kept, in the order in which they were last changed."""
+
+    def keep(self, changes: Sequence[Change]) -> None:
+        """Keep changes, all of them or none. Raises NotWritten if that fails."""
+
+    def secret(self, name: str) -> bytes:
+        """Return the secret of a name: random bytes that were made when it was first asked for."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class Forgetful:
+    """Keeps nothing: a cluster that lives in memory."""
+
+    lost = failing = ""
+
+    def __init__(self) -> None:
+        self._secrets: dict[str, bytes] = {}
+
+    def trouble(self) -> str:
+        """Return "": memory can be written."""
+        return ""
+
+    def recovered(self) -> bool:
+        """Return False: there never was anything wrong."""
+        return False
+
+    def version(self) -> int:
+        """Return 0: nothing was kept."""
+        return 0
+
+    def rows(self) -> Iterator[Row]:
+        """Yield nothing."""
+        return iter(())
+
+    def keep(self, changes: Sequence[Change]) -> None:
+        """Do nothing."""
+
+    def secret(self, name: str) -> bytes:
+        """Return random bytes, the same as long as this lives."""
+        return self._secrets.setdefault(name, secrets.token_bytes(SECRET_BYTES))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class SqliteStorage:
+    """An SQLite file; made if it is not there, so that only its owner can read it."""
+
+    def __init__(self, path: str) -> None:
+        """Open the file. Raises ClusterError if it is in use, damaged, or something else."""
+        self._path = path
+        self.lost = ""
+        self.failing = ""
+        self._refused = 0
+        """Bytes of the largest change that could not be written, 0 while changes can be."""
+        self._written = False
+        self._recovered = False
+        before = _size(path)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NONBLOCK, 0o600))
+        except OSError as error:
+            cure = f"make it writable, or {_NAME}"
+            raise ClusterError(f"{path}: cannot be opened: {error.strerror}; {cure}") from None
+        try:
+            # A step may be done in another thread than the rest, never while that does anything.
+            self._connection = sqlite3.connect(
+                path, timeout=0.5, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise ClusterError(f"{path}: {_words(path, error)}") from None
+        try:
+            self._prepare()
+            self._check()
+            self._kept = KeptVersion(path)
+            self._compare(before)
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise ClusterError(f"{path}: {_words(path, error)}") from None
+        except ClusterError:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        run, path = self._connection.execute, self._path
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        # Nothing is changed in a file that is not ours, not even the mode of its journal.
+        found: int = run("PRAGMA user_version").fetchone()[0]
+        if found == 0 and run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise ClusterError(f"{path}: a database, but not one of a cluster; {_NAME}")
+        if found not in (0, _FORMAT):
+            text = f"written in format {found}, read is format {_FORMAT}"
+            raise ClusterError(f"{path}: {text}: use the version that wrote it, or {_NAME}")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")
+        # The lock of the exclusive mode is taken by the first transaction.
+        run("BEGIN IMMEDIATE")
+        if found == 0:
+            for statement in filter(str.strip, _TABLES.split(";")):
+                run(statement)
+            run(f"PRAGMA user_version = {_FORMAT}")
+        run(_SECRETS)
+        run("COMMIT")
+
+    def _check(self) -> None:
+        """Look whether the file is whole. Raises ClusterError, or sqlite3.Error."""
+        run, path = self._connection.execute, self._path
+        found = run("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise ClusterError(f"{path}: damaged ({' '.join(found.split())}); {_repair(path)}")
+        try:
+            for query in _TRIED:
+                run(query)
+            counted = run("SELECT version FROM counter").fetchall()
+        except sqlite3.OperationalError as error:
+            raise ClusterError(f"{path}: damaged ({error}); {_repair(path)}") from None
+        if len(counted) != 1 or not isinstance(counted[0][0], int):
+            raise ClusterError(f"{path}: damaged (no version is counted); {_repair(path)}")
+
+    def _compare(self, before: int | None) -> None:
+        """Compare the version of the file with the last one that was kept, and tell what is lost.
+
+        ``before``: bytes of the file before it was opened, None if it was not there. Raises
+        ClusterError if everything is lost.
+        """
+        version, kept, path = self.version(), self._kept.value, self._path
+        if before is None or version >= kept:
+            self._kept.write(version)
+            return
+        log, beside = f"{path}-wal", f"{path}{SUFFIX}"
+        if version == 0:
+            self._connection.close()
+            with suppress(OSError):
+                if before == 0:
+                    os.truncate(path, 0)
+            self._kept.close()
+            text = f"empty, although a cluster of version {kept} was kept in it"
+            cure = f"or delete {path} and {beside} to begin a new cluster"
+            raise ClusterError(f"{path}: {text}: bring it back from a copy with {log}, {cure}")
+        lost = f"the last {kept - version} changes (versions {version + 1} to {kept}) are lost"
+        self.lost = f"{path}: {lost}: {log} is damaged or missing, or the file is an older copy"
+        self._connection.execute("UPDATE counter SET version = ?", (kept,))
+
+    def version(self) -> int:
+        """Return the version of the last change that was kept."""
+        found: int = self._connection.execute("SELECT version FROM counter").fetchone()[0]
+        return found
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the objects that are kept, in the order in which they were last changed."""
+        try:
+            yield from self._connection.execute(_READ)
+        except sqlite3.Error as error:
+            raise ClusterError(f"{self._path}: {_words(self._path, error)}") from None
+
+    def trouble(self) -> str:
+        """Return why changes cannot be written; try to write as much as could not be written."""
+        if self._refused:
+            with suppress(NotWritten):
+                self._write([(_PROBE, (self._refused,)), (_PROBED, ())])
+                self._refused, self.failing, self._recovered = 0, "", True
+        return self.failing
+
+    def recovered(self) -> bool:
+        """Tell whether changes can be written again; true once after each time they could not."""
+        if self._refused and self._written:
+            self._written = False
+            self.trouble()
+        found, self._recovered = self._recovered, False
+        return found
+
+    def keep(self, changes: Sequence[Change]) -> None:
+        """Keep changes in one transaction. Raises NotWritten if that fails."""
+        statements: list[Statement] = []
+        for change in changes:
+            one = change.new
+            place = (*one.resource.key, *one.place)
+            if change.type == DELETED:
+                statements.append((_REMOVE, place))
+            else:
+                statements.append((_WRITE, (*place, one.version, one.raw)))
+        version = changes[-1].version
+        self._write([*statements, ("UPDATE counter SET version = ?", (version,))])
+        self._kept.write(version)
+
+    def _write(self, statements: Sequence[Statement]) -> None:
+        run = self._connection.execute
+        try:
+            run("BEGIN IMMEDIATE")
+            for statement, values in statements:
+                run(statement, values)
+            run("COMMIT")
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):  # the disk may fail that, too: nothing was committed
+                if self._connection.in_transaction:
+                    run("ROLLBACK")
+            size = sum(len(v) for _, values in statements for v in values if isinstance(v, bytes))
+            self.failing, self._refused = str(error), max(self._refused, size, _LEAST)
+            raise NotWritten(self._path, error) from None
+        self._written = True
+
+    def secret(self, name: str) -> bytes:
+        """Return the secret of a name. Raises NotWritten if it cannot be kept."""
+        query = "SELECT value FROM secrets WHERE name = ?"
+        found = self._connection.execute(query, (name,)).fetchone()
+        if found is None:
+            made = secrets.token_bytes(SECRET_BYTES)
+            self._write([("INSERT INTO secrets VALUES (?, ?)", (name, made))])
+            return made
+        value: bytes = found[0]
+        return value
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._kept.close()
+        with suppress(sqlite3.Error):  # what is in the log is read from it the next time
+            self._connection.close()
+
+
+_NAME: Final = "name another file with --data"
+
+
+def _repair(path: str) -> str:
+    """Return what can be done about a damaged file."""
+    save = f"sqlite3 {path} .recover | sqlite3 saved.db"
+    return f"bring it back from a copy, save what can be read ({save}), or {_NAME}"
+
+
+def _size(path: str) -> int | None:
+    """Return the bytes of a file, None if it is not there. Raises ClusterError if it is no file."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ClusterError(f"{path}: cannot be opened: {error.strerror}; {_NAME}") from None
+    except ValueError:
+        raise ClusterError(f"{path!r}: no name of a file; {_NAME}") from None
+    if not stat.S_ISREG(found.st_mode):
+        what = "a directory" if stat.S_ISDIR(found.st_mode) else "no regular file"
+        raise ClusterError(f"{path}: cannot be opened: it is {what}; {_NAME}")
+    return found.st_size
+
+
+def _words(path: str, error: sqlite3.Error) -> str:
+    """Return what SQLite's error means for a file, and what can be done."""
+    kind = getattr(error, "sqlite_errorname", "") or ""
+    if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return f"in use by another process: end that one, or {_NAME}"
+    if kind.startswith("SQLITE_CORRUPT"):
+        return f"damaged ({error}); {_repair(path)}"
+    if kind.startswith("SQLITE_READONLY"):
+        return f"cannot be written ({error}): make it and its directory writable, or {_NAME}"
+    if kind.startswith("SQLITE_CANTOPEN"):
+        text = f"cannot be opened with its log {path}-wal ({error})"
+        return f"{text}: make both files, and their directory, writable, or {_NAME}"
+    if kind.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+        return f"cannot be read and written ({error}): is its disk full?"
+    return f"cannot be opened as a database: {error}; {_repair(path)}"

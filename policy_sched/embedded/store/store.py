@@ -1,0 +1,490 @@
+"""The object store: what an API server and its etcd do, as functions of one process.
+
+Theory of operation: all objects are `Stored` values, by kind, namespace and name. A request is
+checked and worked out to the end before anything changes; then its changes get the next versions,
+are kept by the storage, and only then replace what was there (`_commit`). So a request happens
+altogether or not at all, and versions rise by one with every change. Nothing happens by itself
+and nothing is called back in the middle of a request: changes are read from a `Watch`, and
+``on_commit`` only signals that there are some; ``tell`` decides where that callback runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import (
+    NAMESPACE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    RUNTIME_CLASS,
+    ApiError,
+    Resource,
+    Stored,
+    bad_request,
+    copied,
+    encoded,
+    managed,
+    read,
+    resource,
+    seal,
+    timestamp,
+)
+from policy_sched.embedded.admission import (
+    MODIFIED,
+    added_containers,
+    admit_pod,
+    admit_priority_class,
+    admit_runtime,
+    already_exists,
+    check_name,
+    complete,
+    conflict,
+    finalized,
+    forbidden,
+    not_found,
+    write_nulls,
+    wrong_uid,
+)
+from policy_sched.embedded.admission import pod_strategy as pod_changes
+from policy_sched.embedded.schema import typed
+from policy_sched.embedded.store.cascade import cascade, deletion_changes, orphaned
+from policy_sched.embedded.store.deletion import (
+    DeleteOptions,
+    awaits_finalize,
+    check_preconditions,
+    released,
+)
+from policy_sched.embedded.store.patch import MERGE, PATCHES
+from policy_sched.embedded.store.sqlite import Forgetful, Row, Storage
+from policy_sched.embedded.store.uids import uid_of
+from policy_sched.embedded.store.watch_history import (
+    ADDED,
+    DELETED,
+    UPDATED,
+    Change,
+    Filter,
+    History,
+    Watch,
+)
+from policy_sched.manifests import MOST_PODS, Plain, Priorities, suffix
+from policy_sched.model import Kind, PriorityClass, RuntimeClass
+
+_LOG: Final = logging.getLogger("policy_sched.store")
+HISTORY: Final = 20_000
+"""Changes that are remembered for watches, unless another number is asked for."""
+STATUS: Final = "status"
+EPHEMERAL: Final = "ephemeralcontainers"
+FINALIZE: Final = "finalize"
+_SERVER_FIELDS: Final = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+"""Metadata that only the server writes."""
+
+Place = tuple[str, str]
+"""Namespace ("" where a kind has none) and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What names an object: kind, namespace, name."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class ObjectStore:
+    """The API objects of a cluster. ``now`` returns nanoseconds since 1970.
+
+    What it refuses is an `ApiError`. ``version`` is the version of the last change.
+    ``controlled``: dependents go with their owners, and what is in a namespace with it; otherwise
+    controllers of elsewhere see to that. ``sync_errors`` counts the failures of each controller,
+    ``set_aside`` says why objects of the storage were not taken in; they stay there until others
+    of their names are created.
+    """
+
+    def __init__(
+        self, now: Callable[[], int], storage: Storage | None = None, history: int = HISTORY
+    ) -> None:
+        self.now = now
+        self.on_commit: list[Callable[[], None]] = []
+        self.tell: Callable[[Callable[[], None]], None] = _call
+        self.controlled = True
+        self.sync_errors: Counter[str] = Counter()
+        self._rehearsing = False
+        self._storage: Storage = storage if storage is not None else Forgetful()
+        self._objects: dict[Kind, dict[Place, Stored]] = {}
+        self._owned: dict[str, dict[Key, None]] = {}
+        self._priorities: Priorities | None = None
+        self._changed_at: dict[Kind, int] = {}
+        self.set_aside: dict[Key, str] = {}
+        for row in self._storage.rows():
+            self._restore(row)
+        self.history = History(self._storage.version(), history)
+
+    @property
+    def version(self) -> int:
+        """The version of the last change."""
+        return self.history.version
+
+    def changed_at(self, kind: Kind) -> int:
+        """Return the version of the last change of a kind, 0 if there was none."""
+        return self._changed_at.get(kind, 0)
+
+    def secret(self, name: str) -> bytes:
+        """Return random bytes of this cluster, which are no object of it: the key of tokens."""
+        return self._storage.secret(name)
+
+    def trouble(self) -> str:
+        """Return why changes cannot be written at present, "" if they can."""
+        return self._storage.trouble()
+
+    @property
+    def failing(self) -> str:
+        """Why changes could not be written of late; "" if they can be, as far as is known."""
+        return self._storage.failing
+
+    def recovered(self) -> bool:
+        """Tell whether changes can be written again; true once after each time they could not."""
+        return self._storage.recovered()
+
+    @property
+    def lost(self) -> str:
+        """What the storage does not hold any more although it was kept, "" for nothing."""
+        return self._storage.lost
+
+    def close(self) -> None:
+        """Let go of the storage."""
+        self._storage.close()
+
+    def _restore(self, row: Row) -> None:
+        """Take an object of the storage in; one that cannot be read is left where it is."""
+        api_version, kind, namespace, name, version, raw = row
+        try:
+            found = resource((api_version, kind))
+            data = msgspec.json.decode(bytes(raw))
+            typed(found.key, data)
+            stored = Stored(found, version, bytes(raw), read(found, bytes(raw)))
+        except (ApiError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            key = Key((api_version, kind), namespace, name)
+            self.set_aside[key] = str(error)
+            text = "%s %s/%s cannot be read and is set aside; create it anew: %s"
+            _LOG.error(text, kind, namespace, name, error)
+            return
+        self._put(stored)
+        self._changed_at[found.key] = version
+
+    # Reading.
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Stored | None:
+        """Return an object, None if it is not there."""
+        return self._objects.get(kind, {}).get((namespace, name))
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Stored:
+        """Return an object. Raises ApiError if it is not there."""
+        found = self.find(kind, namespace, name)
+        if found is None:
+            raise not_found(resource(kind), name)
+        return found
+
+    def select(
+        self, kind: Kind, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> list[Stored]:
+        """Return the objects of a kind, of one namespace or all, in order of their arrival."""
+        wanted = Filter.of(kind, namespace, labels, fields)
+        found = self._objects.get(resource(kind).key, {}).values()
+        return [one for one in found if wanted.covers(one) and wanted.selects(one)]
+
+    def everything(self) -> Iterable[Stored]:
+        """Yield all objects, kind by kind."""
+        for found in self._objects.values():
+            yield from found.values()
+
+    def owned_by(self, uid: str, kind: Kind | None = None) -> list[Stored]:
+        """Return the objects that name an owner of this uid."""
+        keys = [key for key in self._owned.get(uid, ()) if kind is None or key.kind == kind]
+        return [self._objects[key.kind][key.namespace, key.name] for key in keys]
+
+    def watch(
+        self,
+        kind: Kind | None = None,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        since: int | None = None,
+    ) -> Watch:
+        """Return a watch of the changes after version `since`; of all kinds if none is named.
+
+        Without a version the watch begins with all objects that are there, as ADDED.
+        """
+        wanted = Filter.of(kind, namespace, labels, fields)
+        if since is not None:
+            return Watch(self.history, wanted, since)
+        found = self.everything() if kind is None else self._objects.get(kind, {}).values()
+        present = [one for one in found if wanted.covers(one) and wanted.selects(one)]
+        return Watch(self.history, wanted, self.version, present)
+
+    # Writing.
+
+    def create(self, given: Mapping[str, Any], *, recorded: bool = False) -> Stored:
+        """Create an object and return it.
+
+        ``recorded``: the object was read from a cluster: its uid, creation time and status stay.
+        """
+        found = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
+        data = typed(found.key, copied(given))
+        meta = data["metadata"] = data.get("metadata") or {}
+        self._name(found, meta)
+        name, namespace = meta["name"], meta.get("namespace", "")
+        self._check_namespace(found, namespace, name)
+        if self.find(found.key, namespace, name) is not None:
+            raise already_exists(found, name)
+        if meta.get("resourceVersion") and not recorded:
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        kept = {key: meta.pop(key) for key in _SERVER_FIELDS if key in meta}
+        if recorded:
+            meta |= {key: kept[key] for key in ("uid", "creationTimestamp") if kept.get(key)}
+        elif found.status_reported:
+            data.pop("status", None)
+        meta.setdefault("uid", uid_of(f"{self.version + 1}/{name}/{self.now()}"))
+        meta.setdefault("creationTimestamp", timestamp(self.now()))
+        if found.has_generation:
+            meta["generation"] = 1
+        self._admit(found, data)
+        if found.key == POD and not recorded:
+            admit_runtime(found, data, self._runtime_class)
+        write_nulls(found.key, data)
+        new = seal(found, data, self.version + 1, checked=found.key == POD)
+        return self._commit([Change(ADDED, 0, new)])
+
+    def update(self, given: Mapping[str, Any], subresource: str = "") -> Stored:
+        """Replace an object, or what a subresource is; its version must be the present one.
+
+        An object without resourceVersion replaces whatever is there.
+        """
+        found = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
+        data = typed(found.key, copied(given))
+        meta = data["metadata"]
+        namespace = (meta.get("namespace") or "default") if found.namespaced else ""
+        return self._replace(self.get(found.key, namespace, meta["name"]), data, subresource)
+
+    def patch(
+        self, key: Key, patch: Any, content_type: str = MERGE, subresource: str = ""
+    ) -> Stored:
+        """Patch an object, or only its status; see `patches.PATCHES` for the types."""
+        stored = self.get(key.kind, key.namespace, key.name)
+        data = typed(key.kind, copied(PATCHES[content_type](stored.data, patch)))
+        return self._replace(stored, data, subresource)
+
+    def revise(self, stored: Stored, data: Plain) -> Stored:
+        """Replace an object by `data`, made of ``stored.data``, without checks.
+
+        For what runs inside the cluster, has just read the object, and writes no quantities.
+        Returns what is stored then.
+        """
+        return self._changed(stored, data, checked=True)
+
+    def revise_all(self, revisions: Iterable[tuple[Stored, Plain]]) -> None:
+        """Replace several objects as `revise` does, all of them or none."""
+        changes: list[Change] = []
+        for stored, data in revisions:
+            changes += self._changes(stored, data, self.version + len(changes))
+        if changes:
+            self._commit(changes)
+
+    def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored:
+        """Delete an object; return its last state, or the one in which it awaits its end."""
+        stored = self.get(key.kind, key.namespace, key.name)
+        options = DeleteOptions.settled(options, owner=stored.uid in self._owned)
+        options = replace(options, finalize=not self.controlled)
+        check_preconditions(stored, options)
+        changes = deletion_changes(stored, options, self.version, self.now())
+        if options.orphan:
+            owned, version = self.owned_by(stored.uid), self.version + len(changes)
+            changes += orphaned(owned, stored.uid, version)
+        elif changes and changes[-1].type == DELETED:
+            changes += self._cascade(changes[-1].new)
+        return self._commit(changes) if changes else stored
+
+    def bind(self, namespace: str, name: str, binding: Mapping[str, Any]) -> Stored:
+        """Bind a pod, as a POST to its binding subresource does."""
+        stored = self.get(POD, namespace, name)
+        node = self.find(NODE, "", binding["target"]["name"])
+        data = pod_changes.bound(stored, binding, node, self.now())
+        return self._changed(stored, data, checked=True)
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Work requests out to the end without letting anything change (a dry run)."""
+        self._rehearsing = True
+        try:
+            yield
+        finally:
+            self._rehearsing = False
+
+    # Inside.
+
+    def _name(self, found: Resource, meta: Plain) -> None:
+        """Complete name and namespace."""
+        if not meta.get("name") and meta.get("generateName"):
+            base, seed = meta["generateName"][:58], f"{self.version + 1}"
+            meta["name"] = f"{base}{suffix(base + seed)}"
+        meta.setdefault("name", "")
+        check_name(found, meta["name"])
+        if found.namespaced:
+            meta["namespace"] = meta.get("namespace") or "default"
+        else:
+            meta.pop("namespace", None)
+
+    def _check_namespace(self, found: Resource, namespace: str, name: str) -> None:
+        """Raise ApiError if an object cannot be created in a namespace ("": in none)."""
+        within = self.find(NAMESPACE, "", namespace) if namespace else None
+        if namespace and within is None:
+            raise not_found(resource(NAMESPACE), namespace)
+        if within is not None and within.deleting:
+            why = f"unable to create new content in namespace {namespace}"
+            raise forbidden(found, name, f"{why} because it is being terminated")
+
+    def _admit(self, found: Resource, data: Plain) -> None:
+        if found.key == POD:
+            if len(self._objects.get(POD, ())) >= MOST_PODS:
+                name = data["metadata"]["name"]
+                raise forbidden(found, name, f"the cluster has {MOST_PODS} pods, its limit")
+            if self._priorities is None:
+                self._priorities = Priorities(self._classes())
+            admit_pod(found, data, self._priorities, self.now())
+        elif found.key == PRIORITY_CLASS:
+            admit_priority_class(found, data, self._classes())
+        else:
+            complete(found, data)
+
+    def _runtime_class(self, name: str) -> RuntimeClass | None:
+        stored = self.find(RUNTIME_CLASS, "", name)
+        typed = stored.typed if stored is not None else None
+        return typed if isinstance(typed, RuntimeClass) else None
+
+    def _classes(self) -> Iterator[PriorityClass]:
+        for one in self.select(PRIORITY_CLASS):
+            assert isinstance(one.typed, PriorityClass)
+            yield one.typed
+
+    def _replace(self, stored: Stored, data: Plain, subresource: str) -> Stored:
+        found, old = stored.resource, stored.data
+        data = typed(found.key, data)
+        meta = data["metadata"] = data.get("metadata") or {}
+        if meta.get("uid") not in (None, "", stored.uid):
+            raise wrong_uid(found, stored.namespace, stored.name, meta["uid"], stored.uid)
+        if meta.get("resourceVersion") not in (None, "", str(stored.version)):
+            raise conflict(found, stored.name, MODIFIED)
+        if subresource == STATUS:
+            data = {**old, STATUS: data.get(STATUS) or {}, "metadata": managed(old, meta)}
+            return self._changed(stored, data)
+        if subresource in (EPHEMERAL, FINALIZE):
+            change = added_containers if subresource == EPHEMERAL else finalized
+            return self._changed(stored, {**change(stored, data), "metadata": managed(old, meta)})
+        for field in _SERVER_FIELDS:
+            meta.pop(field, None)
+            if field in old["metadata"]:
+                meta[field] = old["metadata"][field]
+        meta["name"] = stored.name
+        if found.namespaced:
+            meta["namespace"] = stored.namespace
+        if found.has_status:
+            data.pop(STATUS, None)
+            if STATUS in old:
+                data[STATUS] = old[STATUS]
+        if found.key == POD:
+            pod_changes.check_update(stored, data)
+        elif found.key in (PRIORITY_CLASS, NAMESPACE):
+            self._admit(found, data)
+        if found.has_generation and data.get("spec") != old.get("spec"):
+            meta["generation"] = old["metadata"].get("generation", 0) + 1
+        return self._changed(stored, data)
+
+    def _changed(self, stored: Stored, data: Plain, *, checked: bool = False) -> Stored:
+        """Commit an object's next state; nothing happens if it is the same. Return the object."""
+        changes = self._changes(stored, data, self.version, checked=checked)
+        return self._commit(changes) if changes else stored
+
+    def _changes(
+        self, stored: Stored, data: Plain, version: int, *, checked: bool = False
+    ) -> list[Change]:
+        data["metadata"]["resourceVersion"] = str(stored.version)
+        write_nulls(stored.resource.key, data)
+        raw = encoded(data)
+        # The same content in another order is as long.
+        if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
+            return []
+        new = seal(stored.resource, data, version + 1, checked=checked)
+        held = not self.controlled and awaits_finalize(data)
+        if not (stored.deleting and released(data)) or held:
+            return [Change(UPDATED, 0, new, stored)]
+        return [Change(DELETED, 0, new, stored), *self._cascade(new)]
+
+    def _cascade(self, gone: Stored) -> Iterator[Change]:
+        """Yield what goes with an object whose deletion is the last change."""
+        if not self.controlled:
+            return iter(())
+        return cascade(gone, self._dependents, self.find, gone.version, self.now())
+
+    def _dependents(self, owner: Stored) -> Iterable[Stored]:
+        if owner.resource.key == NAMESPACE:
+            return [one for one in self.everything() if one.namespace == owner.name]
+        return self.owned_by(owner.uid)
+
+    def _commit(self, changes: list[Change]) -> Stored:
+        """Keep the changes and let them be seen; return the first one's object, as it is then."""
+        numbered = [Change(c.type, c.new.version, c.new, c.old) for c in changes]
+        uid = numbered[0].new.uid
+        result = next(c.new for c in reversed(numbered) if c.new.uid == uid)
+        if self._rehearsing:
+            return result
+        self._storage.keep(numbered)
+        for change in numbered:
+            if change.old is not None:
+                self._disown(change.old)
+            if change.type != DELETED:
+                self._put(change.new)
+            else:
+                del self._objects[change.new.resource.key][change.new.place]
+            self._changed_at[change.new.resource.key] = change.version
+            if change.new.resource.key == PRIORITY_CLASS:
+                self._priorities = None
+            self.history.append(change)
+        for told in self.on_commit:
+            self.tell(told)
+        return result
+
+    def _put(self, one: Stored) -> None:
+        kind = one.resource.key
+        if self.set_aside:
+            self.set_aside.pop(Key(kind, *one.place), None)
+        self._objects.setdefault(kind, {})[one.place] = one
+        for owner in one.typed.metadata.owner_references:
+            self._owned.setdefault(owner.uid, {})[Key(kind, *one.place)] = None
+
+    def _disown(self, one: Stored) -> None:
+        """Remove an object's old state from the index of owners."""
+        kind = one.resource.key
+        for owner in one.typed.metadata.owner_references:
+            self._owned[owner.uid].pop(Key(kind, *one.place))
+            if not self._owned[owner.uid]:
+                del self._owned[owner.uid]
+
+
+def _call(act: Callable[[], None]) -> None:
+    """Do it here and now."""
+    act()

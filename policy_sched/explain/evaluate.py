@@ -1,0 +1,250 @@
+"""Evaluates one expression by itself: its type, its cost, where its parts are computed, its values.
+
+The expression sees what a rule sees, and the parameters, functions and variables of a policy if
+there is one. Where it reads nothing of a node it has one value, else one for each node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from policy_sched.cluster import Cache
+from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.language import FIRST_ERROR, CostPart, breakdown, compile_expression, names_read
+from policy_sched.language.check import check_beside, diagnostic
+from policy_sched.language.codegen import Functions
+from policy_sched.language.diagnostics import PolicySource, Problem, Text
+from policy_sched.language.ir import Cost, Site
+from policy_sched.language.lower import Refusal
+from policy_sched.language.runtime import Activation
+from policy_sched.language.stdlib import value_data, value_text
+from policy_sched.language.values import (
+    DURATION,
+    KINDS,
+    STRING,
+    TIMESTAMP,
+    LimitError,
+    Type,
+    one_evaluation,
+    refill,
+    weigh,
+)
+from policy_sched.model import Pod, PodInfo
+
+#: What the expression is called where a file would be.
+FILE: Final = "<expression>"
+_OF_A_DECISION: Final = frozenset(
+    {"score", "scores", "victim", "victims", "pdbViolations", "placement"}
+)
+_INDENT: Final = "  "
+_TIMES: Final = (DURATION, TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeValue:
+    """The value on one node ("" if it reads none), or the code and words of its error."""
+
+    node: str
+    value: Any
+    code: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An expression and all that was found out about it."""
+
+    text: str
+    type: Type
+    range: str
+    cost: Cost
+    renewed: Cost
+    part: CostPart
+    values: tuple[NodeValue, ...]
+
+
+def evaluated(
+    text: str,
+    section: str,
+    source: PolicySource | None,
+    cache: Cache,
+    pod: PodInfo | None,
+    now: int,
+) -> Evaluated:
+    """Evaluate an expression for a pod on all nodes of a cache.
+
+    Raises PolicyError with what is wrong with it, or with the policy's definitions, and
+    PolicySchedError where it reads a pod or nodes that there are not.
+    """
+    beside = source or PolicySource("")
+    policy, problems = check_beside(Text(text, FILE), section, beside)
+    if policy is None:
+        raise PolicyError(problems)
+    (checked,) = policy.match_conditions
+    variables = [(name, variable.core) for name, variable in policy.variables]
+    bodies = [core for _, core in variables] + [f.body for f in policy.functions.values()]
+    _refuse_others({name for core in (checked.core, *bodies) for name in names_read(core)})
+    given = (policy.params, policy.params_type, policy.functions, variables)
+    try:
+        with one_evaluation():
+            expression = compile_expression(checked.core, *given)
+            part = breakdown(checked.core, *given)
+    except Refusal as refusal:
+        span = refusal.span
+        problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
+        raise PolicyError([diagnostic(problem, checked.text)]) from None
+    _require(expression.reads.pod, pod, by_row=expression.by_row, nodes=cache.nodes.live_count)
+    functions = expression.bind(cache.nodes, cache.pods).functions
+    kind = checked.core.type
+    strings = cache.nodes.strings
+    values = []
+    for row in _rows(cache, by_row=expression.by_row):
+        name = cache.nodes.names[row] if expression.by_row else ""
+        try:
+            out = _of_row(functions, pod or PodInfo.of(Pod()), now, row)
+        except LimitError as error:
+            values.append(NodeValue(name, None, "PS503", str(error)))
+            continue
+        site = expression.sites[out[1]] if expression.can_fail else None
+        if site is not None and site.kind:
+            values.append(NodeValue(name, None, f"PS{FIRST_ERROR + site.kind}", _words(site)))
+            continue
+        value = out[0]
+        if kind == STRING and not isinstance(value, str):
+            value = strings.text(value)
+        values.append(NodeValue(name, value))
+    return Evaluated(
+        text=text,
+        type=kind,
+        range="" if expression.range is None or kind in _TIMES else str(expression.range),
+        cost=expression.program.kept,
+        renewed=expression.program.full,
+        part=part,
+        values=tuple(values),
+    )
+
+
+def _of_row(functions: Functions, pod: PodInfo, now: int, row: int) -> tuple[Any, ...]:
+    """Return the value and the error of one row. Raises LimitError, too, where it is too large."""
+    with np.errstate(all="ignore"):
+        out = functions.scalar(pod, Activation(now=now), row)
+    refill()
+    weigh(out[0])
+    return out
+
+
+def _refuse_others(names: set[str]) -> None:
+    """Refuse what has a value only while a decision is made."""
+    missing = sorted(names & _OF_A_DECISION)
+    if missing:
+        raise PolicySchedError(f"{missing[0]} has a value only while a decision is made")
+
+
+def _require(reads: object, pod: PodInfo | None, *, by_row: bool, nodes: int) -> None:
+    if reads and pod is None:
+        raise PolicySchedError("the expression reads the pod: name a file with one by --pod")
+    if by_row and not nodes:
+        raise PolicySchedError("the expression reads nodes: give some by --node or --cluster")
+
+
+def _rows(cache: Cache, *, by_row: bool) -> Sequence[int]:
+    if not by_row:
+        return [0]
+    live = cache.nodes.live.values[: cache.nodes.n]
+    return [int(row) for row in np.flatnonzero(live)]
+
+
+def _words(site: Site) -> str:
+    words = KINDS[site.kind].replace("_", " ")
+    return f"{words} '{site.detail}'" if site.detail else words
+
+
+# How it is shown.
+
+
+def text_lines(found: Evaluated, nodes: int) -> Iterator[str]:
+    """Yield the result as text; the cost is given for so many nodes."""
+    yield f"type   {found.type}" + (f", range {found.range}" if found.range else "")
+    yield f"cost   {_cost_text(found, nodes)}"
+    yield ""
+    yield from _tree(found)
+    yield ""
+    shown = [(one.node, _shown(one, found.type)) for one in found.values]
+    if [name for name, _ in shown] == [""]:
+        yield f"value  {shown[0][1]}"
+        return
+    width = max(len(name) for name, _ in shown)
+    yield from (f"{name:<{width}}  {value}" for name, value in shown)
+    failed = Counter(f"{one.error} ({one.code})" for one in found.values if one.code)
+    if failed:
+        yield ""
+        whole = f"{sum(failed.values())} of {len(shown)} nodes have no value: "
+        yield whole + ", ".join(f"{count} {error}" for error, count in failed.most_common())
+
+
+def _shown(one: NodeValue, kind: Type) -> str:
+    return f"error {one.code}: {one.error}" if one.code else value_text(one.value, kind)
+
+
+def _cost_text(found: Evaluated, nodes: int) -> str:
+    kept, anew = found.cost, found.renewed
+    if not kept.units and not anew.units:
+        return "no work per node"
+    told = f"{kept.units:.1f} ns a node and pod ({kept.nanoseconds(nodes) / 1e3:.0f} us"
+    told += f" for {nodes:,} nodes)"
+    if anew.units > kept.units:
+        told += f"; {anew.units:.1f} ns where the node has changed"
+    return told
+
+
+def _tree(found: Evaluated) -> Iterator[str]:
+    rows = list(_rows_of(found.text, found.part, 0))
+    width = min(60, max(len(text) for text, _ in rows))
+    yield from (f"{text:<{width}}  {place}" for text, place in rows)
+
+
+def _rows_of(text: str, part: CostPart, depth: int) -> Iterator[tuple[str, str]]:
+    shown = " ".join(text[part.span.start : part.span.end].split())
+    limit = 58 - 2 * depth
+    if len(shown) > limit:
+        shown = shown[: limit - 3] + "..."
+    yield _INDENT * depth + shown, part.place.value
+    for inner in part.parts:
+        yield from _rows_of(text, inner, depth + 1)
+
+
+def document(found: Evaluated) -> dict[str, Any]:
+    """Return what was found out as plain data."""
+    return {
+        "expression": found.text,
+        "type": str(found.type),
+        "range": found.range or None,
+        "cost": {
+            "perNode": round(found.cost.units, 2),
+            "perChangedNode": round(found.renewed.units, 2),
+            "oncePerPod": round(found.cost.fixed),
+            "unit": "ns",
+        },
+        "parts": _part_document(found.text, found.part),
+        "values": [
+            {"node": one.node or None, "error": one.error, "code": one.code}
+            if one.code
+            else {"node": one.node or None, "value": value_data(one.value, found.type)}
+            for one in found.values
+        ],
+    }
+
+
+def _part_document(text: str, part: CostPart) -> dict[str, Any]:
+    return {
+        "expression": text[part.span.start : part.span.end],
+        "type": part.type,
+        "computed": part.place.value,
+        "perNode": round(part.cost.units, 2),
+        "parts": [_part_document(text, inner) for inner in part.parts],
+    }

@@ -1,0 +1,259 @@
+"""Shows why a pod goes where it goes: for people, as JSON, and as the simulator's annotations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from policy_sched.explain.explanation import Alternative, Explanation, NodeScore
+from policy_sched.model import counted, quantity_text
+
+PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
+"""Of the annotations that kube-scheduler-simulator's web interface shows."""
+
+
+def text_lines(found: Explanation) -> Iterator[str]:
+    """Yield the explanation for people."""
+    yield from _head(found)
+    for extender, error in found.skipped_extenders.items():
+        yield f"  extender {extender} failed and is ignored: {error}"
+    yield from _queue(found)
+    for name in found.unmatched:
+        yield f"  {name} does not apply to it: a matchCondition is false"
+    if found.placements:
+        yield ""
+        yield from _placements(found)
+    if found.filters and found.nodes:
+        yield ""
+        yield from _filters(found)
+    if found.scores:
+        yield ""
+        yield from _scores(found.scores)
+        yield ""
+        yield from _what_decided(found)
+    told = [_alternative(one, found) for one in found.alternatives]
+    if told:
+        yield ""
+        yield "What would change that:"
+        yield from (f"  {line}" for line in told)
+
+
+def _head(found: Explanation) -> Iterator[str]:
+    nodes = _nodes(found.nodes)
+    if found.ignored:
+        yield f"{found.pod} is not scheduled here"
+        yield f"  {found.message}"
+    elif found.gated_by:
+        yield f"{found.pod} does not enter the queue: {found.gated_by} keeps it out"
+        yield f"  {found.message}"
+    elif found.failed:
+        yield f"{found.pod} is not placed: the attempt fails, and is tried again after a backoff"
+        yield f"  {found.message}"
+    elif found.best and found.after_queue and not found.node:
+        yield f"{found.pod} is not placed, though {found.feasible} of {nodes} are feasible"
+        yield f"  {found.message}"
+    elif found.best:
+        one = found.best[0] if len(found.best) == 1 else f"one of {', '.join(found.best)}"
+        where = found.node or one
+        yield f"{found.pod} goes to {where}: the best of {found.feasible} feasible, {nodes} in all"
+        if found.placement:
+            yield f"  its group goes to placement {found.placement}"
+    elif found.rejected_by:
+        yield f"{found.pod} fits nowhere: {found.rejected_by} rejects it, whatever the node"
+        yield f"  {found.message}"
+    elif found.nominated_node:
+        yield f"{found.pod} fits nowhere yet; room is made on {found.nominated_node}"
+        yield f"  evicted there: {', '.join(found.victims)}"
+        yield f"  {found.message}"
+    elif found.placements:
+        count = len(found.placements)
+        tried = "the only placement has no" if count == 1 else f"none of {count} placements has"
+        yield f"{found.pod} goes nowhere: {tried} room for its group"
+        yield f"  {found.message}"
+    elif not found.nodes:
+        yield f"{found.pod} fits nowhere: there are no nodes"
+        yield f"  {found.message}"
+    elif found.nodes == 1:
+        yield f"{found.pod} does not fit on the only node"
+        yield f"  {found.message}"
+    else:
+        yield f"{found.pod} fits on none of {nodes}"
+        yield f"  {found.message}"
+
+
+def _queue(found: Explanation) -> Iterator[str]:
+    """Yield what the pods ahead have to do with it."""
+    if found.after_queue:
+        ahead = f"the {counted(found.ahead, 'pod')}" if found.ahead else "no pods"
+        yield f"  decided after {ahead} ahead of it in the queue, as simulate does"
+    elif found.ahead:
+        are = "is" if found.ahead == 1 else "are"
+        ahead = f"{counted(found.ahead, 'pod')} {are} ahead of it in the queue"
+        yield f"  {ahead}; --after-queue decides {'it' if found.ahead == 1 else 'them'} first"
+
+
+def _placements(found: Explanation) -> Iterator[str]:
+    """Yield a row per domain in which the pod's group was tried."""
+    plugins = sorted({plugin for one in found.placements for plugin in one.plugins})
+    several = plugins if len(plugins) > 1 else []
+    yield from _table(
+        [
+            ("PLACEMENT", "NODES", "PODS PLACED", "SCORE", *several),
+            *(
+                (
+                    one.name,
+                    str(one.nodes),
+                    f"{one.placed} of {one.pods}",
+                    str(one.score) if one.feasible else "no room",
+                    *(str(one.plugins.get(plugin, "")) for plugin in several),
+                )
+                for one in found.placements
+            ),
+        ],
+        numbers=range(1, 4 + len(several)),
+    )
+
+
+def _filters(found: Explanation) -> Iterator[str]:
+    """Yield the filters that remove a node, and how many all the others are."""
+    heads = ("FILTER", "REMOVES", "ALONE", "LEFT", "REASONS")
+    telling = [step for step in found.filters if step.alone]
+    rows = [
+        (
+            step.name,
+            str(step.removed),
+            str(step.alone),
+            str(step.left),
+            ", ".join(f"{count} {reason}" for reason, count in step.reasons.items()),
+        )
+        for step in telling
+    ]
+    if rows:
+        yield from _table([heads, *rows], numbers=(1, 2, 3))
+    silent = len(found.filters) - len(telling)
+    if silent:
+        others = "filters" if silent > 1 else "filter"
+        yield f"{silent} {'other ' if rows else ''}{others} would let every node pass"
+
+
+def _scores(scores: Sequence[NodeScore]) -> Iterator[str]:
+    """Yield a column per node, a row per plugin; plugins that treat all alike are left out."""
+    plugins = list(scores[0].plugins)
+    telling = [p for p in plugins if len({s.plugins[p] for s in scores}) > 1 or len(scores) == 1]
+    alike = [p for p in plugins if p not in telling and scores[0].plugins[p]]
+    rows = [("SCORE", *(score.node for score in scores))]
+    rows += [(plugin, *(str(s.plugins[plugin]) for s in scores)) for plugin in telling]
+    if alike:
+        total = sum(scores[0].plugins[plugin] for plugin in alike)
+        count = "1 plugin" if len(alike) == 1 else f"{len(alike)} plugins"
+        rows.append((f"the same for each: {count}", *(str(total) for _ in scores)))
+    rows.append(("total", *(str(score.total) for score in scores)))
+    yield from _table(rows, numbers=range(1, len(scores) + 1))
+
+
+def _what_decided(found: Explanation) -> Iterator[str]:
+    first = found.scores[0]
+    if len(found.best) > 1:
+        yield f"{len(found.best)} nodes have the highest total; one of them is chosen at random"
+    rest = [score for score in found.scores if score.node not in found.best]
+    if not rest:
+        return
+    second = rest[0]
+    shares = {p: first.plugins[p] - second.plugins[p] for p in first.plugins}
+    decided = sorted((p for p in shares if shares[p]), key=lambda p: (-abs(shares[p]), p))
+    parts = ", ".join(f"{plugin} {shares[plugin]:+d}" for plugin in decided)
+    yield f"{first.node} beats {second.node} by {first.total - second.total}: {parts}"
+
+
+def _alternative(one: Alternative, found: Explanation) -> str:
+    if one.kind == "resource":
+        less = quantity_text(one.name, int(one.amount))
+        return f"with {less} less {one.name} it would fit on {_nodes(one.fits)}: {_some(one)}"
+    if one.kind == "score":
+        return f"without the score of {one.name}, {_some(one)} would win"
+    if found.best:
+        return f"without {one.name}, {_some(one)} would win"
+    best = "" if one.fits == len(one.best) else "the best of them "
+    return f"without {one.name} it would fit on {_nodes(one.fits)}: {best}{_some(one)}"
+
+
+def _some(one: Alternative) -> str:
+    more = one.fits - len(one.best) if one.kind == "resource" else 0
+    return " or ".join(one.best) + (f" and {more} more" if more > 0 else "")
+
+
+def _nodes(count: int) -> str:
+    return counted(count, "node")
+
+
+def _table(rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if i in numbers else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def as_json(found: Explanation) -> str:
+    """Return the explanation as one JSON document; amounts are in the scheduler's units."""
+    return json.dumps(_camel(asdict(found)), indent=2, ensure_ascii=False) + "\n"
+
+
+def _camel(value: Any) -> Any:
+    """Return plain data with the keys of records, not of maps by name, in camelCase."""
+    if isinstance(value, dict):
+        return {_name(key): _camel(item) for key, item in value.items()}
+    return [_camel(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+_FIELDS: Final = {
+    "content_hash": "contentHash",
+    "gated_by": "gatedBy",
+    "rejected_by": "rejectedBy",
+    "nominated_node": "nominatedNode",
+    "after_queue": "afterQueue",
+    "skipped_extenders": "skippedExtenders",
+}
+
+
+def _name(key: str) -> str:
+    return _FIELDS.get(key, key)
+
+
+def as_annotations(found: Explanation) -> str:
+    """Return the annotations that kube-scheduler-simulator writes on a pod, as a JSON object.
+
+    Each value is JSON text: by node and plugin ``passed``, a reason or a score; its web interface
+    shows the first three.
+    """
+    plugins = list(dict.fromkeys(step.plugin for step in found.filters))
+    filters: dict[str, dict[str, str]] = {}
+    for node, (plugin, reasons) in found.rejections.items():
+        before = plugins[: plugins.index(plugin)] if plugin in plugins else []
+        filters[node] = {**dict.fromkeys(before, "passed"), plugin: ", ".join(reasons)}
+    for score in found.scores:
+        filters[score.node] = dict.fromkeys(plugins, "passed")
+    final = {
+        score.node: {plugin: str(share) for plugin, share in score.plugins.items()}
+        for score in found.scores
+    }
+    raw = {
+        score.node: {plugin: str(said) for plugin, said in score.raw.items()}
+        for score in found.scores
+    }
+    values: dict[str, Any] = {
+        "filter-result": filters,
+        "score-result": raw,
+        "finalscore-result": final,
+    }
+    if found.nominated_node:
+        victims = {found.nominated_node: {"DefaultPreemption": "preemption victim"}}
+        values["postfilter-result"] = victims
+    written = {PREFIX + key: json.dumps(value, sort_keys=True) for key, value in values.items()}
+    if len(found.best) == 1:
+        written[f"{PREFIX}selected-node"] = found.best[0]
+    return json.dumps(written, indent=2) + "\n"

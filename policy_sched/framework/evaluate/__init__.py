@@ -1,0 +1,39 @@
+"""Filter and score over all nodes, with results kept per pod signature.
+
+The Evaluator refreshes kept results on changed rows only; the answers are those of a full
+evaluation, bit for bit.
+"""
+
+from policy_sched.framework.evaluate import extenders
+from policy_sched.framework.evaluate.evaluator import Domain, Evaluation, Evaluator
+from policy_sched.framework.evaluate.extenders import skip, skipped
+from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
+from policy_sched.framework.evaluate.filter_result import FEASIBLE
+from policy_sched.framework.evaluate.nominated_pods import (
+    Nominations,
+    rejections_with_nominated_pods,
+)
+from policy_sched.framework.evaluate.placement import Domains, domains, rating
+from policy_sched.framework.evaluate.pod_signature import Key, key_getter
+from policy_sched.framework.evaluate.sampling import Rotation, Sample, looks_at_all
+
+__all__ = [
+    "FEASIBLE",
+    "Domain",
+    "Domains",
+    "Evaluation",
+    "Evaluator",
+    "FilterDryRun",
+    "Key",
+    "Nominations",
+    "Rotation",
+    "Sample",
+    "domains",
+    "extenders",
+    "key_getter",
+    "looks_at_all",
+    "rating",
+    "rejections_with_nominated_pods",
+    "skip",
+    "skipped",
+]

@@ -1,0 +1,178 @@
+"""What extenders do to an attempt: they filter after the plugins, and add to the scores.
+
+Order and words are kube-scheduler's: the extenders filter one after the other, each seeing what
+the one before it left; they score side by side, and a failure to score is never fatal. While a
+request is open the decision is suspended (`strand`); a binding by an extender is awaited like one
+by the API server.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.client import Client, begun
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import ClusterError, PluginError
+from policy_sched.framework import SUCCESS, Code, Extender, PendingStatus, Scores, Status
+from policy_sched.framework.evaluate.filter_result import FilteredNodes
+from policy_sched.framework.runtime import aside
+from policy_sched.model import Node, PodInfo
+
+LOG: Final = logging.getLogger(__name__)
+Said = Sequence[tuple[str, int]]
+"""Scores by node name."""
+#: An extender's best score is 10 and a plugin's 100, so an extender's are multiplied by this.
+SCALE: Final = 10
+
+
+def interested(extenders: Sequence[Extender], pod: PodInfo) -> tuple[Extender, ...]:
+    """Return the extenders that are interested in the pod, in order."""
+    return tuple(extender for extender in extenders if extender.interested(pod))
+
+
+def skip(extender: Extender, error: PluginError) -> None:
+    """Take note that scheduling goes on without an extender; another error than before is logged.
+
+    An extender that is away fails for every pod.
+    """
+    skips = extender.skips
+    if skips.error != str(error):
+        LOG.warning("scheduling goes on without extender %s: %s", extender.name, error)
+    skips.count += 1
+    skips.error = str(error)
+
+
+def skipped(extenders: Sequence[Extender]) -> dict[str, tuple[int, str]]:
+    """Return by name how often each extender was skipped so far, and its last error."""
+    return {one.name: (one.skips.count, one.skips.error) for one in extenders if one.skips.count}
+
+
+def passing(
+    extenders: Sequence[Extender], pod: PodInfo, filtering: FilteredNodes, table: NodeTable
+) -> FilteredNodes:
+    """Return what the extenders leave of the feasible rows.
+
+    Raises PluginError if one fails that is not ignorable.
+    """
+    before = filtering.feasible_rows()
+    left: list[int] = before.tolist()
+    statuses: dict[int, Status] = {}
+    for extender in extenders:
+        if not left:
+            break
+        if not extender.filters:
+            continue
+        try:
+            answer = aside(partial(extender.filter, pod, _nodes(table, left)))
+        except PluginError as error:
+            if not extender.ignorable:
+                raise
+            skip(extender, error)
+            continue
+        left = [row for row in left if table.names[row] in answer.nodes]
+        for code, said in (
+            (Code.UNSCHEDULABLE, answer.failed),
+            (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, answer.unresolvable),
+        ):
+            rows = ((table.row_of.get(name), why) for name, why in said.items())
+            statuses |= {row: Status(code, (why,)) for row, why in rows if row is not None}
+    if len(left) == before.size:
+        return filtering
+    return filtering.with_extender_result(np.array(left, np.intp), statuses)
+
+
+def preferences(
+    extenders: Sequence[Extender], pod: PodInfo, rows: NDArray[np.intp], table: NodeTable
+) -> dict[str, Scores]:
+    """Return what each extender adds to the totals, by its name; int64, shape (n,).
+
+    Nothing of an extender that fails: others decide then. Rows that were not asked for add 0.
+    """
+    asked = [extender for extender in extenders if extender.prioritizes]
+    nodes = _nodes(table, rows.tolist())
+    names = {table.names[row]: row for row in rows.tolist()}
+
+    def ask(extender: Extender) -> Said | None:
+        try:
+            return extender.prioritize(pod, nodes)
+        except PluginError as error:
+            skip(extender, error)
+            return None
+
+    found: dict[str, Scores] = {}
+    said = aside(partial(_side_by_side, ask, asked)) if asked else []
+    for extender, scores in zip(asked, said, strict=True):
+        if scores is None:
+            continue
+        known = [(names[name], score) for name, score in scores if name in names]
+        share = np.zeros(table.n, np.int64)
+        np.add.at(share, [row for row, _ in known], [score for _, score in known])
+        share = share * extender.weight * SCALE
+        earlier = found.get(extender.name)
+        found[extender.name] = share if earlier is None else earlier + share
+    return found
+
+
+def bind(
+    extenders: Sequence[Extender], pod: PodInfo, node: str, client: Client
+) -> PendingStatus | None:
+    """Let the extender bind that binds and is interested; None if there is none.
+
+    The answer is Success, Skip if it failed and is ignorable, or its error.
+    """
+    binding = [one for one in extenders if one.binds and one.interested(pod)]
+    if not binding:
+        return None
+    answer = _Answer(binding, pod, node)
+    client.delegate(pod, answer.ask, answer.done)
+    return answer
+
+
+class _Answer(PendingStatus):
+    """What extenders say that are to bind a pod; asking them may be done in another thread."""
+
+    __slots__ = ("_extenders", "_node", "_pod", "_said")
+
+    def __init__(self, extenders: Sequence[Extender], pod: PodInfo, node: str) -> None:
+        super().__init__()
+        self._extenders = extenders
+        self._pod = pod
+        self._node = node
+        self._said = Status(Code.SKIP)
+
+    def ask(self) -> None:
+        """Ask one after the other until one binds, or one fails that must not."""
+        for extender in self._extenders:
+            try:
+                aside(partial(extender.bind, self._pod, self._node))
+            except PluginError as error:
+                if not extender.ignorable:
+                    self._said = Status(Code.ERROR, (str(error),))
+                    return
+                skip(extender, error)
+            else:
+                self._said = SUCCESS
+                return
+
+    def done(self, error: ClusterError | None) -> None:
+        """Finish when the extender has responded."""
+        self.finish(self._said if error is None else Status(Code.ERROR, (str(error),)))
+
+
+def _side_by_side(
+    ask: Callable[[Extender], Said | None], asked: Sequence[Extender]
+) -> list[Said | None]:
+    """Ask all of them at once, as each waits for its own service; the first needs no thread."""
+    others = [begun(partial(ask, extender)) for extender in asked[1:]]
+    return [ask(asked[0]), *(other.result() for other in others)]
+
+
+def _nodes(table: NodeTable, rows: Sequence[int]) -> list[Node]:
+    nodes = (table.nodes[row] for row in rows)
+    return [node for node in nodes if node is not None]

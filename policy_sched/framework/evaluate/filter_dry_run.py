@@ -1,0 +1,158 @@
+"""FilterDryRun: runs the filters of an attempt again on hypothetical pods.
+
+Preemption needs to know whether the pod fits without its victims, and nominations whether it fits
+with the nominated pods added. Both overlay the tables (see cluster/what_if) and run the plugins of
+the attempt, without those that it skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.errors import PluginError
+from policy_sched.framework import Codes, CycleState, FilterResult, Scope, Status
+from policy_sched.framework.evaluate.pod_signature import Key
+from policy_sched.framework.runtime import Hook, Runner, broken
+from policy_sched.model import PodInfo
+
+
+class FilterDryRun:
+    """The filter plugins of one attempt; ``state`` is what its PreFilter plugins wrote.
+
+    ``node_by_node``: a plugin reads more than the evaluated row, so the overlay of one node must be
+    removed before another is evaluated. ``by_state``: such plugins learn of pods that come and go
+    by AddPod and RemovePod alone; where these change nothing that a plugin keeps in the state, its
+    answer is as before, whatever else is tried out. ``key``: the signature of the pods that get
+    these answers, None where only this one does. ``pipeline``: the hash of the policies that the
+    filters belong to.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        filters: Sequence[Hook],
+        skipped: frozenset[str],
+        key: Key | None = None,
+    ) -> None:
+        self.key = key
+        self.pipeline = runner.pipeline.content_hash
+        self._runner = runner
+        self._filters = tuple(filters)
+        scopes = [runner.pipeline.scope(hook.plugin) for hook in filters]
+        self._moving = tuple(
+            hook for hook, scope in zip(filters, scopes, strict=True) if scope is not Scope.STATIC
+        )
+        self._add = runner.active("add_pod", skipped)
+        self._remove = runner.active("remove_pod", skipped)
+        wide = {
+            hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
+        }
+        self.node_by_node = bool(wide)
+        self.by_state = wide <= {hook.plugin for hook in self._add}
+
+    def fits(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        rows: NDArray[np.intp],
+        *,
+        whole: bool = False,
+        moved: bool = False,
+    ) -> NDArray[np.bool_]:
+        """Return on which of the rows every filter passes, shape (k,).
+
+        ``whole``: the rows are all rows of the table. ``moved``: they were evaluated before, and
+        since then only pods changed: filters that do not read pods are left out.
+        """
+        found = np.ones(rows.size, np.bool_)
+        for hook in self._moving if moved else self._filters:
+            verdict = self._ask(hook, state, pod, None if whole else rows)
+            codes = verdict.codes
+            if codes is not None:
+                if verdict.fatal:
+                    self._check(hook, verdict, rows[found], codes[found])
+                found &= codes == 0
+        return found
+
+    def rejections(
+        self, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]
+    ) -> dict[int, tuple[int, Status]]:
+        """Return, by row, the number of the first filter that rejects it, and its status.
+
+        The first filter of the profile has number 1.
+        """
+        answers: dict[int, tuple[int, Status]] = {}
+        for number, hook in enumerate(self._filters, start=1):
+            if not rows.size:
+                break
+            verdict = self._ask(hook, state, pod, rows)
+            if verdict.codes is None or not verdict.codes.any():
+                continue
+            if verdict.fatal:
+                self._check(hook, verdict, rows, verdict.codes)
+            bad = verdict.codes != 0
+            statuses = verdict.describe(rows[bad], verdict.codes[bad])
+            for row, status in zip(rows[bad].tolist(), statuses, strict=True):
+                answers[row] = number, status.by(hook.plugin)
+            rows = rows[~bad]
+        return answers
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
+        """Run AddPod: `other` is added to the row. PluginError if a plugin fails."""
+        for hook in self._add:
+            self._tell("add_pod", "AddPod", hook, state, pod, other, row)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
+        """Run RemovePod: `other` is removed from the row. PluginError if a plugin fails."""
+        for hook in self._remove:
+            self._tell("remove_pod", "RemovePod", hook, state, pod, other, row)
+
+    def is_unaffected_by(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        row: int,
+        leaving: Iterable[PodInfo],
+        coming: Iterable[PodInfo],
+    ) -> bool:
+        """Return whether pods removed from and added to a row leave the wider filters unaffected.
+
+        Such a row can be evaluated together with others.
+        """
+        if not self.by_state:
+            return False
+        clone = state.clone()
+        for other in leaving:
+            self.remove_pod(clone, pod, other, row)
+        for other in coming:
+            self.add_pod(clone, pod, other, row)
+        return clone.same(state)
+
+    def _ask(
+        self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp] | None
+    ) -> FilterResult:
+        verdict = cast("FilterResult", self._runner.call("filter", hook, state, pod, rows))
+        if verdict.error is not None:
+            raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
+        return verdict
+
+    def _check(
+        self, hook: Hook, verdict: FilterResult, rows: NDArray[np.intp], codes: Codes
+    ) -> None:
+        """Raise PluginError if the filter broke on one of the rows, which passed so far."""
+        where = np.flatnonzero(np.isin(codes, list(verdict.fatal)))[:1]
+        if where.size:
+            (status,) = verdict.describe(rows[where], codes[where])
+            self._runner.broke("filter", hook)
+            raise PluginError(broken("filter", hook.plugin, status.message()))
+
+    def _tell(self, point: str, name: str, hook: Hook, *args: object) -> None:
+        status = cast("Status", self._runner.call(point, hook, *args))
+        if not status.ok:
+            raise PluginError(
+                f'running {name} on PreFilter plugin "{hook.plugin}": {status.message()}'
+            )

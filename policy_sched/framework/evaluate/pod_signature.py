@@ -1,0 +1,60 @@
+"""The signature of a pod: the values of the fields that plugins read, as a dictionary's key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import cast
+
+from policy_sched.framework import Signature
+from policy_sched.model import PodInfo, field_key
+
+Key = tuple[object, ...]
+
+
+def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
+    """Return the function from a pod to what ``signature`` tells it by, hashable and ordered."""
+    of_fields = _fields_getter(signature.fields)
+    keys = signature.keys
+    if not keys:
+        return of_fields
+
+    def with_keys(pod: PodInfo) -> Key:
+        return of_fields(pod) + tuple([key(pod) for key in keys])
+
+    return with_keys
+
+
+def _fields_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:
+    whole = sorted({_attribute(path) for path in fields if len(path) == 1 or _of_namespace(path)})
+    parts = sorted((p[0], p[1]) for p in fields if len(p) > 1 and not _of_namespace(p))
+    getter = attrgetter(*whole) if whole else None
+
+    def single(pod: PodInfo) -> Key:
+        return (cast("attrgetter[object]", getter)(pod),)
+
+    def nothing(_pod: PodInfo) -> Key:
+        return ()
+
+    if getter is None:
+        first: Callable[[PodInfo], Key] = nothing
+    elif len(whole) == 1:
+        first = single
+    else:
+        first = cast("Callable[[PodInfo], Key]", getter)
+    if not parts:
+        return first
+
+    def with_parts(pod: PodInfo) -> Key:
+        return first(pod) + tuple(getattr(pod, name).get(key) for name, key in parts)
+
+    return with_parts
+
+
+def _of_namespace(path: tuple[str, ...]) -> bool:
+    return path[0] == "namespaceObject"
+
+
+def _attribute(path: tuple[str, ...]) -> str:
+    # A namespace's labels are those of its name until the journal says that they changed.
+    return "namespace" if _of_namespace(path) else field_key(path[0])

@@ -1,0 +1,90 @@
+"""Cache of the results of plugins that read only the pod and the nodes' own fields.
+
+Two pods with different requests may have equal values in all fields that ImageLocality reads. The
+result of such a plugin over all rows is cached by the values of its fields, until a node, the set
+of nodes or a namespace changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.framework import CycleState, Scope
+from policy_sched.framework.evaluate.pod_signature import Key, key_getter
+from policy_sched.framework.runtime import Hook, Runner
+from policy_sched.model import PodInfo
+
+#: Results cached per plugin and extension point: arrays of one element per node.
+LIMIT: Final = 64
+
+
+class StaticResultCache:
+    """Runs filter and score plugins over all rows of ``table`` and caches static results."""
+
+    def __init__(self, runner: Runner, table: NodeTable, *, kept: bool) -> None:
+        self._runner = runner
+        self.table = table
+        self._version = -1
+        self._live: NDArray[np.bool_] | None = None
+        self._keys: dict[str, Callable[[PodInfo], Key]] = {}
+        if kept:
+            self._keys = {
+                plugin: key_getter(signature)
+                for plugin, signature in runner.pipeline.signatures.items()
+                if signature.scope is Scope.STATIC
+            }
+        self._kept: dict[tuple[str, str], OrderedDict[Key, object]] = {}
+
+    def take_over(self, other: StaticResultCache) -> None:
+        """Copy the results of unchanged plugins from another pipeline over the same table."""
+        if other.table is not self.table or not self._keys or self._kept:
+            return
+        self._version, self._live = other._version, other._live
+        for (point, plugin), kept in other._kept.items():
+            if plugin in self._keys and _same(point, plugin, self._runner, other._runner):
+                self._kept[point, plugin] = kept.copy()
+
+    def live(self) -> NDArray[np.bool_]:
+        """Return which rows of [0, n) have a live node; shared until a node comes or goes."""
+        self._renew()
+        if self._live is None:
+            self._live = self.table.live.values[: self.table.n].copy()
+        return self._live
+
+    def _renew(self) -> None:
+        version = self.table.journal.static_version
+        if self._version != version:
+            self._kept.clear()
+            self._live = None
+            self._version = version
+
+    def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo) -> object:
+        """Return the result for all rows; it may be shared, so do not change its arrays."""
+        key_of = self._keys.get(hook.plugin)
+        if key_of is None:
+            return self._runner.call(point, hook, state, pod, None)
+        self._renew()
+        kept = self._kept.setdefault((point, hook.plugin), OrderedDict())
+        key = key_of(pod)
+        if key in kept:
+            kept.move_to_end(key)
+            return kept[key]
+        answer = kept[key] = self._runner.call(point, hook, state, pod, None)
+        if len(kept) > LIMIT:
+            kept.popitem(last=False)
+        return answer
+
+
+def _same(point: str, plugin: str, one: Runner, other: Runner) -> bool:
+    """Tell whether a plugin is the same in two pipelines: a reload leaves what did not change."""
+    functions = [
+        [hook.function for hook in runner.pipeline.at(point) if hook.plugin == plugin]
+        for runner in (one, other)
+    ]
+    return functions[0] == functions[1] != []

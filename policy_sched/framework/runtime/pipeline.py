@@ -1,0 +1,244 @@
+"""A Pipeline: one profile, frozen: for each extension point its plugins in profile order.
+
+pluggy is used at load time only. It checks argument names against hookspecs.py when a plugin is
+registered; then the implementations are read out once, put into the profile's order and kept as
+plain functions. pluggy's own calls run the last-registered plugin first, drop None and do not
+name the plugin that answered, so pod time never uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+import pluggy
+
+from policy_sched.errors import PluginError
+from policy_sched.framework import CONFIGURED, POINTS, Scope, Signature, hookspecs
+from policy_sched.model import PodInfo
+
+ENTRY_POINT_GROUP: Final = "policy_sched.plugins"
+_DOOR_LOCK: Final = Lock()
+
+
+Percentage: TypeAlias = int | Literal["adaptive"]
+"""How many of all nodes are enough, in percent; 0 and 100: all. Adaptive: fewer where many are."""
+
+
+Implementations: TypeAlias = Mapping[str, Callable[..., object]]
+"""What one plugin implements: by hook, a function of all its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One plugin's implementation of one extension point."""
+
+    plugin: str
+    function: Callable[..., object]
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What pod time runs for the pods of one ``schedulerName``.
+
+    ``hooks``: extension point to its implementations, in profile order. ``signatures``: what
+    each filtering or scoring plugin reads; a plugin that does not say is missing there.
+    ``generation`` and ``content_hash`` tell which set of files made it.
+    """
+
+    scheduler_name: str
+    hooks: Mapping[str, tuple[Hook, ...]]
+    signatures: Mapping[str, Signature]
+    percentage_of_nodes_to_score: Percentage = 0
+    generation: int = 0
+    content_hash: str = ""
+
+    def at(self, point: str) -> tuple[Hook, ...]:
+        """Return the implementations of one extension point, in order."""
+        return self.hooks.get(point, ())
+
+    def scope(self, plugin: str) -> Scope:
+        """Return how far a change can reach the plugin's answers; Volatile if it does not say."""
+        signature = self.signatures.get(plugin)
+        return Scope.VOLATILE if signature is None else signature.scope
+
+    def signature(self) -> Signature | None:
+        """Return what decides about a pod: all fields read; None if a plugin does not say."""
+        fields: set[tuple[str, ...]] = set()
+        keys: list[Callable[[PodInfo], Hashable]] = []
+        scope = Scope.STATIC
+        for point in ("pre_filter", "filter", "pre_score", "score"):
+            for hook in self.at(point):
+                part = self.signatures.get(hook.plugin)
+                if part is None:
+                    return None
+                fields |= part.fields
+                keys += (key for key in part.keys if key not in keys)
+                scope = max(scope, part.scope)
+        return Signature(frozenset(fields), scope, keys=tuple(keys))
+
+
+def plugin_manager(plugins: Mapping[str, object]) -> pluggy.PluginManager:
+    """Register ``plugins`` by name with a new manager, their arguments checked by pluggy.
+
+    Raises PluginError naming the plugin whose hooks do not fit hookspecs.py.
+    """
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs.SchedulerHooks)
+    for name, plugin in plugins.items():
+        try:
+            manager.register(plugin, name=name)
+        except (pluggy.PluginValidationError, ValueError) as error:
+            raise PluginError(f"plugin {name!r} does not fit the hooks: {error}") from error
+    try:
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise PluginError(str(error)) from error
+    return manager
+
+
+def points_of(plugin: object) -> frozenset[str]:
+    """Return the hooks that a plugin object implements, whatever a profile enables of them."""
+    return frozenset(implementations(plugin, "plugin"))
+
+
+def implementations(plugin: object, name: str) -> Implementations:
+    """Return what a plugin object implements. Raises PluginError if it does not fit the hooks."""
+    with _DOOR_LOCK:
+        door = _door()
+        try:
+            door.register(plugin, name=name)
+            door.check_pending()
+            return {
+                caller.name: _full_arguments(impl)
+                for caller in door.get_hookcallers(plugin) or ()
+                if caller.name in POINTS
+                for impl in caller.get_hookimpls()
+            }
+        except (pluggy.PluginValidationError, ValueError) as error:
+            raise PluginError(f"plugin {name!r} does not fit the hooks: {error}") from error
+        finally:
+            if door.get_plugin(name) is not None:
+                door.unregister(name=name)
+
+
+@cache
+def _door() -> pluggy.PluginManager:
+    """Return the manager that one plugin at a time is registered with, to be looked at."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs.SchedulerHooks)
+    return manager
+
+
+def freeze(
+    scheduler_name: str,
+    manager: pluggy.PluginManager,
+    order: Mapping[str, Iterable[tuple[str, int]]],
+    *,
+    percentage_of_nodes_to_score: Percentage = 0,
+    generation: int = 0,
+    content_hash: str = "",
+) -> Pipeline:
+    """Read a manager out into a Pipeline; see `freeze_implementations`."""
+    found = _read_out(manager)
+    names = {name for functions in found.values() for name in functions}
+    return freeze_implementations(
+        scheduler_name,
+        {
+            name: {point: found[point][name] for point in POINTS if name in found[point]}
+            for name in names
+        },
+        order,
+        percentage_of_nodes_to_score=percentage_of_nodes_to_score,
+        generation=generation,
+        content_hash=content_hash,
+    )
+
+
+def _read_out(manager: pluggy.PluginManager) -> dict[str, dict[str, Callable[..., object]]]:
+    """Return the implementations that a manager knows: by point, then by plugin."""
+    return {
+        point: {
+            impl.plugin_name: _full_arguments(impl)
+            for impl in getattr(manager.hook, point).get_hookimpls()
+        }
+        for point in POINTS
+    }
+
+
+def freeze_implementations(
+    scheduler_name: str,
+    plugins: Mapping[str, Implementations],
+    order: Mapping[str, Iterable[tuple[str, int]]],
+    *,
+    percentage_of_nodes_to_score: Percentage = 0,
+    generation: int = 0,
+    content_hash: str = "",
+) -> Pipeline:
+    """Make a Pipeline of what plugins implement, by their names.
+
+    ``order``: the field of a profile's ``plugins`` (``preFilter``) to the names and weights of
+    the enabled plugins, in order. A name without an implementation of that point is an error
+    of the caller: the profile is checked before.
+    """
+    found: dict[str, dict[str, Callable[..., object]]] = {point: {} for point in POINTS}
+    for name, functions in plugins.items():
+        for point, function in functions.items():
+            found[point][name] = function
+    hooks: dict[str, tuple[Hook, ...]] = {}
+    for field, names in order.items():
+        point = CONFIGURED[field]
+        enabled = tuple(names)
+        hooks[point] = tuple(Hook(name, found[point][name], weight) for name, weight in enabled)
+        for companion in (p for p in POINTS.values() if p.along_with == point):
+            listed = reversed(enabled) if companion.reverse else enabled
+            hooks[companion.hook] = tuple(
+                Hook(name, found[companion.hook][name], weight)
+                for name, weight in listed
+                if name in found[companion.hook]
+            )
+    names_in_use = {hook.plugin for chain in hooks.values() for hook in chain}
+    hooks["events_to_register"] = tuple(
+        Hook(name, function)
+        for name, function in sorted(found["events_to_register"].items())
+        if name in names_in_use
+    )
+    signatures = {
+        name: _signature(name, function)
+        for name, function in found["sign_pod"].items()
+        if name in names_in_use
+    }
+    return Pipeline(
+        scheduler_name,
+        MappingProxyType(hooks),
+        MappingProxyType(signatures),
+        percentage_of_nodes_to_score,
+        generation,
+        content_hash,
+    )
+
+
+def _signature(name: str, function: Callable[..., object]) -> Signature:
+    answer = function()
+    if not isinstance(answer, Signature):
+        raise PluginError(f"plugin {name!r}: sign_pod must return a Signature, got {answer!r}")
+    return answer
+
+
+def _full_arguments(impl: pluggy.HookImpl) -> Callable[..., object]:
+    """Return the implementation as a function of all the hook's arguments, by position."""
+    spec = getattr(hookspecs.SchedulerHooks, impl.function.__name__)
+    names = [
+        name for name in spec.__code__.co_varnames[: spec.__code__.co_argcount] if name != "self"
+    ]
+    wanted = impl.argnames
+    if tuple(names) == tuple(wanted):
+        return impl.function
+    places = [names.index(name) for name in wanted]
+    function = impl.function
+    return lambda *args: function(*(args[place] for place in places))

@@ -1,0 +1,25 @@
+"""The process around a scheduler: event loop, informers, manifests, reload, end.
+
+Effects happen here; decisions are made in `scheduler`.
+"""
+
+from policy_sched.instance.app.cluster_instance import Candidacy, ClusterInstance, LeaseLost, tell
+from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
+from policy_sched.instance.app.gc_tuning import Collector, collecting_briefly, settle
+from policy_sched.instance.app.instance import Instance
+from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
+
+__all__ = [
+    "LONGEST_SLEEP",
+    "Candidacy",
+    "ClusterInstance",
+    "Collector",
+    "EmbeddedInstance",
+    "Instance",
+    "LeaseLost",
+    "RunLoop",
+    "Sources",
+    "collecting_briefly",
+    "settle",
+    "tell",
+]

@@ -1,0 +1,207 @@
+"""What SIGUSR2 asks for: cache and queue into the log, and whether the cache is what the API has.
+
+Theory of operation. Messages and fields are those of kube-scheduler's cache dumper and comparer; as
+its dump can be long it is written in pieces, with turns for others in between. The cluster is read
+anew, not from the watch, which is what is to be checked. What changes meanwhile looks like a
+difference, so only what differs twice, some time apart, is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import ClusterError
+from policy_sched.instance.observability import INFO, WARNING, DecisionLog
+from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueuedPod, units
+from policy_sched.scheduler import Scheduler
+
+Plain = dict[str, Any]
+T = TypeVar("T")
+
+NODES: Final = 25
+"""Nodes, with their pods, that are written at a time."""
+PODS: Final = 250
+COMPARED: Final = 2000
+"""Pods that are compared at a time."""
+PAUSE: Final = 2.0
+"""Seconds between two looks at the cluster."""
+_SCALARS: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there is: names of nodes, and pods that have not ended."""
+
+    nodes: Sequence[str]
+    pods: Sequence[Pod]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """What the cache lacks, and what it has too much; nodes by name, pods by UID."""
+
+    missed_nodes: frozenset[str]
+    redundant_nodes: frozenset[str]
+    missed_pods: frozenset[str]
+    redundant_pods: frozenset[str]
+
+    def both(self, other: Mismatch) -> Mismatch:
+        """Return what both say."""
+        return Mismatch(
+            self.missed_nodes & other.missed_nodes,
+            self.redundant_nodes & other.redundant_nodes,
+            self.missed_pods & other.missed_pods,
+            self.redundant_pods & other.redundant_pods,
+        )
+
+    def __bool__(self) -> bool:
+        return any((self.missed_nodes, self.redundant_nodes, self.missed_pods, self.redundant_pods))
+
+
+async def dump(scheduler: Scheduler, log: DecisionLog) -> None:
+    """Write what the cache and the queue hold."""
+    for nodes in _pieces(_nodes(scheduler), NODES):
+        log.say(INFO, "Dump of cached NodeInfo", nodes=nodes)
+        await asyncio.sleep(0)
+    queue = scheduler.queue
+    lengths = queue.lengths()
+    waiting = lengths["unschedulable"] + lengths["gated"]
+    summary = (
+        f"activeQ:{lengths['active']}; backoffQ:{lengths['backoff']}; unschedulablePods:{waiting}"
+    )
+    pods = [queued.info for queued in _waiting(scheduler)]
+    for piece in _pieces(pods, PODS) if pods else [[]]:
+        shown = [_pod(pod) for pod in piece]
+        log.say(INFO, "Dump of scheduling queue", summary=summary, pods=shown)
+        await asyncio.sleep(0)
+
+
+class Comparer:
+    """Compares a scheduler's cache and queue with the cluster."""
+
+    def __init__(self, scheduler: Scheduler, log: DecisionLog, pause: float = PAUSE) -> None:
+        self._scheduler = scheduler
+        self._log = log
+        self._pause = pause
+
+    async def run(self, look: Callable[[], Awaitable[Seen]]) -> Mismatch | None:
+        """Compare twice and write what differs both times; None if the cluster cannot be read."""
+        log = self._log
+        log.say(INFO, "Cache comparer started")
+        try:
+            found = await self._compare(await look())
+            if found:
+                await asyncio.sleep(self._pause)
+                found = found.both(await self._compare(await look()))
+        except ClusterError as error:
+            log.say(WARNING, "The cache cannot be compared", error=str(error))
+            return None
+        if found.missed_nodes or found.redundant_nodes:
+            missed, redundant = sorted(found.missed_nodes), sorted(found.redundant_nodes)
+            log.say(WARNING, "Cache mismatch", missedNodes=missed, redundantNodes=redundant)
+        if found.missed_pods or found.redundant_pods:
+            missed, redundant = sorted(found.missed_pods), sorted(found.redundant_pods)
+            log.say(WARNING, "Cache mismatch", missedPods=missed, redundantPods=redundant)
+        log.say(INFO, "Cache comparer finished")
+        return found
+
+    async def _compare(self, seen: Seen) -> Mismatch:
+        """Compare piece by piece; what changes in between does not differ twice."""
+        scheduler = self._scheduler
+        ours = scheduler.profiles
+        pods: set[str] = set()
+        for piece in _pieces(seen.pods, COMPARED):
+            pods.update(
+                pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+                for pod in piece
+                if pod.spec.node_name or (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in ours
+            )
+            await asyncio.sleep(0)
+        held = {*scheduler.cache.held(), *(queued.info.uid for queued in _waiting(scheduler))}
+        await asyncio.sleep(0)
+        missed, redundant = frozenset(pods.difference(held)), frozenset(held.difference(pods))
+        await asyncio.sleep(0)
+        nodes, known = set(seen.nodes), set(scheduler.cache.nodes.row_of)
+        return Mismatch(frozenset(nodes - known), frozenset(known - nodes), missed, redundant)
+
+
+def _waiting(scheduler: Scheduler) -> list[QueuedPod]:
+    queue = scheduler.queue
+    return [
+        *queue.active(),
+        *queue.backoff(),
+        *queue.unschedulable(),
+        *queue.gated(),
+        *queue.in_flight(),
+        *queue.binding(),
+    ]
+
+
+def _nodes(scheduler: Scheduler) -> Iterator[Plain]:
+    """Yield what is kept of each node, those that are gone and still have pods included."""
+    table, nominator = scheduler.cache.nodes, scheduler.handle.nominator
+    for name in [*table.row_of, *table.pods_without_node]:
+        row = table.row_of.get(name)
+        node = None if row is None else table.nodes[row]
+        on = table.pods_without_node.get(name, {}) if row is None else table.pods_on(row)
+        pods = list(on.values())
+        given = {} if node is None else node.status.allocatable
+        found: Plain = {
+            "name": name,
+            "deleted": node is None,
+            "requested": _resources(_requested(table, row, pods), len(pods)),
+            "allocatable": _resources(
+                {resource: units(resource, amount) for resource, amount in given.items()}
+            ),
+            "pods": [_pod(pod) for pod in pods],
+        }
+        nominated = nominator.pods_on(name)
+        if nominated:
+            found["nominatedPods"] = [_pod(pod) for pod in nominated]
+        yield found
+
+
+def _requested(table: NodeTable, row: int | None, pods: Iterable[PodInfo]) -> dict[str, int]:
+    """Return what the cache believes to be taken: its own sums where it keeps them."""
+    sums: dict[str, int] = {}
+    for pod in pods:
+        for resource, amount in pod.requests.items():
+            sums[resource] = sums.get(resource, 0) + amount
+    if row is not None:
+        for resource in sums:
+            column = table.materialised.get(("requested", resource))
+            if column is not None:
+                sums[resource] = int(column.values[row])
+    return sums
+
+
+def _resources(amounts: Mapping[str, int], pods: int = 0) -> Plain:
+    """Return amounts as kube-scheduler dumps a framework.Resource."""
+    return {
+        "milliCPU": amounts.get("cpu", 0),
+        "memory": amounts.get("memory", 0),
+        "ephemeralStorage": amounts.get("ephemeral-storage", 0),
+        "allowedPodNumber": amounts.get("pods", pods),
+        "scalarResources": {k: v for k, v in sorted(amounts.items()) if k not in _SCALARS},
+    }
+
+
+def _pod(pod: PodInfo) -> Plain:
+    found = {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "uid": pod.uid,
+        "phase": pod.pod.status.phase,
+    }
+    return {**found, "nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else found
+
+
+def _pieces(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(things)
+    while piece := list(islice(iterator, size)):
+        yield piece

@@ -1,0 +1,207 @@
+"""The objects that files give to a cluster: what came is applied, what went is deleted.
+
+Theory of operation. As with ``kubectl apply --prune``, an object is made what its file says when
+the file says something new, and deleted when no file has it any more; whatever else is in the
+cluster is left alone. An annotation names the file that an object came from, so that this holds
+across restarts, too. Files with mistakes change nothing: all problems are told, and the cluster
+stays as the last good files made it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.client.apimachinery import resource
+from policy_sched.embedded import EmbeddedCluster
+from policy_sched.embedded.store import Key
+from policy_sched.errors import ClusterError, Diagnostic, Severity
+from policy_sched.manifests import SPLIT, SUFFIXES, ManifestPosition, list_items, load
+from policy_sched.profiles.load import fingerprint
+from policy_sched.source import UNREADABLE, SourceFile, is_stray_link, plain_documents, read_bytes
+
+FROM_FILE: Final = "policysched.dev/from-file"
+"""Annotation: the file that an object came from, and goes with."""
+REFUSED: Final = "PS713"
+"""Code of an object that the cluster refuses."""
+TRIES: Final = 3
+"""How often files that change while they are read are read again."""
+_RESTLESS: Final = "the files change while they are read"
+_FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node")
+"""Kinds that others need; they are applied first, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An object as a file gives it, and where."""
+
+    key: Key
+    data: dict[str, Any]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What files hold: objects in the order in which they are applied, or problems."""
+
+    objects: dict[Key, Given]
+    problems: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What came of applying files; objects are named ``Kind namespace/name``."""
+
+    applied: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
+
+
+def manifests_below(path: Path) -> list[Path]:
+    """Return the manifests of a directory and of those in it, sorted; or ``path``.
+
+    Names that begin with a dot are passed over: a mounted ConfigMap keeps every file twice.
+    """
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        file
+        for file in path.rglob("*")
+        if file.name.removesuffix(".gz").endswith(SUFFIXES)
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        and file.is_file()
+        and not is_stray_link(file, path, manifest=True)
+    )
+
+
+class ManifestFiles:
+    """Files and directories of objects; without any, nothing is ever applied or deleted."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = tuple(paths)
+        self.seen = fingerprint(self.paths, manifests_below)
+        """The state of the files before they were read for the first time."""
+        self._applied: dict[Key, dict[str, Any]] = {}
+
+    def read(self) -> Contents:
+        """Return what the files hold now; touches no cluster, so it may run in a thread."""
+        before = fingerprint(self.paths, manifests_below)
+        for _ in range(TRIES):
+            found = self._read()
+            after = fingerprint(self.paths, manifests_below)
+            if found is not None and after == before:
+                return found
+            before = after
+        problems = (Diagnostic(path, 1, 1, UNREADABLE, _RESTLESS) for path in self.paths[:1])
+        return Contents({}, tuple(problems))
+
+    def _read(self) -> Contents | None:
+        """Read all files once; None if one changed between two looks at it."""
+        files = [str(file) for path in self.paths for file in manifests_below(Path(path))]
+        problems = tuple(load(files, defaults=False).diagnostics)
+        if any(d.severity is Severity.ERROR for d in problems):
+            return Contents({}, problems)
+        try:
+            found = [given for file in files for given in _objects(file)]
+        except (OSError, LookupError, ValueError, ClusterError):
+            return None  # what was in order a moment ago is not any more
+        found.sort(key=lambda given: _rank(given.key.kind[1]))
+        return Contents({given.key: given for given in found}, problems)
+
+    def apply(self, contents: Contents, cluster: EmbeddedCluster) -> Applied:
+        """Make the cluster what the files say; each object that is refused is a problem."""
+        problems = contents.problems
+        if not self.paths or any(d.severity is Severity.ERROR for d in problems):
+            return Applied(problems=problems)
+        applied, refused = [], []
+        for given in contents.objects.values():
+            if self._applied.get(given.key) == given.data:
+                continue
+            try:
+                cluster.apply(_marked(given))
+            except ClusterError as error:
+                refused.append(Diagnostic(given.file, given.line, 1, REFUSED, str(error)))
+                continue
+            self._applied[given.key] = given.data
+            applied.append(_name(given.key))
+        deleted = list(self._prune(contents, cluster))
+        return Applied(tuple(applied), tuple(deleted), (*problems, *refused))
+
+    def _prune(self, contents: Contents, cluster: EmbeddedCluster) -> Iterator[str]:
+        """Delete what came from a file and is in none any more; yield the names."""
+        store = cluster.store
+        gone = [
+            Key(one.resource.key, *one.place)
+            for one in store.everything()
+            if FROM_FILE in one.typed.metadata.annotations
+            and Key(one.resource.key, *one.place) not in contents.objects
+        ]
+        for key in reversed(gone):
+            self._applied.pop(key, None)
+            stored = store.find(key.kind, key.namespace, key.name)
+            if stored is not None and not stored.deleting:
+                cluster.delete(key)
+                yield _name(key)
+        for key in self._applied.keys() - contents.objects.keys():
+            del self._applied[key]  # already deleted by another client
+
+
+def _marked(given: Given) -> dict[str, Any]:
+    meta = given.data.get("metadata") or {}
+    annotations = {**(meta.get("annotations") or {}), FROM_FILE: given.file}
+    return {**given.data, "metadata": {**meta, "annotations": annotations}}
+
+
+def _name(key: Key) -> str:
+    where = f"{key.namespace}/" if key.namespace else ""
+    return f"{key.kind[1]} {where}{key.name}"
+
+
+def _rank(kind: str) -> int:
+    return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
+
+
+def _objects(file: str) -> Iterator[Given]:
+    """Yield the objects of a file that is known to be in order."""
+    text = read_bytes(file, advice=SPLIT).decode("utf-8-sig")
+    name = file.removesuffix(".gz")
+    for line, value in _documents(file, name, text):
+        items = list_items(value)
+        for one in [value] if items is None else [item for _, item in items]:
+            if isinstance(one, dict):
+                yield Given(_key(one), one, file, line)
+
+
+def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
+    """Yield the documents of a text with the lines that they begin in."""
+    if name.endswith((".yaml", ".yml")):
+        source = SourceFile(file, text)
+        for document in plain_documents(source)[0]:
+            data = document.json()
+            begin = source.position(document.whole.start)[0]
+            whole = ManifestPosition(source, document.whole)
+            yield begin, whole.look().value if data is None else msgspec.json.decode(data)
+        return
+    if name.endswith(".json"):
+        try:
+            yield 1, json.loads(text)
+        except json.JSONDecodeError:
+            pass  # one object a line, then
+        else:
+            return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield number, json.loads(line)
+
+
+def _key(value: dict[str, Any]) -> Key:
+    found = resource((value["apiVersion"], value["kind"]))
+    meta = value["metadata"]
+    namespace = (meta.get("namespace") or "default") if found.namespaced else ""
+    return Key(found.key, namespace, meta["name"])

@@ -1,0 +1,211 @@
+"""Drives an instance in real time: sleeps until something is due, a file changes or a signal comes.
+
+Theory of operation. One task steps the instance and sleeps in between; another watches the files
+and reads them, in a thread, when they have changed. What was read takes effect in the event loop,
+that is, between two steps. SIGHUP reads everything again, or ends the instance if it comes because
+the terminal of the dashboard is gone. SIGUSR2 writes the state, SIGTERM and
+SIGINT end the instance: its steps go on until nothing is half done. A second one ends it at once,
+as upstream, whatever is half done: what was sent may be carried out or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Final
+
+from policy_sched import __version__
+from policy_sched.instance.app.gc_tuning import Collector, settle
+from policy_sched.instance.app.instance import Instance
+from policy_sched.instance.app.manifest_sync import manifests_below
+from policy_sched.instance.observability import INFO, WARNING
+from policy_sched.profiles.reload import Reload, Watched, changes, frozen_mounts
+
+GRACE: Final = 10.0
+"""Seconds in which bindings that were sent must be answered when the instance ends."""
+SLICE: Final = 0.005
+"""Seconds after which a step takes up nothing new: connections, leases and probes wait for it."""
+AT_ONCE: Final = 1
+"""Exit code of a process that did not end in order (upstream's)."""
+LOOK: Final = 0.05
+"""Seconds between two looks at what is half done when the instance ends."""
+LONGEST_SLEEP: Final = 3600.0
+"""Seconds after which an idle instance looks around, in case the clock was set."""
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+class RunLoop:
+    """An instance in an event loop.
+
+    ``show`` is called after steps and while nothing happens; ``hung_up`` returns whether the
+    terminal that it draws on is gone.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        show: Callable[[], None],
+        show_every: float,
+        leave: Callable[[int], object] = os._exit,
+        hung_up: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.instance = instance
+        self._hung_up = hung_up
+        self._leave = leave
+        instance.slice = SLICE
+        self._show = show
+        self._show_every = min(show_every, LONGEST_SLEEP)
+        self._awake = asyncio.Event()
+        self._end = asyncio.Event()
+        self._reload_lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._settled = False
+        self._collector = Collector(time.monotonic)
+
+    async def run(self) -> None:
+        """Run until SIGTERM or SIGINT."""
+        loop = asyncio.get_running_loop()
+        signals = {
+            signal.SIGTERM: self._told_to_end,
+            signal.SIGINT: self._told_to_end,
+            signal.SIGHUP: self._on_hangup,
+            signal.SIGUSR2: lambda: self._begin(self.instance.debug()),
+        }
+        before = {number: signal.getsignal(number) for number in signals}
+        for number, act in signals.items():
+            loop.add_signal_handler(number, act)
+        self.instance.log.say(INFO, "Running", version=__version__)
+        self.instance.wakes(self._awake.set)
+        for work in self.instance.beside():
+            self._begin(work)
+        ending = asyncio.create_task(self._wake_at_the_end())
+        self._warn_of_frozen_files()
+        self._begin(self._watch())
+        try:
+            while not self._end.is_set():
+                await self._step()
+            await self._finish()
+        finally:
+            ending.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(ending, *self._tasks, return_exceptions=True)
+            for number, act_before in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, act_before)
+
+    async def _step(self, longest: float = LONGEST_SLEEP) -> None:
+        """Do what can be done, and sleep until there is more to do, or for the longest time."""
+        self._raise_what_failed()
+        if self._collector.collect_if_due():
+            await asyncio.sleep(0)  # the step has a turn of its own
+        instance = self.instance
+        instance.step()
+        self._awake.clear()  # what the step itself has changed, `next_wakeup` knows
+        self._show()
+        if instance.ready and not self._settled:
+            self._settle()
+        wakeup = instance.next_wakeup()
+        pause = min(self._show_every, longest)
+        if wakeup is not None:
+            pause = min(pause, max(0, wakeup - instance.now()) / 1e9)
+        if pause <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            await asyncio.wait_for(self._awake.wait(), pause)
+        except TimeoutError:
+            return
+
+    def _settle(self) -> None:
+        """The cluster has been read: it lives on, so the collector need not look at it again."""
+        self._settled = True
+        settle()
+        self.instance.turns.begin()
+
+    async def _finish(self) -> None:
+        """Go on until nothing is half done, or the grace period is over."""
+        self.instance.stop()
+        until = asyncio.get_running_loop().time() + GRACE
+        while not self.instance.stopped and asyncio.get_running_loop().time() < until:
+            await self._step(LOOK)
+        self._show()
+
+    def _on_hangup(self) -> None:
+        """Read all files again; end if the terminal that shows the dashboard is gone."""
+        if self._hung_up():
+            self._told_to_end()
+        else:
+            self._begin(self._again("SIGHUP"))
+
+    def _told_to_end(self) -> None:
+        """Shut down gracefully; a second signal exits immediately."""
+        if self._end.is_set():
+            self.instance.log.say(WARNING, "Received second signal, exiting immediately")
+            asyncio.get_running_loop().call_soon(self._leave, AT_ONCE)  # after the log's lines
+        self._end.set()
+
+    async def _wake_at_the_end(self) -> None:
+        await self._end.wait()
+        self._awake.set()
+
+    # Files.
+
+    async def _watch(self) -> None:
+        """Follow the files until the end."""
+        reloader, manifests = self.instance.reloader, self.instance.manifests
+        policies = Watched(reloader.store.files.paths, last=reloader.store.seen)
+        objects = Watched(manifests.paths, manifests_below, manifests.seen)
+        watched = [one for one in (policies, objects) if one.paths]
+        if not watched:
+            return
+        async for one, _ in changes(watched, self._end):
+            if one is policies:
+                await self.reload("file")
+            else:
+                await self._apply()
+
+    async def _again(self, trigger: str) -> None:
+        """Read all files again, whether they have changed or not."""
+        await self.reload(trigger)
+        await self._apply()
+
+    async def reload(self, trigger: str = "http") -> Reload:
+        """Read the policies again, whether they have changed or not; return what came of it."""
+        async with self._reload_lock:
+            found = await asyncio.to_thread(self.instance.read_policies)
+            await self.instance.settled()
+            done: asyncio.Future[Reload] = asyncio.get_running_loop().create_future()
+            self.instance.begin_reload(found, trigger, done.set_result)
+            self._awake.set()
+            reload = await done
+        self._awake.set()
+        return reload
+
+    async def _apply(self) -> None:
+        async with self._reload_lock:
+            contents = await asyncio.to_thread(self.instance.read_manifests)
+            self.instance.apply(contents)
+        self._awake.set()
+
+    def _warn_of_frozen_files(self) -> None:
+        paths = (*self.instance.reloader.store.files.paths, *self.instance.manifests.paths)
+        if _MOUNTS.exists():
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+            self.instance.log.problems(frozen_mounts(paths, mounts))
+
+    # Tasks.
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        """Do something beside the steps."""
+        self._tasks.add(asyncio.create_task(work))
+
+    def _raise_what_failed(self) -> None:
+        """A task that broke ends the instance; one that is done is forgotten."""
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.remove(task)
+            task.result()

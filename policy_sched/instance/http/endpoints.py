@@ -1,0 +1,360 @@
+"""The scheduler's own endpoints: health, metrics, configuration, policies, reload, explanations.
+
+Theory of operation. Three health paths are open; requests for the others are authenticated and
+authorized, path by path as in kube-scheduler. An explanation also requires the right to read the
+pod, and names nodes only to users that may read nodes. Requests are answered between two steps of
+the instance; pages about all pods are written in pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from aiohttp import web
+
+from policy_sched.client.apimachinery import ApiError
+from policy_sched.errors import ClusterError, Diagnostic
+from policy_sched.http import recognized
+from policy_sched.instance.app import Instance
+from policy_sched.instance.http import status_pages as pages
+from policy_sched.instance.http.delegated_auth import (
+    ANONYMOUS,
+    AlwaysAllow,
+    Authorizer,
+    Caller,
+    Permission,
+    RequestAttributes,
+    certified,
+)
+from policy_sched.instance.http.explain import Explaining, Unknown
+from policy_sched.instance.http.listener import TAKEN, from_here, sent
+from policy_sched.instance.http.zpages import (
+    LONGEST_NUMBER,
+    NOT_ACCEPTABLE,
+    flagz,
+    set_verbosity,
+    statusz,
+    takes_text,
+)
+from policy_sched.instance.observability import (
+    INFO,
+    Check,
+    HealthMetrics,
+    Verdict,
+    answer,
+    answer_of_one,
+    pieces,
+)
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.reload import Reload, Result
+
+TEXT: Final = "text/plain; charset=utf-8"
+METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
+JSON: Final = "application/json"
+NO_PAGE: Final = "the server could not find the requested resource"
+OPEN: Final = ("/healthz", "/readyz", "/livez")
+"""Paths that are for everybody (upstream's --authorization-always-allow-paths).
+
+One that ends with ``*`` stands for all that begin so.
+"""
+_READING: Final = ("GET", "HEAD")
+_WRITING: Final = ("/-/reload", "/debug/flags/v")
+_TURN: Final = 0.005
+"""Seconds after which others have a turn while metrics are written."""
+_SHORT: Final = 32 * 1024
+"""Bytes of an answer beyond which it is compressed in a thread, where it may be compressed."""
+_EXPLAIN: Final = re.compile(r"/explain/([^/]+)/([^/]+)")
+
+Plain = dict[str, Any]
+Page = Callable[[web.BaseRequest, Caller], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What endpoints are made for.
+
+    ``reload`` reads the policies again and returns what came of it; ``checks`` are those of each
+    health path. ``explaining`` makes explanations. ``settings`` are those in force, flags included;
+    ``flags`` are what the process was started with, by name.
+    """
+
+    instance: Instance
+    reload: Callable[[], Awaitable[Reload]]
+    explaining: Explaining
+    checks: Mapping[str, Sequence[Check]]
+    settings: Callable[[], KubeSchedulerConfiguration]
+    open_paths: tuple[str, ...] = OPEN
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+
+class Refused(Exception):  # noqa: N818 - an answer on its way
+    """A request is not answered; ``response`` says why."""
+
+    def __init__(self, response: web.Response) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+class Endpoints:
+    """Answers requests; hand `answer` to a `Listener`."""
+
+    def __init__(self, offered: Offered, door: Authorizer) -> None:
+        self._offered = offered
+        self._authorizer = door
+        self._slis = HealthMetrics()
+        self._pages: dict[str, Page] = {
+            "/": self._index,
+            "/metrics": self._metrics,
+            "/metrics/resources": self._resources,
+            "/metrics/slis": self._healths,
+            "/configz": self._configz,
+            "/policies": self._policies,
+            "/version": self._version,
+            "/statusz": self._statusz,
+            "/flagz": self._flagz,
+            "/-/reload": self._reload,
+            "/debug/flags/v": self._verbosity,
+        }
+        self._started = offered.instance.now()
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            found = await self._found(request)
+        except Refused as refused:
+            found = refused.response
+        except ClusterError as error:
+            path = json.dumps(request.path)
+            found = _text(f"Internal Server Error: {path}: {error}\n", 500)
+        if isinstance(found, web.Response):
+            return await sent(request, found)
+        return found
+
+    # Authorization.
+
+    async def _found(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        if not path.startswith("/"):  # OPTIONS *, CONNECT HOST:PORT
+            raise Refused(_status(404, "NotFound", NO_PAGE))
+        if isinstance(self._authorizer, AlwaysAllow) and not from_here(request):
+            raise Refused(_status(403, "Forbidden", "forbidden: only for this machine"))
+        free = self._free(path)
+        if free and path.removeprefix("/") in self._offered.checks:
+            return self._health(request)
+        caller = await self._caller(request)
+        explained = _EXPLAIN.fullmatch(path)
+        asked = RequestAttributes(request.method.lower(), path)
+        allowed = (
+            Permission(allowed=True) if free else await self._authorizer.authorize(caller, asked)
+        )
+        if not allowed.allowed and explained is not None:
+            wanted = RequestAttributes("get", "", "pods", explained[1], explained[2])
+            allowed = await self._authorizer.authorize(caller, wanted)
+        if not allowed.allowed:
+            raise Refused(_forbidden(caller, asked, allowed.reason))
+        if explained is not None:
+            return await self._explain(request, caller, explained[1], explained[2])
+        if path.split("/")[1] in self._offered.checks and not path.endswith("/"):
+            return self._health(request)
+        page = self._pages.get(path)
+        if page is None:
+            return _status(404, "NotFound", NO_PAGE)
+        if path not in _WRITING and request.method not in _READING:
+            return _not_allowed("GET, HEAD")
+        return await page(request, caller)
+
+    def _free(self, path: str) -> bool:
+        """Tell whether a path is for everybody."""
+        return any(
+            path.startswith(one[:-1]) if one.endswith("*") else path == one
+            for one in self._offered.open_paths
+        )
+
+    async def _caller(self, request: web.BaseRequest) -> Caller:
+        transport = request.transport
+        certificate = None if transport is None else transport.get_extra_info("peercert")
+        caller = certified(certificate)
+        if caller is None:
+            caller = await self._authorizer.authenticate(request.headers.get("Authorization", ""))
+        if caller is None:
+            raise Refused(_status(401, "Unauthorized", "Unauthorized"))
+        if caller != ANONYMOUS:
+            recognized(request)
+        return caller
+
+    # Pages.
+
+    def _health(self, request: web.BaseRequest) -> web.Response:
+        kind, _, name = request.path.removeprefix("/").partition("/")
+        checks = self._offered.checks[kind]
+        if name:
+            one = next((check for check in checks if check.name == name), None)
+            if one is None:
+                return _status(404, "NotFound", NO_PAGE)
+            return _verdict(answer_of_one(one))
+        excluded = request.query.getall("exclude", [])
+        observe = self._slis.checked
+        verdict = answer(
+            kind, checks, excluded, verbose="verbose" in request.query, observe=observe
+        )
+        if verdict.failed:
+            self._offered.instance.log.say(INFO, f"{kind} check failed", failed=verdict.failed)
+        return _verdict(verdict)
+
+    async def _index(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        paths = [path for path in self._pages if path != "/"]
+        for kind, checks in self._offered.checks.items():
+            paths += [f"/{kind}", *(f"/{kind}/{check.name}" for check in checks)]
+        return _json({"paths": sorted([*paths, "/explain/NAMESPACE/POD"])})
+
+    async def _metrics(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        """Write all metrics; as text whatever is asked for, and compressed if it may be."""
+        pieces, turn = [], time.perf_counter()
+        for piece in self._offered.instance.metrics.pieces():
+            pieces.append(piece)
+            if time.perf_counter() - turn > _TURN:
+                await asyncio.sleep(0)
+                turn = time.perf_counter()
+        text = "".join(pieces).encode()
+        page = web.Response(body=text, headers=_headers(METRICS), zlib_executor_size=_SHORT)
+        page.enable_compression()
+        return page
+
+    async def _healths(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _text(self._slis.text(), content_type=METRICS)
+
+    async def _resources(self, request: web.BaseRequest, _caller: Caller) -> web.StreamResponse:
+        """Write requests and limits of all pods; nothing if another instance leads, as upstream."""
+        instance = self._offered.instance
+        if not instance.leads:
+            return _text("", content_type=METRICS)
+        response = web.StreamResponse(headers=_headers(METRICS))
+        await response.prepare(request)
+        if request.method != "HEAD":
+            async for piece in pieces(instance.pods()):
+                await response.write(piece.encode())
+        await response.write_eof()
+        return response
+
+    async def _configz(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _json(pages.configz(self._offered.instance.reloader.store, self._offered.settings()))
+
+    async def _policies(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _json(pages.policies(self._offered.instance.reloader.store))
+
+    async def _version(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _json(pages.version())
+
+    async def _statusz(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        now, paths = self._offered.instance.now(), (*self._pages, *OPEN)
+        return _plain(request, statusz(self._started, now, paths))
+
+    async def _flagz(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _plain(request, flagz(self._offered.flags))
+
+    async def _verbosity(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        """Set how much is logged, as kube-scheduler does at this path."""
+        if request.method != "PUT":
+            return _status(406, "NotAcceptable", "unsupported http method")
+        try:
+            async with asyncio.timeout(TAKEN):
+                body = await request.content.read(LONGEST_NUMBER)
+        except TimeoutError:
+            return _status(408, "Timeout", "the body did not arrive in time")
+        log = self._offered.instance.log
+        status, text = set_verbosity(log.verbosity, body)
+        if status >= 400:
+            return _status(status, "BadRequest", text.strip())
+        return _text(text, status)
+
+    async def _reload(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
+        """Read the policies again, as Prometheus does at this path."""
+        if request.method not in ("POST", "PUT"):
+            return _not_allowed("POST, PUT")
+        reload = await self._offered.reload()
+        if reload.result is not Result.REFUSED:
+            return _text("")
+        problems = "\n".join(_line(one) for one in reload.problems)
+        return _text(f"failed to reload config: {problems}\n", 500)
+
+    async def _explain(
+        self, request: web.BaseRequest, caller: Caller, namespace: str, name: str
+    ) -> web.Response:
+        if request.method not in _READING:
+            return _not_allowed("GET, HEAD")
+        detailed = (
+            await self._authorizer.authorize(caller, RequestAttributes("get", "", "nodes"))
+        ).allowed
+        try:
+            explained = partial(self._offered.explaining.of, namespace, name, detailed=detailed)
+            told = await self._offered.instance.undisturbed(explained)
+        except Unknown as unknown:
+            unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
+            return _status(404, "NotFound", str(unknown))
+        # Thousands of nodes are a long text: others have their turns while it is put together.
+        if JSON in request.headers.get("Accept", ""):
+            text = await asyncio.to_thread(told.json)
+            return web.Response(body=text.encode(), headers=_headers(JSON))
+        return _text("".join(f"{line}\n" for line in told.lines()))
+
+
+def _line(problem: Diagnostic) -> str:
+    return f"{problem.file}:{problem.line}:{problem.column}: {problem.message}"
+
+
+def _verdict(verdict: Verdict) -> web.Response:
+    return _text(verdict.text, verdict.status)
+
+
+def _headers(content_type: str) -> dict[str, str]:
+    return {
+        "Content-Type": content_type,
+        "Cache-Control": "no-cache, private",
+        "X-Content-Type-Options": "nosniff",
+        "Server": "policy-sched",
+    }
+
+
+def _text(text: str, status: int = 200, content_type: str = TEXT) -> web.Response:
+    return web.Response(status=status, body=text.encode(), headers=_headers(content_type))
+
+
+def _plain(request: web.BaseRequest, text: str) -> web.Response:
+    """Return a text page, if the client accepts text."""
+    if not takes_text(request.headers.get("Accept", "")):
+        return _status(406, "NotAcceptable", NOT_ACCEPTABLE.strip())
+    return _text(text)
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    body = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return web.Response(status=status, body=body.encode(), headers=_headers(JSON))
+
+
+def _not_allowed(methods: str) -> web.Response:
+    message = "the server does not allow this method on the requested resource"
+    response = _status(405, "MethodNotAllowed", message)
+    response.headers["Allow"] = methods
+    return response
+
+
+def _forbidden(caller: Caller, asked: RequestAttributes, reason: str) -> web.Response:
+    """Return upstream's refusal, with the API server's reason."""
+    message = f'forbidden: User "{caller.name}" cannot {asked.verb} path "{asked.path}"'
+    return _status(403, "Forbidden", f"{message}: {reason}" if reason else message, details=True)
+
+
+def _status(code: int, reason: str, message: str, *, details: bool = False) -> web.Response:
+    body = ApiError(code, reason, message).status()
+    if details:
+        body = {**{k: v for k, v in body.items() if k != "code"}, "details": {}, "code": code}
+    response = web.Response(status=code, body=(json.dumps(body) + "\n").encode())
+    response.headers.update(_headers(JSON))
+    return response

@@ -1,0 +1,146 @@
+"""A listening socket for few and short requests, which survives clients that are slow or many.
+
+A connection that has no whole request within `KEPT` seconds is closed, so is one that does not take
+its answer. There are at most `MOST` connections; idle and anonymous ones make room for new ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final, Self
+
+from aiohttp import web
+
+from policy_sched.errors import ClusterError
+from policy_sched.http import Bounds, Connections, Site
+
+MOST: Final = 256
+KEPT: Final = 32.0
+"""Seconds for a request to come (upstream: 32 s for its headers)."""
+TAKEN: Final = 30.0
+"""Seconds for a client to take an answer."""
+LINE: Final = 8 * 1024
+"""Bytes that a header or the first line of a request may have."""
+HEADERS: Final = 64
+BODY: Final = 64 * 1024
+"""Bytes of a body; nothing here needs more than a number."""
+
+Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Listener:
+    """Answers requests at one address while the context lasts. Port 0 is any free one."""
+
+    def __init__(
+        self,
+        answer: Answer,
+        address: tuple[str, int],
+        context: ssl.SSLContext | None,
+        *,
+        most: int = MOST,
+        kept: float = KEPT,
+    ) -> None:
+        self._answer = answer
+        self.address = address
+        self._context = context
+        self._limits = most, kept
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        host, port = self.address
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self._context else 'http'}://{shown}:{port}"
+
+    async def __aenter__(self) -> Self:
+        """Begin to listen. Raises ClusterError if that fails."""
+        most, kept = self._limits
+        bounds = Bounds(most, header=LINE, headers=HEADERS, body=BODY, silent=kept, idle=kept)
+        host, port = self.address
+        self._site = Site(Connections(self._answer, bounds), self.address, self._context)
+        try:
+            await self._site.__aenter__()
+        except OSError as error:
+            raise ClusterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        self.address = host, self._site.port
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop listening, and close what is open."""
+        await self._site.__aexit__(kind, error, trace)
+
+
+def from_here(request: web.BaseRequest) -> bool:
+    """Tell whether a request was sent to this machine by name, and by no web page."""
+    host = request.host
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.removeprefix("[").removesuffix("]")
+    if "Origin" in request.headers:
+        return False
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+async def sent(request: web.BaseRequest, response: web.Response) -> web.StreamResponse:
+    """Send an answer; a client that does not take it is cut off."""
+    try:
+        async with asyncio.timeout(TAKEN):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+def server_context(certificate: bytes, key: bytes, clients: str | None = None) -> ssl.SSLContext:
+    """Return the TLS of a server: certificate and key in PEM, and the CA of client certificates.
+
+    ``clients``: a CA file; client certificates stay optional. Raises ClusterError if it cannot be
+    used.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    renew(context, certificate, key)
+    try:
+        if clients is not None:
+            context.load_verify_locations(cafile=clients)
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except OSError as error:
+        raise ClusterError(f"{clients}: cannot be used: {error}") from None
+    return context
+
+
+def renew(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Use another certificate for new connections. Raises ClusterError."""
+    try:
+        with _file_of(certificate + b"\n" + key) as path:
+            context.load_cert_chain(path)
+    except OSError as error:
+        raise ClusterError(f"the certificate cannot be used: {error}") from None
+
+
+@contextmanager
+def _file_of(content: bytes) -> Iterator[str]:
+    """Give something a name for a moment that only we can read; the ssl module wants names."""
+    with tempfile.NamedTemporaryFile(dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None) as file:
+        file.write(content)
+        file.flush()
+        yield file.name
+
+
+_MEMORY: Final = "/dev/shm"  # noqa: S108 - a file of ours alone (0600), gone at once

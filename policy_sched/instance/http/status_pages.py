@@ -1,0 +1,164 @@
+"""Status pages of an instance: its configuration, policies and version.
+
+They contain no secrets: keys of extenders are left out.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from policy_sched import __version__
+from policy_sched.errors import as_data
+from policy_sched.instance.observability import UPSTREAM, machine
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.reload import PolicyStore, StoreStatus
+
+Plain = dict[str, Any]
+
+HIDDEN: Final = "(hidden)"
+_SECRETS: Final = frozenset({"keyData"})
+_DURATIONS: Final = frozenset(
+    {"leaseDuration", "renewDeadline", "retryPeriod", "httpTimeout", "filterTimeout"}
+    | {"bindingTimeout"}
+)
+_UNITS: Final = ((3600, "h"), (60, "m"))
+
+
+def version() -> Plain:
+    """Return the document at /version."""
+    major, minor = UPSTREAM
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{major}.{minor}.0+policy-sched.{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": machine(),
+    }
+
+
+def configz(store: PolicyStore, settings: KubeSchedulerConfiguration) -> Plain:
+    """Return the document at /configz: the configuration in force, with all its defaults.
+
+    Each profile has what is enabled at each point, in order, and the effective arguments.
+    """
+    shown = settings.model_dump(mode="json", by_alias=True, exclude={"profiles"})
+    shown["profiles"] = [_profile(ready) for ready in store.current.plans]
+    return {"componentconfig": _written(shown)}
+
+
+def policies(store: PolicyStore) -> Plain:
+    """Return the document at /policies: what is in force, since when, and the last error."""
+    status = store.status
+    return {
+        "generation": status.generation,
+        "contentHash": status.content_hash,
+        "loadedAt": _time(status.loaded_at),
+        "lastReloadSucceededAt": _time(status.succeeded_at),
+        "lastReloadSuccessful": status.healthy,
+        "lastError": _error(status),
+        "restartRequired": list(status.restart),
+        "reloads": {result.value: count for result, count in status.counts.items()},
+        "files": list(store.files.paths),
+        "profiles": [
+            {
+                "schedulerName": ready.plan.scheduler_name,
+                "contentHash": ready.content_hash,
+                "policies": [_policy(ready, name) for name in ready.plan.policies],
+            }
+            for ready in store.current.plans
+        ],
+        "warnings": [as_data(one) for one in store.current.warnings],
+    }
+
+
+def go_duration(nanoseconds: int) -> str:
+    """Return a duration as Go writes it: ``15s``, ``10m0s``, ``1.5s``, ``250ms``."""
+    if 0 < nanoseconds < 1_000_000_000:
+        return f"{_plain(nanoseconds / 1e6)}ms"
+    seconds = nanoseconds / 1e9
+    text = ""
+    for size, unit in _UNITS:
+        if seconds >= size or text:
+            text += f"{int(seconds // size)}{unit}"
+            seconds %= size
+    return f"{text}{_plain(seconds)}s"
+
+
+def _plain(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(round(value, 9))
+
+
+def _policy(ready: CompiledPlan, name: str) -> Plain:
+    points = ready.plan.points
+    return {
+        "name": name,
+        "points": {
+            point: {"weight": weight} if weight else {}
+            for point, enabled in points.items()
+            for plugin, weight in enabled
+            if plugin == name
+        },
+        "params": _written(dict(ready.plan.policies[name].params)),
+    }
+
+
+def _profile(ready: CompiledPlan) -> Plain:
+    plan = ready.plan
+    params = {name: source.params for name, source in plan.policies.items()}
+    given = [(name, dict(args)) for name, args in {**plan.args, **params}.items() if args]
+    return {
+        "schedulerName": plan.scheduler_name,
+        "percentageOfNodesToScore": plan.percentage_of_nodes_to_score,
+        "plugins": {
+            point: {
+                "enabled": [
+                    {"name": name, "weight": weight} if weight else {"name": name}
+                    for name, weight in enabled
+                ]
+            }
+            for point, enabled in plan.points.items()
+            if enabled
+        },
+        "pluginConfig": [{"name": name, "args": args} for name, args in given],
+    }
+
+
+def _written(value: Any) -> Any:
+    """Return a value as it stands in a configuration file, without secrets."""
+    if isinstance(value, Mapping):
+        return {str(key): _field(str(key), one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_written(one) for one in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _field(name: str, value: Any) -> Any:
+    if name in _DURATIONS and isinstance(value, int):
+        return go_duration(value)
+    if name in _SECRETS and value:
+        return HIDDEN
+    return _written(value)
+
+
+def _error(status: StoreStatus) -> Plain | None:
+    if status.healthy:
+        return None
+    problems = [
+        {key: value for key, value in as_data(one).items() if value} for one in status.problems
+    ]
+    return {"at": _time(status.refused_at), "problems": problems}
+
+
+def _time(nanoseconds: int) -> str | None:
+    if not nanoseconds:
+        return None
+    at = datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC)
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

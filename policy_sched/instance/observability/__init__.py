@@ -1,0 +1,82 @@
+"""Metrics, logs and health.
+
+Names, labels and buckets of metrics are kube-scheduler's where it has them.
+"""
+
+from policy_sched.instance.observability.buffered_writer import LineWriter
+from policy_sched.instance.observability.cluster_metrics import ClusterMetrics
+from policy_sched.instance.observability.event_loop_latency import EventLoopLatency, measured_loop
+from policy_sched.instance.observability.healthz import (
+    HANDLED,
+    LEADER_ELECTION,
+    PING,
+    POLICIES,
+    READABLE,
+    SHUTDOWN,
+    STORAGE,
+    SYNCED,
+    Check,
+    Verdict,
+    answer,
+    answer_of_one,
+    nothing_wrong,
+)
+from policy_sched.instance.observability.kube_scheduler_metrics import (
+    HealthMetrics,
+    UpstreamMetrics,
+)
+from policy_sched.instance.observability.log import (
+    ERROR,
+    INFO,
+    WARNING,
+    Decided,
+    DecisionLog,
+    Record,
+    Write,
+)
+from policy_sched.instance.observability.log_throttle import LogThrottle
+from policy_sched.instance.observability.metric_families import Labels
+from policy_sched.instance.observability.registry import UPSTREAM, Metrics, machine
+from policy_sched.instance.observability.resource_metrics import pieces
+from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
+from policy_sched.instance.observability.verbose_log import STEPS, VerboseLogging
+from policy_sched.instance.observability.verbosity import Verbosity
+
+__all__ = [
+    "ERROR",
+    "HANDLED",
+    "INFO",
+    "LEADER_ELECTION",
+    "PING",
+    "POLICIES",
+    "READABLE",
+    "SHUTDOWN",
+    "STEPS",
+    "STORAGE",
+    "SYNCED",
+    "UPSTREAM",
+    "WARNING",
+    "AttemptMetrics",
+    "Check",
+    "ClusterMetrics",
+    "Decided",
+    "DecisionLog",
+    "EventLoopLatency",
+    "HealthMetrics",
+    "Labels",
+    "LineWriter",
+    "LogThrottle",
+    "Metrics",
+    "Record",
+    "UpstreamMetrics",
+    "VerboseLogging",
+    "Verbosity",
+    "Verdict",
+    "Write",
+    "answer",
+    "answer_of_one",
+    "machine",
+    "measured_loop",
+    "nothing_wrong",
+    "pieces",
+]

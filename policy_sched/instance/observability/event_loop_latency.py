@@ -1,0 +1,98 @@
+"""Event-loop latency: a histogram of the duration of each iteration of the event loop.
+
+Theory of operation. An iteration calls the selector, then runs the callbacks that are ready. The
+selector of `measured_loop` therefore sees the beginning and end of each iteration, and costs an
+idle process nothing. Durations are wall time, so other processes on the machine add to them; the
+most CPU time of an iteration is kept as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from policy_sched.instance.observability.cycle_free_event_loop import CycleFreeEventLoop
+
+NAME: Final = "policy_sched_event_loop_blocked_seconds"
+LONGEST: Final = "policy_sched_event_loop_longest_block_seconds"
+LONGEST_BUSY: Final = "policy_sched_event_loop_longest_block_cpu_seconds"
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+"""Upper ends of the histogram's buckets, in seconds."""
+
+
+class EventLoopLatency:
+    """The turns of one loop. A collector of prometheus_client."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on: what was before, as the first reading of a cluster, is over."""
+        self._counts = [0] * (len(BUCKETS) + 1)
+        self._sum = 0.0
+        self.longest = 0.0
+        self.longest_busy = 0.0
+        self._lately = (0.0, 0.0)
+        self._skip = True
+
+    def record(self, seconds: float, busy: float) -> None:
+        """A turn took so long, and used so much of a processor."""
+        if self._skip:
+            self._skip = False  # the turn in which counting began
+            return
+        self._counts[bisect_left(BUCKETS, seconds)] += 1
+        self._sum += seconds
+        self.longest = max(self.longest, seconds)
+        self.longest_busy = max(self.longest_busy, busy)
+        self._lately = max(self._lately[0], seconds), max(self._lately[1], busy)
+
+    def recent(self) -> tuple[float, float]:
+        """Return the longest turn and the most processor time since this was asked before."""
+        found, self._lately = self._lately, (0.0, 0.0)
+        return found
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        text = "How long single turns of the event loop took since the cluster was first read."
+        total, buckets = 0, []
+        for end, count in zip((*map(str, BUCKETS), "+Inf"), self._counts, strict=True):
+            total += count
+            buckets.append((end, float(total)))
+        histogram = HistogramMetricFamily(NAME, text)
+        histogram.add_metric((), buckets, self._sum)
+        yield histogram
+        text = "The longest turn of the event loop since the cluster was first read."
+        yield GaugeMetricFamily(LONGEST, text, self.longest)
+        text = "The most processor time that a turn of the event loop has used since then."
+        yield GaugeMetricFamily(LONGEST_BUSY, text, self.longest_busy)
+
+
+class _Selector(selectors.DefaultSelector):
+    """A selector that tells when it is asked and when it has answered."""
+
+    def __init__(self, turns: EventLoopLatency) -> None:
+        super().__init__()
+        self._turns = turns
+        self._began = time.perf_counter()
+        self._busy = time.process_time()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for events: one turn has ended, and the next begins with the answer."""
+        busy = time.process_time() - self._busy
+        self._turns.record(time.perf_counter() - self._began, busy)
+        ready: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
+        self._began = time.perf_counter()
+        self._busy = time.process_time()
+        return ready
+
+
+def measured_loop(turns: EventLoopLatency) -> asyncio.AbstractEventLoop:
+    """Return an event loop whose turns are told to ``turns``."""
+    return CycleFreeEventLoop(_Selector(turns))

@@ -1,0 +1,152 @@
+"""What an instance says and remembers: its decisions, reloads and changes of files as records.
+
+Keys and messages of decisions are those that kube-scheduler logs; ``generation`` and
+``contentHash`` tell which policies decided.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from policy_sched.errors import Diagnostic, Severity, as_data, bounded
+from policy_sched.framework.evaluate import FEASIBLE
+from policy_sched.instance.observability.verbosity import Verbosity
+from policy_sched.scheduler import Bind, Outcome, Preempt
+
+Record = dict[str, Any]
+Write = Callable[[Record], None]
+
+INFO: Final = "info"
+WARNING: Final = "warning"
+ERROR: Final = "error"
+REMEMBERED: Final = 50
+"""Decisions that are remembered."""
+BINDING: Final = "Attempting to bind pod to node"
+NO_NODES: Final = "no nodes available to schedule pods"
+"""How an attempt fails in a cluster without nodes (upstream's ErrNoNodesAvailable)."""
+FAILURES: Final = 10_000
+"""Pods whose last failure is remembered."""
+_PLUGINS_NAMED: Final = 3
+"""Plugins that are named as reasons for a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision: when (ns since 1970), about which pod, where it goes ("" nowhere), why."""
+
+    time: int
+    pod: str
+    node: str
+    why: str
+    generation: int
+
+
+class DecisionLog:
+    """Hands records to `write` and remembers the last decisions; ``now`` is in ns since 1970.
+
+    What `verbosity` does not want is not written.
+    """
+
+    def __init__(self, write: Write, now: Callable[[], int]) -> None:
+        self._write = write
+        self._now = now
+        self.verbosity = Verbosity()
+        self.last: deque[Decided] = deque(maxlen=REMEMBERED)
+        self.failures: dict[str, str] = {}
+        """Why pods were rejected the last time, by namespace/name; the newest come last."""
+        self._sent: dict[str, Record] = {}
+
+    def say(self, level: str, message: str, **facts: object) -> None:
+        """Write one record, if it is wanted; ``ts`` is in seconds since 1970."""
+        if not self.verbosity.wants(message):
+            return
+        self._write({"ts": self._now() / 1e9, "level": level, "msg": message, **facts})
+
+    def problems(self, found: Iterable[Diagnostic]) -> None:
+        """Write a record for each problem of files, with its place."""
+        for one in bounded(found):
+            level = ERROR if one.severity is Severity.ERROR else WARNING
+            facts = {key: value for key, value in as_data(one).items() if value}
+            facts.pop("severity")
+            self.say(level, facts.pop("message"), **facts)
+
+    def decided(self, outcome: Outcome, nodes: int = 0) -> None:
+        """Write and remember what became of a pod.
+
+        ``nodes``: how many there were to choose from; 0 if the node was chosen before, and what
+        was found then may have changed since. A pod that only waits for the cluster's answer is
+        told of when that has come, with what spoke for its node when it was chosen.
+        """
+        uid, decision = outcome.pod.uid, outcome.decision
+        chosen = _choice(decision, nodes) if nodes and isinstance(decision, Bind) else {}
+        if outcome.waiting and outcome.attempt is not None and outcome.attempt.sent:
+            self._sent[uid] = chosen
+            self.say(INFO, BINDING, pod=outcome.pod.key, node=outcome.node)
+            return
+        level, message, why, facts = _told(outcome, self._sent.pop(uid, chosen))
+        if level is ERROR and outcome.attempt is not None and outcome.attempt.sent:
+            self.say(INFO, "Failed to bind pod", pod=outcome.pod.key)
+        made_by = {"generation": outcome.generation, "contentHash": outcome.content_hash}
+        self.say(level, message, pod=outcome.pod.key, **facts, **made_by)
+        decided = Decided(self._now(), outcome.pod.key, outcome.node, why, outcome.generation)
+        self.last.append(decided)
+        self.failures.pop(outcome.pod.key, None)
+        if not outcome.node:
+            self.failures[outcome.pod.key] = why
+            if len(self.failures) > FAILURES:
+                del self.failures[next(iter(self.failures))]
+
+
+def _told(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:
+    """Return level, message, the reason for people, and the facts of an outcome."""
+    decision, node = outcome.decision, outcome.node
+    if outcome.waiting or node:
+        facts = {"node": node, **chosen}
+        if outcome.waiting:
+            why = f"waits before it is bound; {_why(facts)}"
+            return INFO, "Pod waits before it is bound", why, facts
+        return INFO, "Successfully bound pod to node", _why(facts), facts
+    if isinstance(decision, Preempt):
+        victims = sorted(victim.key for victim in decision.victims)
+        facts = {"err": outcome.message, "nominatedNode": decision.node, "victims": victims}
+        why = f"makes room on {decision.node}: evicts {', '.join(victims)}"
+        return INFO, "Unable to schedule pod; no fit; waiting", why, facts
+    if outcome.attempt is None and outcome.pod.terminating:
+        return INFO, "Skip schedule deleting pod", outcome.message, {}
+    if outcome.message == NO_NODES:
+        message = "Unable to schedule pod; no nodes are registered to the cluster; waiting"
+        return INFO, message, outcome.message, {}
+    if outcome.status.rejected:
+        message = "Unable to schedule pod; no fit; waiting"
+        return INFO, message, outcome.message, {"err": outcome.message}
+    return ERROR, "Error scheduling pod; retrying", outcome.message, {"err": outcome.message}
+
+
+def _choice(decision: Bind, nodes: int) -> Record:
+    """Return how many nodes there were, and what spoke for the chosen one."""
+    filtering, scoring = decision.evaluation.filtering, decision.evaluation.scoring
+    feasible = int(np.count_nonzero(filtering.first == FEASIBLE))
+    facts: Record = {"evaluatedNodes": nodes, "feasibleNodes": feasible}
+    if scoring is None:
+        return facts
+    row = np.array([decision.row], np.intp)
+    shares = {plugin: shares[0] for plugin, shares in scoring.weighted(row).items()}
+    facts["score"] = scoring.total.item(decision.row)
+    facts["scores"] = shares
+    return facts
+
+
+def _why(facts: Record) -> str:
+    if "feasibleNodes" not in facts:
+        return "bound after a wait"
+    found = f"{facts['feasibleNodes']} of {facts['evaluatedNodes']} nodes fit"
+    if "score" not in facts:
+        return found
+    best = sorted(facts["scores"].items(), key=lambda share: -share[1])[:_PLUGINS_NAMED]
+    named = ", ".join(f"{plugin} {share}" for plugin, share in best if share)
+    return f"{found}; score {facts['score']}" + (f": {named}" if named else "")

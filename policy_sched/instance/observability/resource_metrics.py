@@ -1,0 +1,81 @@
+"""/metrics/resources: what each pod asks for and may use, as kube-scheduler counts it.
+
+The families can have a line for each of four resources of 30,000 pods, so they are written in
+pieces; the event loop runs other tasks between two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from policy_sched.instance.observability.metric_families import escaped, number
+from policy_sched.model import Pod, PodInfo
+
+EACH: Final = 250
+"""Pods that are written at a time."""
+_HELP: Final = (
+    "This shows the resource usage the scheduler and kubelet expect per pod for resources along"
+    " with the unit for the resource if any."
+)
+_FAMILIES: Final[tuple[tuple[str, str, Callable[[PodInfo], Mapping[str, int]]], ...]] = (
+    (
+        "kube_pod_resource_limit",
+        "[STABLE] Resources limit for workloads on the cluster, broken down by pod.",
+        lambda pod: pod.limits,
+    ),
+    (
+        "kube_pod_resource_request",
+        "[STABLE] Resources requested by workloads on the cluster, broken down by pod.",
+        lambda pod: pod.requests,
+    ),
+)
+_BYTES: Final = ("memory", "storage", "ephemeral-storage")
+_UNITS: Final = {"cpu": "cores", **dict.fromkeys(_BYTES, "bytes")}
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+def unit(resource: str) -> str:
+    """Return the unit of a resource, "" if it has none."""
+    if resource.startswith("hugepages-"):
+        return "bytes"
+    if resource.startswith("attachable-volumes-"):
+        return "integer"
+    return _UNITS.get(resource, "")
+
+
+async def pieces(pods: Iterable[Pod], each: int = EACH) -> AsyncIterator[str]:
+    """Yield the text of both families, in pieces; a family without series is left out."""
+    known: Sequence[Pod] = [pod for pod in pods if not _over(pod)]
+    for name, help_, amounts in _FAMILIES:
+        head = f"# HELP {name} {help_} {_HELP}\n# TYPE {name} gauge\n"
+        for start in range(0, len(known), each):
+            text = "".join(
+                _lines(name, PodInfo.of(pod), amounts) for pod in known[start : start + each]
+            )
+            if text:
+                yield head + text
+                head = ""
+            await asyncio.sleep(0)
+
+
+def _lines(name: str, pod: PodInfo, amounts: Callable[[PodInfo], Mapping[str, int]]) -> str:
+    """Return the lines of one pod in one family."""
+    priority = pod.pod.spec.priority
+    named = (
+        f'{name}{{namespace="{escaped(pod.namespace)}",pod="{escaped(pod.name)}"'
+        f',node="{escaped(pod.node_name)}",scheduler="{escaped(pod.scheduler_name)}"'
+        f',priority="{"" if priority is None else priority}"'
+    )
+    return "".join(
+        f'{named},resource="{escaped(resource)}",unit="{unit(resource)}"}}'
+        f" {number(amount / 1000 if resource == 'cpu' else amount)}\n"
+        for resource, amount in sorted(amounts(pod).items())
+        if amount
+    )
+
+
+def _over(pod: Pod) -> bool:
+    """Tell whether a pod ran and has ended: it asks for nothing any more."""
+    return bool(pod.spec.node_name) and pod.status.phase in _ENDED

@@ -1,0 +1,307 @@
+"""What is measured while pods are scheduled, and how it comes into kube-scheduler's metrics.
+
+Theory of operation. An AttemptMetrics stands in for what the scheduler would call: it decides as
+ever and takes the time, makes room as ever and takes the time; runners write onto tapes, one for
+each profile. Nothing is made of all that before `fold`. Durations are of a monotonic clock, but how
+long a pod waited since it came is told by the scheduler's own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Final
+from weakref import WeakSet
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.framework import Code, Handle, Status
+from policy_sched.framework.runtime import (
+    Hook,
+    InstrumentedRunner,
+    MetricsRecorder,
+    Parts,
+    Pipeline,
+)
+from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
+from policy_sched.model import ClusterEvent, PodInfo
+from policy_sched.queue import Finding, SchedulingQueue
+from policy_sched.scheduler import (
+    Attempt,
+    Decision,
+    GroupTurn,
+    Outcome,
+    PendingDecision,
+    Preempt,
+    begin_to_decide,
+    prepare_candidate,
+    schedule_group,
+    tell_group,
+)
+
+SCHEDULED: Final = "scheduled"
+UNSCHEDULABLE: Final = "unschedulable"
+ERROR: Final = "error"
+SAMPLED: Final = 10
+"""One cycle in so many has its plugins measured one by one (upstream: 10 %)."""
+FOLDED_AFTER: Final = 4096
+"""Events, hints and requests after which they are folded into buckets even without a scrape.
+
+A standby decides nothing, and is told of everything all the same.
+"""
+MOST_ATTEMPTS: Final = 15
+"""So many attempts and more are one label."""
+_VOLUMES: Final = "VolumeBinding"
+_STAGES: Final = {
+    "PreFilter": "predicate",
+    "Filter": "predicate",
+    "Reserve": "assume",
+    "PreBind": "bind",
+}
+
+
+class AttemptMetrics:
+    """Measures one scheduler; ``timer`` returns seconds from a monotonic clock."""
+
+    def __init__(
+        self, families: UpstreamMetrics, timer: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.families = families
+        self.timer = timer
+        self._cycle = 0
+        self._group_began = 0.0
+        self._recorders: dict[str, MetricsRecorder] = {}
+        self._runners: WeakSet[InstrumentedRunner] = WeakSet()
+        self._took: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        self._waited: defaultdict[int, list[float]] = defaultdict(list)
+        self._tries: list[float] = []
+        self._thought = families.scheduling_algorithm_duration_seconds.taker()
+        self._events: dict[str, Callable[[float], None]] = {}
+        self._noted = 0
+
+    # What the scheduler calls.
+
+    def runner(self, pipeline: Pipeline) -> InstrumentedRunner:
+        """Return a runner for a profile's pipeline; what an older one counted is kept."""
+        name = pipeline.scheduler_name
+        recorder = self._recorders.get(name)
+        if recorder is None:
+            recorder = self._recorders[name] = MetricsRecorder(self.timer)
+        self._count_parts()
+        runner = InstrumentedRunner(pipeline, recorder)
+        self._runners.add(runner)
+        return runner
+
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
+        """Decide, and take the time; of one cycle in ten that of each plugin as well."""
+        self._cycle += 1
+        if self._cycle % SAMPLED < 2:  # from every tenth cycle until the next
+            for runner in self._runners:
+                runner.sample(self._cycle % SAMPLED == 0)
+        timer = self.timer
+        attempt.began = start = timer()
+        decision = begin_to_decide(attempt, table, rng)
+        if isinstance(decision, PendingDecision):
+            return decision.then(lambda _: self._thought(timer() - start))
+        self._thought(timer() - start)
+        return decision
+
+    def schedule_group(
+        self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
+    ) -> Finding[GroupTurn | None]:
+        """Decide the pods of a group, and take the time: it is that of each of them."""
+        start = self.timer()
+        turn = yield from schedule_group(first, queue, handle, rng)
+        if turn is not None:
+            self._group_began = start
+            for verdict in turn.verdicts:
+                verdict.attempt.began = start
+            self.families.podgroup_scheduling_algorithm_duration_seconds.take(
+                (), [self.timer() - start]
+            )
+        return turn
+
+    def tell_group(self, pod: PodInfo, status: Status, handle: Handle) -> None:
+        """The pods of a group have been told where they go: its attempt has ended."""
+        tell_group(pod, status, handle)
+        failed = UNSCHEDULABLE if status.rejected else ERROR
+        labels = (SCHEDULED if status.ok else failed, pod.scheduler_name)
+        families = self.families
+        families.podgroup_schedule_attempts_total.values[labels] += 1
+        took = self.timer() - self._group_began
+        families.podgroup_scheduling_attempt_duration_seconds.take(labels, [took])
+
+    def prepare_candidate(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
+        """Evict, and take the time."""
+        start = self.timer()
+        error = prepare_candidate(pod, decision, handle)
+        result = "error" if error else "success"
+        families = self.families
+        families.preemption_goroutines_execution_total.values[(result,)] += 1
+        families.preemption_goroutines_duration_seconds.take((result,), [self.timer() - start])
+        return error
+
+    def hint(self, plugin: str, event: str, result: str, seconds: float) -> None:
+        """A queueing hint was asked."""
+        labels = (plugin, event, result)
+        self.families.queueing_hint_execution_duration_seconds.take(labels, [seconds])
+        self._note()
+
+    # What its owner tells.
+
+    def ended(self, outcome: Outcome, now: int) -> None:
+        """An attempt ended; one that holds its node and waits has not. ``now``: ns since 1970."""
+        attempt = outcome.attempt
+        if attempt is None or outcome.waiting:
+            return
+        failed = UNSCHEDULABLE if outcome.status.rejected else ERROR
+        result = SCHEDULED if outcome.node else failed
+        took = self.timer() - attempt.began
+        self._took[result, outcome.pod.scheduler_name].append(took)
+        if outcome.node:
+            queued = attempt.queued
+            self._tries.append(queued.attempts)
+            waited = (now - queued.ready_at) / 1e9
+            self._waited[min(queued.attempts, MOST_ATTEMPTS)].append(waited)
+            if queued.flushed:
+                self.families.pod_scheduled_after_flush_total.values[()] += 1
+        else:
+            self._failed(outcome, attempt)
+
+    def happened(self, events: Iterable[ClusterEvent], seconds: float) -> None:
+        """The scheduler was told of a change, which was these events, and took so long."""
+        for event in events:
+            label = event.label
+            take = self._events.get(label)
+            if take is None:
+                family = self.families.event_handling_duration_seconds
+                take = self._events[label] = family.taker(label)
+            take(seconds)
+            self._note()
+
+    def requested(self, code: str, method: str, host: str, seconds: float) -> None:
+        """A request was sent to the API server."""
+        self.families.rest_client_requests_total.values[code, method, host] += 1
+        self.families.rest_client_request_duration_seconds.take((method, host), [seconds])
+        self._note()
+
+    def throttled(self, verb: str, host: str, seconds: float) -> None:
+        """A request waited for the client's own limit."""
+        self.families.rest_client_rate_limiter_duration_seconds.take((verb, host), [seconds])
+        self._note()
+
+    def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
+        """A request had so many bytes (None: no body), and its answer so many."""
+        if sent is not None:
+            self.families.rest_client_request_size_bytes.take((verb, host), [sent])
+        self.families.rest_client_response_size_bytes.take((verb, host), [received])
+        self._note()
+
+    # What becomes of it.
+
+    def fold(self) -> None:
+        """Make metrics of everything that was measured."""
+        families = self.families
+        for (result, profile), took in self._took.items():
+            families.schedule_attempts_total.values[result, profile] += len(took)
+            _move(families.scheduling_attempt_duration_seconds.take, (result, profile), took)
+        for attempts, waited in self._waited.items():
+            label = f"{MOST_ATTEMPTS}+" if attempts == MOST_ATTEMPTS else str(attempts)
+            _move(families.pod_scheduling_sli_duration_seconds.take, (label,), waited)
+        _move(families.pod_scheduling_attempts.take, (), self._tries)
+        for name, recorder in self._recorders.items():
+            self._fold_recorder(name, recorder)
+        self._count_parts()
+        families.fold()
+
+    def discard(self) -> None:
+        """Forget what plugins and points were measured since the last `fold`."""
+        for recorder in self._recorders.values():
+            for lists in (recorder.points, recorder.plugins):
+                for took in lists.values():
+                    took.clear()
+            recorder.broken.clear()
+        for runner in self._runners:
+            runner.evaluations.clear()
+
+    def _note(self) -> None:
+        """Something waits to be made into buckets."""
+        self._noted += 1
+        if self._noted >= FOLDED_AFTER:
+            self._noted = 0
+            self.families.fold()
+
+    def _failed(self, outcome: Outcome, attempt: Attempt) -> None:
+        decision, families = outcome.decision, self.families
+        diagnosis = None if decision is None else getattr(decision, "diagnosis", None)
+        if diagnosis is not None and diagnosis.post_filter is not None:
+            families.preemption_attempts_total.values[()] += 1
+        if isinstance(decision, Preempt):
+            families.preemption_victims.take((), [len(decision.victims)])
+        if outcome.status.code is Code.ERROR and outcome.status.plugin == _VOLUMES:
+            stage = "bind" if attempt.permitted else "assume"
+            families.volume_scheduling_stage_error_total.values[(stage,)] += 1
+
+    def _fold_recorder(self, profile: str, recorder: MetricsRecorder) -> None:
+        families = self.families
+        for (point, status), took in recorder.points.items():
+            labels = (point, status, profile)
+            _move(families.framework_extension_point_duration_seconds.take, labels, took)
+        for plugin_labels, took in recorder.plugins.items():
+            _move(families.plugin_execution_duration_seconds.take, plugin_labels, took)
+        for labels_of_wait, waited in recorder.waits.items():
+            _move(families.permit_wait_duration_seconds.take, labels_of_wait, waited)
+        for (plugin, point), count in recorder.broken.items():
+            if plugin == _VOLUMES and point in _STAGES:
+                stage = _STAGES[point]
+                families.volume_scheduling_stage_error_total.values[(stage,)] += count
+        recorder.broken.clear()
+
+    def _count_parts(self) -> None:
+        """Count the plugins that ran in evaluations since the last call.
+
+        A reload that is refused makes runners as well, so that those in force are not the latest.
+        """
+        for runner in self._runners:
+            profile = runner.pipeline.scheduler_name
+            seen = Counter(runner.evaluations)
+            runner.evaluations.clear()
+            for (how, parts), count in seen.items():
+                self.families.batch_attempts_total.values[profile, how] += count
+                for plugin, point in _took_part(runner, parts):
+                    self.families.plugin_evaluation_total.values[plugin, point, profile] += count
+
+
+def _took_part(runner: InstrumentedRunner, parts: Parts) -> Iterable[tuple[str, str]]:
+    """Yield the plugins that did not skip, each with the point."""
+    skipped, rejected_by, unscored = parts
+    pipeline = runner.pipeline
+    for hook in pipeline.at("pre_filter"):
+        if hook.plugin not in skipped:
+            yield hook.plugin, "PreFilter"
+        if hook.plugin == rejected_by:
+            return
+    if rejected_by:
+        return
+    yield from _named(runner.active("filter", skipped), "Filter")
+    if unscored is not None:
+        yield from _named(
+            [h for h in pipeline.at("pre_score") if h.plugin not in unscored], "PreScore"
+        )
+        yield from _named(runner.active("score", unscored), "Score")
+
+
+def _named(hooks: Iterable[Hook], point: str) -> Iterable[tuple[str, str]]:
+    return ((hook.plugin, point) for hook in hooks)
+
+
+def _move(
+    take: Callable[[tuple[str, ...], Iterable[float]], None],
+    labels: tuple[str, ...],
+    values: list[float],
+) -> None:
+    """Hand values on and clear the list in place: its producers keep a reference to it."""
+    if values:
+        take(labels, values)
+        values.clear()

@@ -1,0 +1,164 @@
+"""What we would do with a pod, and what we think of any node for it.
+
+Theory of operation. The decision is the ordinary one, and nothing is carried out: neither is the
+pod assumed, nor do Reserve, Permit and binding plugins hear of it. An evaluation is valid until
+the table changes, so what has to be remembered for longer is copied (`Choice.keep`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import PluginError
+from policy_sched.framework import Handle, Status
+from policy_sched.framework.evaluate import Evaluation
+from policy_sched.instance.shadow.records import Side
+from policy_sched.model import PodInfo, QueuedPod
+from policy_sched.scheduler import (
+    Attempt,
+    Bind,
+    GroupPlan,
+    Preempt,
+    Profile,
+    Reject,
+    decide,
+    dry_run_group,
+    first_objection,
+    verdicts,
+)
+
+
+@dataclass(slots=True)
+class Choice:
+    """Our decision for one pod: where, or why nowhere; and the answer that it was made from.
+
+    ``broken``: it is no decision, something failed. ``kept`` replaces the evaluation once the
+    table may have changed.
+    """
+
+    profile: Profile
+    side: Side
+    nodes: int = 0
+    feasible: int = 0
+    broken: bool = False
+    evaluation: Evaluation | None = None
+    kept: Kept | None = None
+
+    def keep(self, row_of: Mapping[str, int]) -> Choice:
+        """Return the choice as something that lasts; ``row_of`` are the rows as they are now."""
+        if self.evaluation is None:
+            return self  # decided with its group: nodes have no scores
+        filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
+        totals = None if scoring is None else scoring.total.copy()
+        kept = Kept(row_of, filtering.first.copy(), totals, filtering.statuses())
+        return Choice(
+            self.profile, self.side, self.nodes, self.feasible, broken=self.broken, kept=kept
+        )
+
+    def of_node(self, name: str, table: NodeTable) -> Side:
+        """Return what we think of a node: its score, or what rejects it."""
+        if self.kept is not None:
+            return self.kept.of_node(name)
+        row = table.row_of.get(name)
+        if row is None or self.evaluation is None:
+            return Side(name)
+        filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
+        total = _total(filtering.first, None if scoring is None else scoring.total, row)
+        status = None if total is not None else filtering.statuses().get(row)
+        return _side(name, total, status)
+
+    def difference(self, mine: str, other: str, table: NodeTable) -> dict[str, int]:
+        """Return by plugin what it gives one node more than another, both feasible."""
+        rows = [table.row_of.get(mine), table.row_of.get(other)]
+        scoring = None if self.evaluation is None else self.evaluation.scoring
+        if scoring is None or None in rows:
+            return {}
+        shares = scoring.weighted(np.array(rows, np.intp))
+        return {plugin: a - b for plugin, (a, b) in shares.items() if a != b}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an evaluation said of each row; ``row_of`` were the rows by name then."""
+
+    row_of: Mapping[str, int] = field(repr=False)
+    first: NDArray[np.int16] = field(repr=False)
+    totals: NDArray[np.int64] | None = field(repr=False)
+    statuses: Mapping[int, Status] = field(repr=False)
+
+    def of_node(self, name: str) -> Side:
+        """Return what was thought of a node then."""
+        row = self.row_of.get(name)
+        if row is None:
+            return Side(name)
+        total = _total(self.first, self.totals, row)
+        return _side(name, total, None if total is not None else self.statuses.get(row))
+
+
+def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choice:
+    """Return what `profile` would do with a pod now; ``rng`` breaks ties."""
+    gate = first_objection(profile.runner, pod)
+    if not gate.ok:
+        return Choice(profile, Side(None, gate.message()))
+    try:
+        plan = dry_run_group(pod, profile, handle)
+    except PluginError as error:
+        return Choice(profile, Side(None, str(error)), broken=True)
+    table = handle.nodes
+    if plan is not None:
+        return _with_its_group(pod, profile, plan, table)
+    attempt = Attempt(QueuedPod(pod), profile)
+    decision = decide(attempt, table, rng)
+    nodes = table.live_count
+    if isinstance(decision, Bind):
+        evaluation = decision.evaluation
+        feasible = int(evaluation.filtering.feasible_rows().size)
+        scoring = evaluation.scoring
+        assert scoring is not None, "a node was chosen"
+        side = Side(decision.node, score=scoring.total.item(decision.row))
+        return Choice(profile, side, nodes, feasible, evaluation=evaluation)
+    side = Side(None, decision.message)
+    if isinstance(decision, Preempt):
+        victims = tuple(sorted(victim.key for victim in decision.victims))
+        side = Side(decision.node, decision.message, preempts=True, victims=victims)
+    broken = isinstance(decision, Reject) and not decision.status.rejected
+    evaluation_ = None if broken else _again(profile, pod)
+    return Choice(profile, side, nodes, broken=broken, evaluation=evaluation_)
+
+
+def _with_its_group(pod: PodInfo, profile: Profile, plan: GroupPlan, table: NodeTable) -> Choice:
+    """Return where a pod goes that is decided together with others; nodes have no scores then."""
+    decision = next(v for v in verdicts(plan) if v.attempt.queued.info.uid == pod.uid).decision
+    if isinstance(decision, Bind):
+        return Choice(profile, Side(decision.node), table.live_count)
+    broken = not decision.status.rejected
+    return Choice(profile, Side(None, decision.message), table.live_count, broken=broken)
+
+
+def _again(profile: Profile, pod: PodInfo) -> Evaluation | None:
+    """Return the evaluation that a rejection came from; equal pods share it."""
+    try:
+        found = profile.evaluator.evaluate(pod)
+    except PluginError:
+        return None
+    return None if found.rejection is not None else found
+
+
+def _total(first: NDArray[np.int16], totals: NDArray[np.int64] | None, row: int) -> int | None:
+    """Return a node's total; None if the pod cannot run there. ``first``: the plugin that rejects
+    it."""
+    if totals is None or row >= totals.size or first[row]:
+        return None
+    return totals.item(row)
+
+
+def _side(name: str, total: int | None, status: Status | None) -> Side:
+    if status is None:
+        return Side(name, score=total)
+    return Side(name, rejected_by=status.plugin, reasons=status.reasons)

@@ -1,0 +1,409 @@
+"""Shadow mode: decides the pods of another scheduler without binding, and compares.
+
+Theory of operation. A fair comparison decides on what the other scheduler saw. The stream of
+changes tells it: when a pod's binding comes, all that was bound before counts on its real node,
+and nothing that was decided later does. So the pod is decided then, as it was before its binding,
+and afterwards counts where it really is: nothing of ours is ever assumed. Three answers of the
+other scheduler are compared: a binding; a condition ``Unschedulable`` (with or without room made
+on a node); a promise, which is a nomination that makes no room. A pod without a response within
+``patience`` is also decided once.
+
+kube-scheduler publishes ``status.nominatedNodeName`` before PreBind (1.36): from then on it has
+assumed the pod on that node. So a promised pod counts there as a bound one does; a pod for which
+room is made is nominated, no more. A preemption writes the condition and the nomination in one
+patch: a nomination that comes while the condition stays, or whose condition says that preemption
+was in vain, is a promise.
+
+A refusal is written at once, a binding takes a while: where we find a node for a pod that the other
+scheduler refuses, that room may belong to pods which it has assumed. So the pod is decided again
+while bindings come, and it counts as a difference if we still find a node ``SETTLING`` later.
+
+A pod with volumes that are not bound yet is decided when it comes: once a node is selected for a
+volume we could only agree. If it is promised a node before that, it is decided then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from policy_sched.instance.shadow.choice import Choice, choose
+from policy_sched.instance.shadow.records import Comparison, Result, Side
+from policy_sched.model import Condition, PersistentVolumeClaim, PodInfo
+from policy_sched.plugins.volumes import SELECTED_NODE
+from policy_sched.scheduler import Profile, Scheduler
+
+SECOND: Final = 1_000_000_000
+PATIENCE: Final = 30 * SECOND
+"""Nanoseconds in which another scheduler has usually answered, retries included."""
+SETTLING: Final = SECOND
+"""Nanoseconds in which bindings have come that were decided before a refusal."""
+MOST_DOUBTED: Final = 32
+"""Refused pods that are decided again; if there are more, the oldest are reported at once."""
+MOST_KEPT: Final = 256
+"""Decisions made beforehand that are kept; of more pods the oldest are decided late."""
+UNSCHEDULABLE: Final = "Unschedulable"
+PREEMPTION_IN_VAIN: Final = " preemption: "
+"""Part of the message of a condition where PostFilter has found no room to be made."""
+
+Report = Callable[[Comparison], None]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A pending pod of the other scheduler, and the decisions reported for it.
+
+    ``said`` is what the other scheduler says of it now, ``answer`` what was compared last, ``told``
+    our last comparison, ``choice`` what we decided beforehand, while its claims ``unbound`` were
+    not bound. ``doubt`` is a node that we find for a pod which was refused, told at
+    ``doubted_until`` if we find one still.
+    """
+
+    info: PodInfo
+    said: Side | None = None
+    answer: Side | None = None
+    told: tuple[object, ...] = ()
+    choice: Choice | None = None
+    unbound: frozenset[str] = frozenset()
+    doubt: Choice | None = None
+    doubted_until: int = 0
+
+
+class Shadow:
+    """Compares what `scheduler` would do with what another one does; ``report`` receives the
+    comparisons.
+
+    ``of`` is the other one's name. Pods are decided by our profile of that name, or by the only
+    one. ``rng`` breaks ties, which count as agreement anyway.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        of: str,
+        report: Report,
+        rng: Random,
+        patience: int = PATIENCE,
+    ) -> None:
+        self.of = of
+        self.watching = False
+        self._scheduler = scheduler
+        self._report = report
+        self._rng = rng
+        self._patience = patience
+        self._waiting: dict[str, Waiting] = {}
+        # Both in the order of time.
+        self._deadlines: dict[str, int] = {}
+        self._kept: dict[str, Waiting] = {}
+        # Pods with unbound volumes for which no node was found when they came.
+        self._unkept: dict[str, Waiting] = {}
+        # Refused pods for which we find a node, in the order of time.
+        self._doubted: dict[str, Waiting] = {}
+        self._doubted_at = -1
+        # The rows of nodes by name, and of which version of the table they are.
+        self._rows: dict[str, int] = {}
+        self._rows_of = -1
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def profile(self) -> tuple[str, Profile]:
+        """The profile that decides, and its name."""
+        profiles = self._scheduler.profiles
+        name = self.of if self.of in profiles else next(iter(profiles))
+        return name, profiles[name]
+
+    def begin(self) -> None:
+        """The whole cluster is known: from now on decisions are compared."""
+        self.watching = True
+        waiting = list(self._waiting.values())
+        for one in waiting:
+            self._hold(one)
+        for one in waiting:  # its own nomination is part of the answer that is compared
+            self._release(one.info.uid)
+            self._answered(one)
+
+    def pause(self) -> None:
+        """Events arrive in no order while listing: nothing is compared until `begin`."""
+        self.watching = False
+
+    def waiting(self, uid: str) -> PodInfo | None:
+        """Return a pod of the other scheduler that has no node, as far as we know."""
+        one = self._waiting.get(uid)
+        return None if one is None else one.info
+
+    def pod_seen(self, pod: PodInfo) -> bool:
+        """A pod came or changed; the cache has not been told yet. Returns whether it is compared.
+
+        A pod that was bound before we knew it is not.
+        """
+        if pod.scheduler_name != self.of:
+            return False
+        if pod.node_name:
+            return self._bound(pod)
+        if pod.scheduling_gates or pod.terminating:
+            self.pod_gone(pod.uid)
+            return False
+        self._scheduler.handle.groups.seen(pod)
+        one = self._waiting.get(pod.uid)
+        if one is None:
+            one = self._waiting[pod.uid] = Waiting(pod, _said(pod, None))
+            self._deadlines[pod.uid] = self._scheduler.handle.now() + self._patience
+        else:
+            one.said, one.info = _said(pod, one), pod
+        if self.watching:
+            self._answered(one)
+        return False
+
+    def claim_seen(self, claim: PersistentVolumeClaim) -> None:
+        """A claim came, which pods may have waited for before anything could be decided."""
+        meta = claim.metadata
+        for one in list(self._unkept.values()) if self.watching else ():
+            info = one.info
+            if info.namespace == meta.namespace and meta.name in info.pvc_names:
+                self._decide_beforehand(one)
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod was deleted."""
+        if self._take(uid) is not None:
+            self._scheduler.handle.groups.gone(uid)
+            self._release(uid)
+
+    def overdue(self) -> None:
+        """Decide the pods that the other scheduler has left without an answer for too long."""
+        now = self._scheduler.handle.now()
+        if self.watching and self._doubted:
+            self._look_again(now)
+        while self.watching and self._deadlines:
+            uid, deadline = next(iter(self._deadlines.items()))
+            if deadline > now:
+                return
+            del self._deadlines[uid]
+            one = self._waiting[uid]
+            self._compare(one, None, self._choose(one))
+
+    def next_time(self) -> int | None:
+        """Return when a pod is overdue, in nanoseconds since 1970; None: none will be."""
+        if not self.watching:
+            return None
+        first = next(iter(self._deadlines.values()), None)
+        doubted = next((one.doubted_until for one in self._doubted.values()), None)
+        return min((time for time in (first, doubted) if time is not None), default=None)
+
+    # Inside.
+
+    def _take(self, uid: str) -> Waiting | None:
+        """Wait for a pod's node no more."""
+        self._deadlines.pop(uid, None)
+        self._kept.pop(uid, None)
+        self._unkept.pop(uid, None)
+        self._doubted.pop(uid, None)
+        return self._waiting.pop(uid, None)
+
+    def _answered(self, one: Waiting) -> None:
+        """Compare if the other scheduler has said something new of a pod that has no node."""
+        answer = one.said
+        if answer is not None and answer != one.answer:
+            self._break_promise(one)
+            decided = _promised(answer) and self._open(one.info) != one.unbound
+            choice = (one.choice if decided else None) or self._choose(one)
+            one.answer = answer
+            self._deadlines.pop(one.info.uid, None)
+            self._doubted.pop(one.info.uid, None)
+            if answer.node is None and choice.side.node is not None:
+                self._doubt(one, choice)
+            else:
+                self._compare(one, answer, choice)
+        self._hold(one)
+        self._decide_beforehand(one)
+
+    def _doubt(self, one: Waiting, choice: Choice) -> None:
+        """Tell of a node for a pod that was refused only if it is still there later."""
+        if len(self._doubted) >= MOST_DOUBTED:
+            oldest = self._doubted.pop(next(iter(self._doubted)))
+            assert oldest.doubt is not None, "it is doubted"
+            self._compare(oldest, oldest.answer, oldest.doubt)
+        one.doubt = choice
+        one.doubted_until = self._scheduler.handle.now() + SETTLING
+        self._doubted[one.info.uid] = one
+
+    def _look_again(self, now: int) -> None:
+        """Decide refused pods again if anything has changed; tell of those whose time is up."""
+        version = self._scheduler.handle.nodes.journal.version
+        changed, self._doubted_at = version != self._doubted_at, version
+        for uid, one in list(self._doubted.items()):
+            choice = self._choose(one) if changed else one.doubt
+            if choice is not None and (choice.side.node is None or one.doubted_until <= now):
+                del self._doubted[uid]
+                self._compare(one, one.answer, choice)
+
+    def _bound(self, pod: PodInfo) -> bool:
+        """The other scheduler has bound a pod: compare, and let it count where it is."""
+        one = self._take(pod.uid)
+        if one is None or not self.watching:
+            return False
+        if one.answer is not None and _promised(one.answer) and one.answer.node == pod.node_name:
+            return True  # told when it was promised
+        self._break_promise(one)
+        self._compare(one, Side(pod.node_name), one.choice or self._choose(one))
+        return True
+
+    def _choose(self, one: Waiting) -> Choice:
+        """Decide a pod with the nominations that the other scheduler has made so far."""
+        return choose(one.info, self.profile[1], self._scheduler.handle, self._rng)
+
+    def _compare(self, one: Waiting, answer: Side | None, choice: Choice) -> None:
+        """Report, unless the same was reported of the pod before."""
+        table = self._scheduler.handle.nodes
+        theirs = answer or Side()
+        if theirs.node is not None:
+            view = choice.of_node(theirs.node, table)
+            theirs = Side(
+                theirs.node,
+                theirs.message,
+                theirs.preempts,
+                score=view.score,
+                rejected_by=view.rejected_by,
+                reasons=view.reasons,
+            )
+        ours = choice.side
+        result = Result.ERROR if choice.broken else _result(answer, theirs, ours)
+        told = (result, theirs.node, ours.node, ours.preempts)
+        if one.told == told:
+            return
+        one.told = told
+        difference = {}
+        scored = ours.score is not None and theirs.score is not None
+        if ours.node and theirs.node and ours.node != theirs.node and scored:
+            difference = choice.difference(ours.node, theirs.node, table)
+        pipeline, pod = choice.profile.pipeline, one.info
+        self._report(
+            Comparison(
+                time=self._scheduler.handle.now() / 1e9,
+                pod=pod.key,
+                uid=pod.uid,
+                result=result,
+                scheduler=self.of,
+                profile=self.profile[0],
+                theirs=theirs,
+                ours=ours,
+                difference=difference,
+                feasible_nodes=choice.feasible,
+                evaluated_nodes=choice.nodes,
+                beforehand=choice.kept is not None,
+                requests=pod.requests,
+                generation=pipeline.generation,
+                content_hash=pipeline.content_hash,
+            )
+        )
+
+    # What has to be remembered.
+
+    def _hold(self, one: Waiting) -> None:
+        """Let the pod count as for the other scheduler: assumed, nominated, or nowhere."""
+        uid, handle = one.info.uid, self._scheduler.handle
+        node = (one.said.node if one.said is not None else None) or ""
+        promised = one.said is not None and _promised(one.said)
+        if handle.cache.is_assumed(uid) and not (promised and handle.cache.node_of(uid) == node):
+            handle.cache.forget(uid)
+        if handle.nominator.node_of(uid) != ("" if promised else node):
+            handle.nominator.clear(uid)
+        if promised and not handle.cache.node_of(uid):
+            handle.cache.assume(PodInfo.of(one.info.pod), node)
+        elif node and not promised and not handle.nominator.node_of(uid):
+            handle.nominator.nominate(one.info, node)
+
+    def _break_promise(self, one: Waiting) -> None:
+        """Let a pod that was promised a node be only nominated to it: it was decided again."""
+        handle, uid = self._scheduler.handle, one.info.uid
+        if handle.cache.is_assumed(uid):
+            node = handle.cache.node_of(uid)
+            handle.cache.forget(uid)
+            handle.nominator.nominate(one.info, node)
+
+    def _release(self, uid: str) -> None:
+        """Let the pod count nowhere."""
+        cache = self._scheduler.handle.cache
+        if cache.is_assumed(uid):
+            cache.forget(uid)
+        self._scheduler.handle.nominator.clear(uid)
+
+    def _open(self, pod: PodInfo) -> frozenset[str]:
+        """Return the pod's claims that are not bound and for which no node is selected."""
+        named = self._scheduler.handle.objects.named
+        found = {name: named(PersistentVolumeClaim, pod.namespace, name) for name in pod.pvc_names}
+        return frozenset(
+            name
+            for name, claim in found.items()
+            if claim is None
+            or not (claim.spec.volume_name or SELECTED_NODE in claim.metadata.annotations)
+        )
+
+    def _decide_beforehand(self, one: Waiting) -> None:
+        """Keep a decision if later the volumes would decide; one that finds no node yet is none."""
+        unbound = self._open(one.info) if one.info.pvc_names and one.choice is None else None
+        if not unbound:
+            return
+        choice = self._choose(one)
+        if choice.side.node is None or choice.side.preempts:
+            self._unkept[one.info.uid] = one
+            return
+        self._unkept.pop(one.info.uid, None)
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.pop(next(iter(self._kept))).choice = None
+        table = self._scheduler.handle.nodes
+        if self._rows_of != table.journal.static_version:
+            self._rows_of, self._rows = table.journal.static_version, dict(table.row_of)
+        one.choice, one.unbound = choice.keep(self._rows), unbound
+        self._kept[one.info.uid] = one
+
+
+def _refusal(pod: PodInfo) -> Condition | None:
+    """Return the condition that says that no node was found for a pod."""
+    for condition in pod.pod.status.conditions:
+        refused = condition.type == "PodScheduled" and condition.status == "False"
+        if refused and condition.reason == UNSCHEDULABLE:
+            return condition
+    return None
+
+
+def _said(pod: PodInfo, before: Waiting | None) -> Side | None:
+    """Return what a pod's status says of its scheduling, after ``before``; None: nothing yet."""
+    node, condition = pod.nominated_node_name or None, _refusal(pod)
+    if condition is None:
+        return Side(node) if node else None
+    if node is None:
+        return Side(None, condition.message)
+    if before is not None and _refusal(before.info) == condition:
+        if before.info.nominated_node_name == node:
+            return before.said
+        return Side(node)
+    in_vain = PREEMPTION_IN_VAIN in condition.message
+    return Side(node) if in_vain else Side(node, condition.message, preempts=True)
+
+
+def _promised(answer: Side) -> bool:
+    """Tell whether a pod is about to be bound, and nothing has to make room for it."""
+    return answer.node is not None and not answer.preempts
+
+
+def _result(answer: Side | None, theirs: Side, ours: Side) -> Result:
+    if answer is None:
+        return Result.UNDECIDED
+    # A decision that needs evictions ranks below one that does not.
+    their_rank, our_rank = _rank(theirs), _rank(ours)
+    if their_rank != our_rank:
+        return Result.UNSCHEDULABLE if our_rank < their_rank else Result.SCHEDULABLE
+    if theirs.node == ours.node:
+        return Result.AGREE
+    as_good = theirs.score is not None and ours.score is not None and theirs.score >= ours.score
+    return Result.AGREE if as_good else Result.DIFFER
+
+
+def _rank(side: Side) -> int:
+    if side.node is None:
+        return 0
+    return 1 if side.preempts else 2

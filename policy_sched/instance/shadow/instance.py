@@ -1,0 +1,257 @@
+"""A scheduler that decides for the pods of another one, and writes nothing to the cluster.
+
+Theory of operation. What the informers bring goes to the cache, and to a `Shadow`, which compares.
+No pod is ever queued, so nothing is carried out; and if something were, the client would refuse
+it: this instance never leads, and its connection only reads (`Settings.read_only`). What happened
+while a watch was broken comes in no order, soon after the watch is mended, and no line says when
+that was all. So it is taken in without a comparison, and so is what comes in the next moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from policy_sched.client.kube.cache import Change, ReflectorSettings
+from policy_sched.client.kube.rest import Api
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import ClusterError, PolicySchedError
+from policy_sched.instance.app import ClusterInstance, tell
+from policy_sched.instance.observability import ERROR, INFO, Decided, Write
+from policy_sched.instance.shadow.comparison import PATIENCE, Shadow
+from policy_sched.instance.shadow.log import ShadowLog
+from policy_sched.instance.shadow.metrics import ShadowMetrics
+from policy_sched.instance.shadow.records import (
+    Comparison,
+    NodeFill,
+    NodeSeen,
+    PodGone,
+    PodPlaced,
+    Result,
+    ShadowRecord,
+    Start,
+)
+from policy_sched.model import Node, PersistentVolumeClaim, Pod, PodInfo
+from policy_sched.profiles.reload import PolicyStore
+from policy_sched.queue import Work
+from policy_sched.scheduler import pod_gone, pod_seen
+
+CHANGES_PER_STEP: Final = 64
+"""Changes that one step takes in; each may be a decision."""
+CATCHING_UP: Final = 10**9
+"""Nanoseconds after a watch was mended in which what happened meanwhile comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowOptions:
+    """Whose pods are decided, and the file of records ("": none)."""
+
+    of: str
+    log: str = ""
+    patience: int = PATIENCE
+
+
+class ShadowInstance(ClusterInstance):
+    """A shadow behind ``api``, which must be read-only."""
+
+    def __init__(
+        self,
+        store: PolicyStore,
+        api: Api,
+        options: ShadowOptions,
+        write: Write,
+        *,
+        seed: int = 0,
+        watching: ReflectorSettings | None = None,
+    ) -> None:
+        if not api.settings.read_only:
+            raise ClusterError("a shadow needs a client that only reads")
+        profiles = [one.plan.scheduler_name for one in store.current.plans]
+        if len(profiles) > 1 and options.of not in profiles:
+            named = ", ".join(profiles)
+            text = f'no profile has schedulerName "{options.of}", and there are several: {named}'
+            raise PolicySchedError(f"--shadow: {text}")
+        super().__init__(store, api, None, write, seed=seed, watching=watching)
+        random = Random(seed)  # noqa: S311 - a seed makes choices repeatable; no secret
+        self.shadow = Shadow(self.scheduler, options.of, self._compared, random, options.patience)
+        self._compares_from = 0
+        self._file = None
+        if options.log:
+            self._file = ShadowLog(options.log, self._start, self._log_trouble)
+        self.shadow_metrics = ShadowMetrics(
+            self.metrics.registry, self.shadow.__len__, lambda: self._file.lost if self._file else 0
+        )
+        self.shadow_metrics.profile(self.shadow.profile[0])
+
+    @property
+    def leads(self) -> bool:
+        """Never: nothing may be written."""
+        return False
+
+    def _step(self) -> int:
+        """Take in what came, and compare; return 0, for no pod is decided for good."""
+        self._heed_gaps()
+        self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
+        informers = self.informers
+        read = informers.synced and informers.following and not informers.behind
+        if read and not self._ready:
+            self._begin()
+        self.shadow.overdue()
+        if self.stopping and not self._abandoned:
+            self._abandon()
+        return 0
+
+    def waiting(self, uid: str) -> tuple[PodInfo, str] | None:
+        """Return a pod that waits for the other scheduler, and the profile that decides it here."""
+        pod = self.shadow.waiting(uid)
+        return None if pod is None else (pod, self.shadow.profile[0])
+
+    def next_wakeup(self) -> int | None:
+        """Return when the next step is worth while, the present included; None: not by itself."""
+        if self.half_done:
+            return super().next_wakeup()
+        if self.informers.behind:
+            return self.now()
+        return self._compares_from if self._catches_up else self.shadow.next_time()
+
+    def close(self) -> None:
+        """Say that this is the end."""
+        super().close()
+        if self._file is not None:
+            self._file.close()
+
+    # Inside.
+
+    @property
+    def _catches_up(self) -> bool:
+        """Whether nothing is compared although changes come again."""
+        return self._ready and self.informers.following and not self.shadow.watching
+
+    def _begin(self) -> None:
+        self._ready = True
+        nodes = self.scheduler.cache.nodes.live_count
+        profile = self.shadow.profile[0]
+        text = "Read the cluster; comparing decisions, writing none"
+        self.log.say(INFO, text, nodes=nodes, shadowOf=self.shadow.of, profile=profile)
+        if self._file is not None:
+            self._file.begin()
+        self.shadow.begin()
+
+    def _heed_gaps(self) -> None:
+        """Compare while changes come in order; after a gap, from a moment later on."""
+        if not self.informers.following:
+            self._compares_from = self.now() + CATCHING_UP
+            self.shadow.pause()
+        elif self._catches_up and self.now() >= self._compares_from:
+            self.shadow.begin()
+
+    def _adopting(self, profiles: Collection[str]) -> Work:  # noqa: ARG002 - nothing is queued
+        """Other policies decide from now on, that is all."""
+        self.shadow_metrics.profile(self.shadow.profile[0])
+        yield
+
+    def _tell(self, change: Change[Any]) -> None:
+        thing = change.object
+        if isinstance(thing, Pod):
+            info = PodInfo.of(thing)
+            if change.new is None:
+                self._pod_gone(info)
+            else:
+                self._pod_seen(info)
+            return
+        tell(self.scheduler, change)
+        if isinstance(thing, PersistentVolumeClaim) and change.old is None:
+            self.shadow.claim_seen(thing)
+        if isinstance(thing, Node):
+            name, gone = thing.metadata.name, change.new is None
+            self._note(NodeSeen(name, None if gone else self._fill(name).allocatable))
+
+    def _pod_seen(self, pod: PodInfo) -> None:
+        if pod.node_name and self._ready and self.shadow.waiting(pod.uid):
+            self.shadow_metrics.bound(seen=self.shadow.watching)
+        compared = self.shadow.pod_seen(pod)
+        if not pod.node_name:
+            return
+        # Noted first: a new file begins with the nodes as they are before what it tells.
+        if not compared and self.scheduler.cache.pod(pod.uid) is None:
+            self._note(PodPlaced(pod.uid, pod.node_name, pod.requests))
+        pod_seen(self.scheduler, pod)
+
+    def _pod_gone(self, pod: PodInfo) -> None:
+        known = self.scheduler.cache.pod(pod.uid)
+        if known is not None:
+            self._note(PodGone(pod.uid, known.node_name, known.requests))
+        self.shadow.pod_gone(pod.uid)
+        pod_gone(self.scheduler, pod)
+
+    def _compared(self, found: Comparison) -> None:
+        self.shadow_metrics.compared(found)
+        if found.result is not Result.AGREE:
+            level = ERROR if found.result is Result.ERROR else INFO
+            facts = {
+                "pod": found.pod,
+                "result": found.result.value,
+                "theirs": found.theirs.node,
+                "ours": found.ours.node,
+                "why": why(found),
+                "generation": found.generation,
+                "contentHash": found.content_hash,
+            }
+            self.log.say(level, "Would have decided differently", **facts)
+        ours = found.ours.node or ""
+        self.log.last.append(Decided(self.now(), found.pod, ours, why(found), found.generation))
+        self._note(found)
+
+    # The file.
+
+    def _note(self, record: ShadowRecord) -> None:
+        if self._file is not None and self._ready:
+            self._file.write(record)
+
+    def _start(self, continues: bool) -> Start:
+        table = self.scheduler.cache.nodes
+        nodes = tuple(self._fill(name) for name in sorted(table.row_of))
+        profile = self.shadow.profile[0]
+        return Start(self.now() / 1e9, self.shadow.of, profile, nodes, continues)
+
+    def _fill(self, name: str) -> NodeFill:
+        table = self.scheduler.cache.nodes
+        row = table.row_of[name]
+        node = table.nodes[row]
+        resources = [] if node is None else sorted(node.status.allocatable)
+        requested = {r: _amount(table, ("requested", r), row) for r in resources if r != "pods"}
+        requested["pods"] = _amount(table, ("podCount",), row)
+        return NodeFill(
+            name,
+            {resource: _amount(table, ("allocatable", resource), row) for resource in resources},
+            {resource: amount for resource, amount in requested.items() if amount},
+        )
+
+    def _log_trouble(self, what: str) -> None:
+        self.log.say(ERROR, "The shadow's log cannot be written; lines are left out", err=what)
+
+
+def _amount(table: NodeTable, column: tuple[str, ...], row: int) -> int:
+    return int(table.column(column).values[row])
+
+
+def why(found: Comparison) -> str:
+    """Return in one sentence what makes our decision another one."""
+    ours, theirs = found.ours, found.theirs
+    if found.result is Result.AGREE:
+        return "as the other scheduler decided"
+    if found.result is Result.UNDECIDED:
+        return "the other scheduler has not answered"
+    if ours.node is None or found.result is Result.ERROR:
+        return ours.message
+    if theirs.node is None or found.result is Result.SCHEDULABLE:
+        return f"the other scheduler: {theirs.message}"
+    if theirs.rejected_by:
+        return f"{theirs.rejected_by} rejects {theirs.node}: {', '.join(theirs.reasons)}"
+    if theirs.score is None or ours.score is None:
+        return ours.message or f"{theirs.node} was not among the nodes that were looked at"
+    points = sorted(found.difference.items(), key=lambda item: (-abs(item[1]), item[0]))
+    named = ", ".join(f"{plugin} {share:+}" for plugin, share in points)
+    return f"{ours.node} has {ours.score} points, {theirs.node} {theirs.score}: {named}"

@@ -1,0 +1,44 @@
+"""Type checking: the AST becomes a typed AST; every problem is reported at once.
+
+Names, calls, operators, macros and the sections of a policy. Code is not generated here.
+"""
+
+from policy_sched.language.check.checked_policy import (
+    Checked,
+    CheckedKey,
+    CheckedPlacement,
+    CheckedPolicy,
+    CheckedPreemption,
+    CheckedRule,
+    CheckedScore,
+    CheckedStep,
+)
+from policy_sched.language.check.limits import children
+from policy_sched.language.check.list_sizes import type_depth
+from policy_sched.language.check.macros import METHOD_MACROS
+from policy_sched.language.check.params import params_type
+from policy_sched.language.check.policy import (
+    check_beside,
+    check_expression,
+    check_policy,
+    diagnostic,
+)
+
+__all__ = [
+    "METHOD_MACROS",
+    "Checked",
+    "CheckedKey",
+    "CheckedPlacement",
+    "CheckedPolicy",
+    "CheckedPreemption",
+    "CheckedRule",
+    "CheckedScore",
+    "CheckedStep",
+    "check_beside",
+    "check_expression",
+    "check_policy",
+    "children",
+    "diagnostic",
+    "params_type",
+    "type_depth",
+]

@@ -1,0 +1,209 @@
+"""Checks of a policy's functions and variables, in an order in which each follows what it uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from policy_sched.language.check.checked_policy import Checked
+from policy_sched.language.check.expressions import check_tree
+from policy_sched.language.check.scope import Definition, Definitions, Local
+from policy_sched.language.diagnostics import (
+    MAX_FUNCTIONS,
+    MAX_VARIABLES,
+    FunctionSource,
+    PolicySource,
+    Problem,
+    Text,
+    VariableSource,
+    did_you_mean,
+)
+from policy_sched.language.stdlib import DEFINITION, FUNCTIONS, VARIABLES
+from policy_sched.language.syntax import (
+    KEYWORDS,
+    RESERVED,
+    CallExpr,
+    Ident,
+    Node,
+    Select,
+    UserFunction,
+    parse,
+    walk,
+)
+from policy_sched.language.values import ERROR, RECORD_NAMES, SCALARS, RecordType, Type, parse_type
+
+Add = Callable[[list[Problem], Text], None]
+_Source = TypeVar("_Source", FunctionSource, VariableSource)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A definition that is parsed and not checked yet; ``uses`` are keys of other definitions."""
+
+    source: FunctionSource | VariableSource
+    index: int
+    node: Node | None
+    uses: frozenset[str]
+
+    @property
+    def key(self) -> str:
+        return _key(self.source)
+
+
+def _key(source: FunctionSource | VariableSource) -> str:
+    prefix = "variables." if isinstance(source, VariableSource) else ""
+    return prefix + source.name
+
+
+def check_definitions(
+    source: PolicySource, params: RecordType, add: Add, scores: Mapping[str, Type]
+) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
+    """Check functions and variables; report through ``add``. ``scores`` as in `Definitions`.
+
+    Returns what is defined (a definition with a mistake has type ERROR) and the variables that
+    are good, in their order.
+    """
+    functions = _named(source.functions, MAX_FUNCTIONS, "function", add)
+    variables = _named(source.variables, MAX_VARIABLES, "variable", add)
+    definitions = Definitions(
+        params,
+        declared_functions={f.name: i for i, f in functions},
+        declared_variables={v.name: i for i, v in variables},
+        scores=scores,
+    )
+    checked: dict[str, Checked] = {}
+    both: list[tuple[int, FunctionSource | VariableSource]] = [*functions, *variables]
+    for pending in _in_order([_parsed(found, index, add) for index, found in both]):
+        if isinstance(pending.source, FunctionSource):
+            _function(pending.source, pending, definitions, add)
+        else:
+            variable = _variable(pending.source, pending, definitions, add)
+            if variable is not None:
+                checked[pending.source.name] = variable
+    ordered = tuple((v.name, checked[v.name]) for _, v in variables if v.name in checked)
+    return definitions, ordered
+
+
+def _named(
+    sources: Sequence[_Source], limit: int, what: str, add: Add
+) -> list[tuple[int, _Source]]:
+    """Return the definitions whose names are good, each with its index."""
+    good: dict[str, tuple[int, _Source]] = {}
+    for index, source in enumerate(sources):
+        name = source.name
+        problem = None
+        if not _NAME.fullmatch(name):
+            problem = ("PS005", f"`{name}` is not a name: write letters, digits and `_`")
+        elif name in KEYWORDS or (name in RESERVED and what == "function"):
+            problem = ("PS005", f"`{name}` is a reserved word and cannot name a {what}")
+        elif name in good:
+            problem = ("PS111", f"two {what}s are called `{name}`")
+        elif what == "function" and (name in FUNCTIONS or name == "has"):
+            problem = ("PS111", f"`{name}` is already a function of the language")
+        elif index >= limit:
+            problem = ("PS501", f"more than {limit} {what}s")
+        if problem is None:
+            good[name] = (index, source)
+        else:
+            add([Problem(0, 1, *problem)], source.expression)
+    return list(good.values())
+
+
+def _parsed(source: FunctionSource | VariableSource, index: int, add: Add) -> _Pending:
+    node, problems = parse(source.expression.text)
+    add(problems, source.expression)
+    uses = frozenset(_uses(node)) if node is not None else frozenset[str]()
+    return _Pending(source, index, node, uses)
+
+
+def _uses(root: Node) -> set[str]:
+    """Return the keys of the definitions that a text may use."""
+    found = set()
+    for node, _ in walk(root):
+        if isinstance(node, CallExpr):
+            found.add(node.name)
+        elif (
+            isinstance(node, Select)
+            and isinstance(node.operand, Ident)
+            and node.operand.name == "variables"
+        ):
+            found.add(f"variables.{node.name}")
+    return found
+
+
+def _in_order(definitions: list[_Pending]) -> list[_Pending]:
+    """Sort definitions after what they use; those in a circle come as they stand in the file."""
+    waiting = list(definitions)
+    ordered: list[_Pending] = []
+    while waiting:
+        keys = {pending.key for pending in waiting}
+        ready = next((p for p in waiting if not (p.uses - {p.key}) & keys), waiting[0])
+        waiting.remove(ready)
+        ordered.append(ready)
+    return ordered
+
+
+def _variable(
+    source: VariableSource, pending: _Pending, definitions: Definitions, add: Add
+) -> Checked | None:
+    kind: Type = ERROR
+    reads: frozenset[str] = frozenset()
+    checked, elements, depth = None, 0, 0
+    if pending.node is not None:
+        tree, unit = check_tree(
+            pending.node, DEFINITION, definitions, before_variable=pending.index
+        )
+        add(unit.problems, source.expression)
+        kind, reads = tree.type, frozenset(unit.reads)
+        elements, depth = unit.elements, unit.depth
+        checked = None if kind == ERROR else Checked(tree, source.expression)
+    definitions.variables[source.name] = Definition(
+        source.name, pending.index, kind, reads, elements=elements, depth=depth
+    )
+    return checked
+
+
+def _function(
+    source: FunctionSource, pending: _Pending, definitions: Definitions, add: Add
+) -> None:
+    params = _parameters(source, definitions, add)
+    kind: Type = ERROR
+    reads: frozenset[str] = frozenset()
+    function = None
+    if pending.node is not None:
+        tree, unit = check_tree(
+            pending.node, DEFINITION, definitions, params=params, before_function=pending.index
+        )
+        add(unit.problems, source.expression)
+        kind, reads = tree.type, frozenset(unit.reads)
+        if kind != ERROR:
+            function = UserFunction(source.name, tuple(p.unique for p in params.values()), tree)
+    kinds = tuple(local.type for local in params.values())
+    definitions.functions[source.name] = Definition(
+        source.name, pending.index, kind, reads, kinds, function
+    )
+
+
+def _parameters(source: FunctionSource, definitions: Definitions, add: Add) -> dict[str, Local]:
+    """Return a function's parameters; one whose type cannot be read has type ERROR."""
+    params: dict[str, Local] = {}
+    for name, type_text in source.params:
+        where = f"parameter `{name}` of function `{source.name}`"
+        problem = None
+        kind: Type = ERROR
+        try:
+            kind = parse_type(type_text)
+        except ValueError as error:
+            close = did_you_mean(type_text, (*SCALARS, *RECORD_NAMES, "list", "map", "optional"))
+            problem = ("PS101", f"{where}: {error}{close}")
+        if not _NAME.fullmatch(name) or name in KEYWORDS | RESERVED:
+            problem = ("PS005", f"{where}: `{name}` cannot be a name")
+        elif name in VARIABLES or name in ("params", "variables"):
+            problem = ("PS109", f"{where} hides another variable of that name")
+        if problem is not None:
+            add([Problem(0, 1, *problem)], source.expression)
+        params[name] = Local(f"{name}#{next(definitions.fresh)}", kind)
+    return params

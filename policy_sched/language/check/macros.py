@@ -1,0 +1,268 @@
+"""Macros: calls whose arguments are read before their values are: has, all, map, cel.bind..."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from policy_sched.language.check.names import select_from
+from policy_sched.language.check.scope import Scope, silent
+from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
+from policy_sched.language.stdlib import METHODS, VARIABLES, choose
+from policy_sched.language.syntax import (
+    Call,
+    CallExpr,
+    Const,
+    Core,
+    Has,
+    Ident,
+    Let,
+    Macro,
+    MethodExpr,
+    Node,
+    Select,
+)
+from policy_sched.language.values import (
+    BOOL,
+    ERROR,
+    INT,
+    RESOURCES,
+    STRING,
+    UNKNOWN,
+    ListType,
+    MapType,
+    OptionalType,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+)
+
+#: For each macro over a list or map: how many arguments it takes with one and with two variables.
+_ARITIES: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
+    "all": ((2,), (3,)),
+    "exists": ((2,), (3,)),
+    "exists_one": ((2,), (3,)),
+    "existsOne": ((2,), (3,)),
+    "map": ((2, 3), ()),
+    "filter": ((2,), ()),
+    "sum": ((2,), ()),
+    "transformList": ((), (3, 4)),
+    "transformMap": ((), (3, 4)),
+}
+_OPTIONAL_MACROS: Final = ("optMap", "optFlatMap")
+_FORMS: Final = {
+    "map": "e.map(x, value) or e.map(x, test, value)",
+    "filter": "e.filter(x, test)",
+    "sum": "e.sum(x, value) or e.sum()",
+    "transformList": "e.transformList(i, v, value) or e.transformList(i, v, test, value)",
+    "transformMap": "e.transformMap(k, v, value) or e.transformMap(k, v, test, value)",
+    "optMap": "o.optMap(x, value)",
+    "optFlatMap": "o.optFlatMap(x, optional)",
+}
+#: Every macro that is written as a method.
+METHOD_MACROS: Final = frozenset({*_ARITIES, *_OPTIONAL_MACROS})
+
+
+def is_macro(node: MethodExpr) -> bool:
+    """Tell whether a method call is a macro; ``list.sum()`` without arguments is a method."""
+    return node.name in METHOD_MACROS and not (node.name == "sum" and not node.args)
+
+
+def has(node: CallExpr, scope: Scope) -> Core:
+    """Check ``has(operand.field)``."""
+    target = node.args[0] if len(node.args) == 1 else None
+    if target is None or not isinstance(target, Select):
+        hint = "for a key that is no name write `key in map`"
+        message = "has() takes one field selection, such as has(node.labels.zone)"
+        return scope.wrong("PS107", node.span, message, hint)
+    operand = scope.infer(target.operand)
+    kind = operand.type
+    if kind == ERROR:
+        return silent(node.span)
+    if isinstance(kind, OptionalType):
+        hint = f"write `.?{target.name}.hasValue()` instead"
+        return scope.wrong("PS201", target.operand.span, f"has() does not look into {kind}", hint)
+    if kind in (RESOURCES, UNKNOWN) or isinstance(kind, MapType):
+        key = Const(value=target.name, type=STRING, span=target.name_span)
+        return Has(operand=operand, key=key, type=BOOL, span=node.span)
+    field = select_from(operand, target, scope)
+    if field.type == ERROR:
+        return silent(node.span)
+    if not isinstance(field.type, OptionalType):
+        field = Call(
+            overload="optional_ofNonZeroValue_any",
+            args=(field,),
+            type=optional_of(field.type),
+            span=field.span,
+        )
+    return Call(overload="hasValue_optional", args=(field,), type=BOOL, span=node.span)
+
+
+def bind(node: MethodExpr, scope: Scope) -> Core:
+    """Check ``cel.bind(name, value, body)``."""
+    if len(node.args) != 3:
+        return _wrong_arity("cel.bind", "cel.bind(x, value, body)", node, scope)
+    names = _names(node.args[:1], scope)
+    value = scope.infer(node.args[1])
+    if names is None:
+        return silent(node.span)
+    inner, (unique,) = scope.bind((names[0], value.type))
+    body = inner.infer(node.args[2])
+    if ERROR in (value.type, body.type):
+        return silent(node.span)
+    return Let(name=unique, value=value, body=body, type=body.type, span=node.span)
+
+
+def expand(node: MethodExpr, scope: Scope) -> Core:
+    """Check a macro that is written as a method."""
+    _count(node, scope)
+    if node.name in _OPTIONAL_MACROS:
+        return _optional(node, scope)
+    one, two = _ARITIES[node.name]
+    operand = scope.infer(node.target)
+    given = len(node.args)
+    if given not in one and given not in two:
+        form = _FORMS.get(node.name, f"e.{node.name}(x, test) or e.{node.name}(i, v, test)")
+        return _wrong_arity(node.name, form, node, scope)
+    variables = 1 if given in one else 2
+    names = _names(node.args[:variables], scope)
+    kinds = _element_types(operand, variables, node, scope)
+    if names is None or kinds is None:
+        return silent(node.span)
+    inner, unique = scope.bind(*zip(names, kinds, strict=True), nesting=1)
+    bodies = [inner.infer(arg) for arg in node.args[variables:]]
+    if any(body.type == ERROR for body in bodies):
+        return silent(node.span)
+    return _finish(node, operand, unique, bodies, scope)
+
+
+def _finish(
+    node: MethodExpr, operand: Core, names: tuple[str, ...], bodies: list[Core], scope: Scope
+) -> Core:
+    kind = "existsOne" if node.name == "exists_one" else node.name
+    test: Core | None = None
+    body: Core | None = None
+    result: Type
+    if kind in ("all", "exists", "existsOne", "filter"):
+        test = bodies[0]
+        result = BOOL
+        if kind == "filter":
+            result = list_of(_one_type(operand.type))
+    else:
+        body = bodies[-1]
+        test = bodies[0] if len(bodies) == 2 else None
+        result = list_of(body.type)
+        if kind == "transformMap":
+            key = operand.type.key if isinstance(operand.type, MapType) else INT
+            result = map_of(key, body.type)
+    if test is not None and not scope.require(test, BOOL, f"the test of {node.name}()"):
+        return silent(node.span)
+    tree = Macro(
+        kind="map" if kind == "sum" else kind,
+        operand=operand,
+        names=names,
+        test=test,
+        body=body,
+        type=result,
+        span=node.span,
+    )
+    return _sum(tree, node, scope) if kind == "sum" else tree
+
+
+def _sum(tree: Macro, node: MethodExpr, scope: Scope) -> Core:
+    choice = choose(METHODS["sum"], [tree.type])
+    if choice is None:
+        assert tree.body is not None
+        message = f"sum() adds int, double, duration or quantity, not {tree.body.type}"
+        return scope.wrong("PS201", tree.body.span, message)
+    return Call(overload=choice.overload.id, args=(tree,), type=choice.result, span=node.span)
+
+
+def _optional(node: MethodExpr, scope: Scope) -> Core:
+    operand = scope.infer(node.target)
+    if len(node.args) != 2:
+        return _wrong_arity(node.name, _FORMS[node.name], node, scope)
+    names = _names(node.args[:1], scope)
+    if names is None or operand.type == ERROR:
+        return silent(node.span)
+    if operand.type != UNKNOWN and not isinstance(operand.type, OptionalType):
+        message = f"{node.name}() is a method of optionals, not of {operand.type}"
+        return scope.wrong("PS201", node.name_span, message, "an optional comes from `[?key]`")
+    inside = operand.type.element if isinstance(operand.type, OptionalType) else UNKNOWN
+    inner, unique = scope.bind((names[0], inside))
+    body = inner.infer(node.args[1])
+    if body.type == ERROR:
+        return silent(node.span)
+    result: Type = optional_of(body.type)
+    if node.name == "optFlatMap":
+        result = body.type
+        if not isinstance(body.type, OptionalType) and body.type != UNKNOWN:
+            message = f"optFlatMap()'s value must be an optional, found {body.type}"
+            return scope.wrong("PS203", body.span, message, "for a plain value write optMap()")
+    return Macro(
+        kind=node.name, operand=operand, names=unique, body=body, type=result, span=node.span
+    )
+
+
+def _count(node: MethodExpr, scope: Scope) -> None:
+    scope.unit.macros += 1
+    hint = "move a part of it into `variables` or `functions`"
+    if scope.unit.macros == MAX_MACROS + 1:
+        scope.report("PS502", node.name_span, f"more than {MAX_MACROS} macros", hint)
+    if node.name not in _OPTIONAL_MACROS and scope.nesting == MAX_MACRO_NESTING:
+        message = f"macros are nested more than {MAX_MACRO_NESTING} deep"
+        scope.report("PS502", node.name_span, message, hint)
+
+
+def _wrong_arity(name: str, form: str, node: MethodExpr, scope: Scope) -> Core:
+    message = f"{name}() does not take {len(node.args)} argument{'s' * (len(node.args) != 1)}"
+    return scope.wrong("PS107", node.name_span, message, f"write {form}")
+
+
+def _names(nodes: Sequence[Node], scope: Scope) -> tuple[str, ...] | None:
+    """Return the names of the variables that a macro declares, or None after a PS108."""
+    names = []
+    for node in nodes:
+        if not isinstance(node, Ident):
+            scope.report("PS108", node.span, "a macro's variable is a simple name")
+            return None
+        if node.name in names:
+            scope.report("PS108", node.span, f"both variables are called `{node.name}`")
+            return None
+        if node.name in scope.locals or node.name in ("params", "variables", *VARIABLES):
+            message = f"`{node.name}` hides another variable of that name"
+            scope.report("PS109", node.span, message, "give it a name of its own")
+        names.append(node.name)
+    return tuple(names)
+
+
+def _one_type(kind: Type) -> Type:
+    match kind:
+        case ListType():
+            return kind.element
+        case MapType():
+            return kind.key
+    return UNKNOWN
+
+
+def _element_types(
+    operand: Core, variables: int, node: MethodExpr, scope: Scope
+) -> tuple[Type, ...] | None:
+    kind = operand.type
+    if kind == ERROR:
+        return None
+    if kind == UNKNOWN:
+        return (UNKNOWN,) * variables
+    match kind:
+        case ListType():
+            return (kind.element,) if variables == 1 else (INT, kind.element)
+        case MapType():
+            return (kind.key,) if variables == 1 else (kind.key, kind.value)
+    hint = ""
+    if kind == RESOURCES:
+        hint = "iterate over its names: `.names()`"
+    elif isinstance(kind, OptionalType):
+        hint = "for an optional write `.optMap(x, ...)`, or `.orValue([])` first"
+    scope.report("PS206", operand.span, f"{node.name}() needs a list or map, found {kind}", hint)
+    return None

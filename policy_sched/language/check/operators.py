@@ -1,0 +1,293 @@
+"""Checks of operators, conditionals, and list and map literals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from policy_sched.language.check.calls import quantities_differ
+from policy_sched.language.check.scope import Scope, silent
+from policy_sched.language.diagnostics import MAX_LIST_ITEMS
+from policy_sched.language.stdlib import OPERATORS, choose, settle
+from policy_sched.language.syntax import (
+    And,
+    AndExpr,
+    Binary,
+    Call,
+    Cond,
+    CondExpr,
+    Const,
+    Core,
+    ListExpr,
+    ListLit,
+    MapExpr,
+    MapLit,
+    Node,
+    Or,
+    OrExpr,
+    Unary,
+)
+from policy_sched.language.values import (
+    BOOL,
+    CLASH_HINT,
+    DOUBLE,
+    ERROR,
+    INT,
+    STRING,
+    UNKNOWN,
+    ListType,
+    MapType,
+    OptionalType,
+    QuantityType,
+    Type,
+    clash_message,
+    dimensions,
+    is_known,
+    join,
+    list_of,
+    map_of,
+)
+
+_INT64: Final = range(-(2**63), 2**63)
+_MAX_FOLDED: Final = 2**126  # products of two int64 stay below
+
+
+def unary(node: Unary, scope: Scope) -> Core:
+    """Check ``!x`` and ``-x``."""
+    operand = scope.infer(node.operand)
+    if operand.type == ERROR:
+        return silent(node.span)
+    candidates = [o for o in OPERATORS[node.op] if len(o.params) == 1]
+    choice = choose(candidates, [operand.type])
+    if choice is None:
+        message = f"`{node.op}` has no overload for {operand.type}"
+        return scope.wrong("PS201", node.span, message)
+    tree = Call(overload=choice.overload.id, args=(operand,), type=choice.result, span=node.span)
+    return _checked_constant(tree, scope)
+
+
+def binary(node: Binary, scope: Scope) -> Core:
+    """Check arithmetic, comparison and ``in``."""
+    left, right = scope.infer(node.left), scope.infer(node.right)
+    kinds = [left.type, right.type]
+    if ERROR in kinds:
+        return silent(node.span)
+    candidates = [o for o in OPERATORS[node.op] if len(o.params) == 2]
+    choice = choose(candidates, kinds)
+    if choice is None:
+        message = f"`{node.op}` has no overload for {left.type} and {right.type}"
+        return scope.wrong("PS201", node.op_span, message, _conversion(node, left, right))
+    if choice.clash:
+        return scope.wrong("PS208", node.span, clash_message(choice.clash), CLASH_HINT)
+    args = (settle(left, choice.dimension), settle(right, choice.dimension))
+    tree = Call(overload=choice.overload.id, args=args, type=choice.result, span=node.span)
+    return _checked_constant(tree, scope)
+
+
+def _conversion(node: Binary, left: Core, right: Core) -> str:
+    """Suggest how two types could meet."""
+    kinds = {left.type, right.type}
+    if kinds == {INT, DOUBLE}:
+        return "convert one side with double(...) or int(...)"
+    if any(isinstance(kind, QuantityType) for kind in kinds):
+        if node.op == "*" and DOUBLE in kinds:
+            return "multiply by an int, or take numbers with .units()"
+        if INT in kinds or DOUBLE in kinds:
+            return 'compare with quantity("..."), or take a number with .units() or .value()'
+        if STRING in kinds:
+            return "write quantity(...) around the text"
+    for kind in (left.type, right.type):
+        if isinstance(kind, OptionalType):
+            other = right.type if kind == left.type else left.type
+            if join(kind.element, other) is not None:
+                return "give the optional a value with .orValue(...), or write optional.of(...)"
+    if STRING in kinds and kinds & {INT, DOUBLE, BOOL}:
+        return "convert one side with string(...)"
+    if node.op == "in" and right.type == STRING:
+        return "for a part of a text write .contains(...)"
+    signatures = [o.signature for o in OPERATORS[node.op] if o.params[0] == left.type]
+    return "; ".join(signatures[:3])
+
+
+def _checked_constant(tree: Call, scope: Scope) -> Core:
+    """Note PS207 for arithmetic on int literals that leaves int64."""
+    value = _constant_int(tree)
+    if value is None or value in _INT64:
+        return tree
+    return scope.wrong("PS207", tree.span, "this constant does not fit a 64-bit int")
+
+
+def _quotient(a: int, b: int) -> int | None:
+    if b == 0:
+        return None
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_FOLDS: Final[dict[str, Callable[[int, int], int | None]]] = {
+    "add_int_int": lambda a, b: a + b,
+    "sub_int_int": lambda a, b: a - b,
+    "mul_int_int": lambda a, b: a * b,
+    "div_int_int": _quotient,
+}
+
+
+def _constant_int(tree: Core) -> int | None:
+    """Return the value of an expression of int literals, or None."""
+    if isinstance(tree, Const):
+        return tree.value if type(tree.value) is int and tree.type == INT else None
+    if not isinstance(tree, Call):
+        return None
+    if tree.overload == "neg_int":
+        value = _constant_int(tree.args[0])
+        return None if value is None else -value
+    if tree.overload not in _FOLDS:
+        return None
+    left, right = _constant_int(tree.args[0]), _constant_int(tree.args[1])
+    return None if left is None or right is None else _FOLDS[tree.overload](left, right)
+
+
+def logical(node: AndExpr | OrExpr, scope: Scope) -> Core:
+    """Check ``&&`` and ``||``."""
+    sign = "&&" if isinstance(node, AndExpr) else "||"
+    args = tuple(scope.infer(arg) for arg in node.args)
+    good = [scope.require(arg, BOOL, f"`{sign}` takes truth values") for arg in args]
+    if not all(good):
+        return silent(node.span)
+    if isinstance(node, AndExpr):
+        return And(args=args, type=BOOL, span=node.span)
+    return Or(args=args, type=BOOL, span=node.span)
+
+
+def conditional(node: CondExpr, scope: Scope) -> Core:
+    """Check ``test ? then : otherwise``."""
+    test = scope.infer(node.test)
+    then, otherwise = scope.infer(node.then), scope.infer(node.otherwise)
+    good = scope.require(test, BOOL, "the condition before `?`")
+    if not good or ERROR in (then.type, otherwise.type):
+        return silent(node.span)
+    result = _common([then, otherwise], "the two branches", scope, node)
+    if result is None:
+        return silent(node.span)
+    _, joint = dimensions([then.type, otherwise.type])
+    return Cond(
+        test=test,
+        then=settle(then, joint),
+        otherwise=settle(otherwise, joint),
+        type=result,
+        span=node.span,
+    )
+
+
+def _common(trees: Sequence[Core], what: str, scope: Scope, node: Node) -> Type | None:
+    """Return the one type of all trees; note PS204 or PS208 where there is none."""
+    common: Type = UNKNOWN
+    for tree in trees:
+        joined = join(common, tree.type)
+        if joined is None:
+            hint = ""
+            if {common, tree.type} == {INT, DOUBLE}:
+                hint = "write ints as doubles, such as 1.0, or convert with double(...)"
+            message = f"{what} have different types: {common} and {tree.type}"
+            scope.report("PS204", tree.span, message, hint)
+            return None
+        common = joined
+    clash = quantities_differ([tree.type for tree in trees])
+    if clash:
+        scope.report("PS208", node.span, clash_message(clash), CLASH_HINT)
+        return None
+    return common
+
+
+def _unwrapped(tree: Core, scope: Scope) -> Core:
+    """Check that an element written with ``?`` is an optional."""
+    if tree.type in (ERROR, UNKNOWN) or isinstance(tree.type, OptionalType):
+        return tree
+    message = f"an element after `?` must be an optional, found {tree.type}"
+    return scope.wrong("PS203", tree.span, message)
+
+
+def _inside(tree: Core, optional: bool) -> Core:
+    """Return a stand-in whose type is the element's, without its optional."""
+    if optional and isinstance(tree.type, OptionalType):
+        return Const(value=None, type=tree.type.element, span=tree.span)
+    return tree
+
+
+def list_literal(node: ListExpr, scope: Scope) -> Core:
+    """Check ``[a, b, ?c]``."""
+    if len(node.elements) > MAX_LIST_ITEMS:
+        message = f"the list has {len(node.elements)} items; the limit is {MAX_LIST_ITEMS}"
+        return scope.wrong("PS502", node.span, message, "put long lists into params")
+    elements = _items(node.elements, node.optional, scope)
+    if elements is None:
+        return silent(node.span)
+    plain = [_inside(e, o) for e, o in zip(elements, node.optional, strict=True)]
+    element = _common(plain, "the elements", scope, node)
+    if element is None:
+        return silent(node.span)
+    if not is_known(element) and len({e.type for e in plain}) > 1:
+        hint = "write an element that shows it"
+        return scope.wrong("PS205", node.span, "the elements' type cannot be inferred", hint)
+    _, joint = dimensions([e.type for e in plain])
+    settled = tuple(settle(e, joint) for e in elements)
+    return ListLit(elements=settled, optional=node.optional, type=list_of(element), span=node.span)
+
+
+def _items(
+    nodes: Sequence[Node], optional: Sequence[bool], scope: Scope
+) -> tuple[Core, ...] | None:
+    trees = [scope.infer(node) for node in nodes]
+    trees = [_unwrapped(t, scope) if o else t for t, o in zip(trees, optional, strict=True)]
+    return None if any(t.type == ERROR for t in trees) else tuple(trees)
+
+
+def map_literal(node: MapExpr, scope: Scope) -> Core:
+    """Check ``{k: v, ?k: o}``."""
+    if len(node.keys) > MAX_LIST_ITEMS:
+        message = f"the map has {len(node.keys)} entries; the limit is {MAX_LIST_ITEMS}"
+        return scope.wrong("PS502", node.span, message, "put long maps into params")
+    keys = _items(node.keys, [False] * len(node.keys), scope)
+    values = _items(node.values, node.optional, scope)
+    if keys is None or values is None:
+        return silent(node.span)
+    key = _common(keys, "the keys", scope, node)
+    plain = [_inside(v, o) for v, o in zip(values, node.optional, strict=True)]
+    value = _common(plain, "the values", scope, node)
+    if key is None or value is None:
+        return silent(node.span)
+    if key not in (STRING, INT, BOOL, UNKNOWN):
+        message = f"a map's keys are string, int or bool, not {key}"
+        return scope.wrong("PS203", keys[0].span, message)
+    twice = _repeated(keys)
+    if twice is not None:
+        return scope.wrong("PS111", twice.span, "the map has this key already")
+    return MapLit(
+        keys=keys,
+        values=values,
+        optional=node.optional,
+        type=map_of(key, value),
+        span=node.span,
+    )
+
+
+def _repeated(keys: Sequence[Core]) -> Core | None:
+    """Return the first duplicate literal key of the map."""
+    seen = set()
+    for key in keys:
+        if isinstance(key, Const):
+            if key.value in seen:
+                return key
+            seen.add(key.value)
+    return None
+
+
+def is_empty_literal(tree: Core) -> bool:
+    """Tell whether a literal does not give its type away: ``[]``, ``{}``, ``optional.none()``."""
+    match tree:
+        case ListLit(type=ListType(element=element)):
+            return element == UNKNOWN
+        case MapLit(type=MapType(value=value)):
+            return value == UNKNOWN
+        case Call(overload="optional_none"):
+            return True
+    return False

@@ -1,0 +1,304 @@
+"""The checker: a policy's texts in, its typed trees out, or every mistake in them at once.
+
+Theory of operation. Functions and variables are parsed first and checked in an order in which
+each comes after what it uses; then every section is checked with them at hand. A mistake gives
+its tree the type ERROR, which silences what follows from it, so that one mistake is one
+diagnostic. Problems count offsets in their own text; a `Text` turns those into places of a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language.check.checked_policy import (
+    Checked,
+    CheckedKey,
+    CheckedPlacement,
+    CheckedPolicy,
+    CheckedPreemption,
+    CheckedPreFilter,
+    CheckedRequeue,
+    CheckedRule,
+    CheckedScore,
+    CheckedStep,
+)
+from policy_sched.language.check.definitions import check_definitions
+from policy_sched.language.check.expressions import check_tree
+from policy_sched.language.check.params import params_type
+from policy_sched.language.check.scope import Definitions
+from policy_sched.language.diagnostics import (
+    MAX_PROBLEMS,
+    MAX_RULES,
+    KeySource,
+    PolicySource,
+    PreemptionSource,
+    Problem,
+    RuleSource,
+    ScoreSource,
+    StepSource,
+    Text,
+)
+from policy_sched.language.stdlib import ANY, DOUBLE_SCORES, SECTIONS, Section
+from policy_sched.language.syntax import Core, parse
+from policy_sched.language.values import DOUBLE, ERROR, Type
+
+_CUT: Final = "quote it: inside { } and [ ] an unquoted text ends at a comma"
+NORMALIZERS = ("None", "Max", "MaxReverse", "MinMax", "MinMaxReverse")
+
+
+def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
+    """Check a whole policy.
+
+    Returns the typed policy, or None if any diagnostic is an error, and all diagnostics (at most
+    100) in the order of their places; warnings alone do not refuse the policy.
+    """
+    return _check_policy(source, {})
+
+
+def _check_policy(
+    source: PolicySource, scores: Mapping[str, Type]
+) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
+    """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
+    report = _Report(source.name)
+    definitions, variables = check_definitions(
+        source, params_type(source.params), report.add, scores
+    )
+    check = _Checker(definitions, report)
+    policy = CheckedPolicy(
+        name=source.name,
+        params=source.params,
+        params_type=definitions.params,
+        functions={n: d.function for n, d in definitions.functions.items() if d.function},
+        variables=variables,
+        match_conditions=check.texts(source.match_conditions, "matchConditions"),
+        pre_enqueue=check.rules(source.pre_enqueue, "preEnqueue"),
+        queue_sort=check.keys(source.queue_sort, "queueSort"),
+        pre_filter=None
+        if source.pre_filter is None
+        else CheckedPreFilter(
+            check.optional(source.pre_filter.node_names, "preFilter.nodeNames"),
+            source.pre_filter.message,
+        ),
+        filter=check.rules(source.filter, "filter"),
+        score=None if source.score is None else check.score(source.score),
+        reserve=check.step(source.reserve, "reserve", "reserve"),
+        permit=check.step(source.permit, "permit", "permit.allow"),
+        pre_bind=check.step(source.pre_bind, "preBind", "preBind"),
+        bind=check.step(source.bind, "bind", "bind"),
+        post_bind=check.step(source.post_bind, "postBind", "postBind"),
+        preemption=None if source.preemption is None else check.preemption(source.preemption),
+        requeue=None
+        if source.requeue is None
+        else CheckedRequeue(
+            check.optional(source.requeue.hint, "requeue.hint"),
+            check.optional(source.requeue.every, "requeue.every"),
+        ),
+        placement=None
+        if source.placement is None
+        else CheckedPlacement(
+            check.optional(source.placement.domain, "placement.domain"),
+            check.optional(source.placement.score, "placement.score"),
+            source.placement.on_error,
+        ),
+        cost_limit=source.cost_limit,
+    )
+    if not scores and _normalizes_doubles(source.score, policy.score):
+        return _check_policy(source, DOUBLE_SCORES)
+    check.conditions_of_an_order(source)
+    diagnostics = report.sorted()
+    failed = any(d.severity is Severity.ERROR for d in diagnostics)
+    return (None if failed else policy), diagnostics
+
+
+def _normalizes_doubles(source: ScoreSource | None, score: CheckedScore | None) -> bool:
+    """Tell whether an expression normalises raw scores that are doubles."""
+    if source is None or score is None:
+        return False
+    return isinstance(source.normalize, Text) and score.expression.core.type == DOUBLE
+
+
+def check_expression(
+    text: str, section: str = "any", params: Mapping[str, object] | None = None
+) -> tuple[Core | None, list[Diagnostic]]:
+    """Check one expression by itself, as a value of ``section`` ("any": of no section)."""
+    report = _Report("")
+    definitions = Definitions(params_type(params or {}))
+    checked = _Checker(definitions, report).text(Text(text), section)
+    diagnostics = report.sorted()
+    failed = any(d.severity is Severity.ERROR for d in diagnostics)
+    return (None if checked is None or failed else checked.core), diagnostics
+
+
+def check_beside(
+    text: Text, section: str, source: PolicySource
+) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
+    """Check an expression to which a policy's parameters, functions and variables are visible.
+
+    Returns a policy of these definitions, with the expression as its one matchCondition.
+    """
+    report = _Report(source.name)
+    definitions, variables = check_definitions(source, params_type(source.params), report.add, {})
+    checked = _Checker(definitions, report).text(text, section)
+    diagnostics = report.sorted()
+    if checked is None or any(d.severity is Severity.ERROR for d in diagnostics):
+        return None, diagnostics
+    functions = {n: d.function for n, d in definitions.functions.items() if d.function}
+    policy = CheckedPolicy(
+        name=source.name,
+        params=source.params,
+        params_type=definitions.params,
+        functions=functions,
+        variables=variables,
+        match_conditions=(checked,),
+    )
+    return policy, diagnostics
+
+
+@dataclass(slots=True)
+class _Report:
+    """Collects problems as diagnostics."""
+
+    policy: str
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def add(self, problems: Iterable[Problem], text: Text, expected: str = "") -> None:
+        parts = [f"policy {self.policy}" if self.policy else "", text.path]
+        context = ", ".join(p for p in parts if p)
+        if expected and context:
+            context += f"; expected {expected}"
+        for problem in problems:
+            self.found.append(diagnostic(problem, text, context))
+
+    def sorted(self) -> list[Diagnostic]:
+        return sorted(set(self.found))[:MAX_PROBLEMS]
+
+
+def diagnostic(problem: Problem, text: Text, context: str = "") -> Diagnostic:
+    """Turn a problem at offsets of ``text`` into a diagnostic at a place of its file."""
+    start = min(problem.start, len(text.text))
+    line, column, source_line = text.position(start)
+    last = min(max(problem.end - 1, start), len(text.text))
+    end_line, end_column, _ = text.position(last)
+    width = end_column - column + 1 if end_line == line else len(source_line) - column + 1
+    return Diagnostic(
+        file=text.file,
+        line=line,
+        column=column,
+        code=problem.code,
+        message=problem.message,
+        hint=problem.hint,
+        context=context,
+        severity=problem.severity,
+        width=max(1, width),
+        source_line=source_line,
+    )
+
+
+@dataclass(slots=True)
+class _Checker:
+    """Checks the sections of one policy against its definitions."""
+
+    definitions: Definitions
+    report: _Report
+
+    def text(self, text: Text, section_name: str) -> Checked | None:
+        """Check one expression; None after an error."""
+        section = ANY if section_name == ANY.name else SECTIONS[section_name]
+        node, problems = parse(text.text)
+        if node is None:
+            if cut_at_a_comma(text):
+                problems = [dataclasses.replace(one, hint=_CUT) for one in problems]
+            self.report.add(problems, text, _expected(section))
+            return None
+        tree, unit = check_tree(node, section, self.definitions)
+        self.report.add(unit.problems, text, _expected(section))
+        return None if tree.type == ERROR else Checked(tree, text)
+
+    def optional(self, text: Text | None, section: str) -> Checked | None:
+        return None if text is None else self.text(text, section)
+
+    def texts(self, texts: tuple[Text, ...], section: str) -> tuple[Checked, ...]:
+        found = [self.text(text, section) for text in texts]
+        return tuple(checked for checked in found if checked is not None)
+
+    def keys(self, keys: tuple[KeySource, ...], section: str) -> tuple[CheckedKey, ...]:
+        found = [(self.text(key.expression, section), key.order) for key in keys]
+        return tuple(CheckedKey(checked, order) for checked, order in found if checked is not None)
+
+    def conditions_of_an_order(self, source: PolicySource) -> None:
+        """Refuse conditions beside queueSort: one order has to hold for all pods."""
+        if source.match_conditions and source.queue_sort:
+            text = source.match_conditions[0]
+            message = "queueSort orders every pod, so matchConditions cannot leave any pod out"
+            hint = "write queueSort in a policy of its own, or test the pod within its keys"
+            self.report.add([Problem(0, len(text.text), "PS312", message, hint)], text)
+
+    def preemption(self, preemption: PreemptionSource) -> CheckedPreemption | None:
+        eligible = self.text(preemption.eligible, "preemption.eligible")
+        victim = self.text(preemption.victim, "preemption.victim")
+        victim_order = self.keys(preemption.victim_order, "preemption.victimOrder")
+        node_order = self.keys(preemption.node_order, "preemption.nodeOrder")
+        if eligible is None or victim is None:
+            return None
+        return CheckedPreemption(eligible, victim, victim_order, node_order)
+
+    def rules(self, rules: tuple[RuleSource, ...], section: str) -> tuple[CheckedRule, ...]:
+        if len(rules) > MAX_RULES:
+            message = f"{section} has {len(rules)} rules; the limit is {MAX_RULES}"
+            self.report.add([Problem(0, 1, "PS501", message)], rules[MAX_RULES].expression)
+        found = [self.rule(rule, section) for rule in rules[:MAX_RULES]]
+        return tuple(rule for rule in found if rule is not None)
+
+    def rule(self, rule: RuleSource, section: str) -> CheckedRule | None:
+        expression = self.text(rule.expression, section)
+        message = self.optional(rule.message_expression, f"{section}.messageExpression")
+        reasons = self.optional(rule.reasons, "filter.reasons")
+        resolvable: bool | Checked | None
+        if isinstance(rule.resolvable, bool):
+            resolvable = rule.resolvable
+        else:
+            resolvable = self.text(rule.resolvable, "filter.resolvable")
+        if expression is None or resolvable is None:
+            return None
+        return CheckedRule(expression, rule.message, message, reasons, resolvable, rule.on_error)
+
+    def step(self, step: StepSource | None, section: str, value: str) -> CheckedStep | None:
+        """Check a section that is one rule, which is the section ``value``."""
+        if step is None:
+            return None
+        expression = self.text(step.expression, value)
+        message = self.optional(step.message_expression, f"{section}.messageExpression")
+        timeout = self.optional(step.timeout, f"{section}.timeout")
+        if expression is None:
+            return None
+        return CheckedStep(expression, step.message, message, step.on_error, timeout)
+
+    def score(self, score: ScoreSource) -> CheckedScore | None:
+        expression = self.text(score.expression, "score")
+        conditions = self.texts(score.match_conditions, "score.matchConditions")
+        normalize: str | Checked | None
+        if isinstance(score.normalize, Text):
+            normalize = self.text(score.normalize, "score.normalize")
+        else:
+            normalize = score.normalize
+        if expression is None:
+            return None
+        return CheckedScore(expression, normalize, score.on_error, conditions)
+
+
+def cut_at_a_comma(text: Text) -> bool:
+    """Tell whether a text is a piece of one that YAML ended, or began, at a comma."""
+    opened = sum(text.text.count(sign) for sign in "([{")
+    if text.locate is None or opened == sum(text.text.count(sign) for sign in ")]}"):
+        return False
+    _, first, line = text.position(0)
+    _, after, last = text.position(len(text.text))
+    return line[: first - 1].rstrip().endswith(",") or last[after - 1 :].lstrip().startswith(",")
+
+
+def _expected(section: Section) -> str:
+    return section.expected if section.results else ""

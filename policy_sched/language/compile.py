@@ -1,0 +1,385 @@
+"""Compiles a checked policy: every section's expressions, proofs about the score, diagnostics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import TypeVar
+
+from policy_sched.errors import Diagnostic
+from policy_sched.language.check import (
+    Checked,
+    CheckedKey,
+    CheckedPlacement,
+    CheckedPolicy,
+    CheckedPreemption,
+    CheckedRule,
+    CheckedScore,
+    CheckedStep,
+    diagnostic,
+)
+from policy_sched.language.codegen import generate, plan_of
+from policy_sched.language.cost_limit import over_budget
+from policy_sched.language.diagnostics import Problem
+from policy_sched.language.expression import constant, limit_steps
+from policy_sched.language.ir import Op, Reads, find_reads, may_become_true
+from policy_sched.language.lower import (
+    Abstract,
+    Lowering,
+    Opt,
+    Refusal,
+    Value,
+    coded,
+    default_of,
+    make_lowering,
+    rounded,
+    to_int,
+)
+from policy_sched.language.runtime import NORMALIZERS, NOT_NEGATIVE
+from policy_sched.language.sections import (
+    Choice,
+    FilterRule,
+    GateRule,
+    LifeCycle,
+    PlacementRules,
+    PreemptionChoices,
+    Root,
+    Score,
+    Sections,
+    Step,
+    Unit,
+)
+from policy_sched.language.values import DOUBLE, Interval, LimitError, Type, one_evaluation
+
+_T = TypeVar("_T")
+
+
+class PolicyCompiler:
+    """Compiles the sections of one policy and collects what is wrong with them.
+
+    All sections share one lowering, so that what they have in common is lowered once. Without
+    ``code``, only errors are collected: the sections cannot be bound.
+    """
+
+    def __init__(self, policy: CheckedPolicy, *, code: bool = True) -> None:
+        self.policy = policy
+        self._code = code
+        self.diagnostics: list[Diagnostic] = []
+        self._low = make_lowering(policy.params, policy.params_type, policy.functions)
+        for name, variable in policy.variables:
+            self._low.globals[f"variables.{name}"] = self._low.thunk(variable.core, {})
+
+    def compile(self) -> Sections:
+        """Return the compiled sections; of no use where there are diagnostics."""
+        with one_evaluation():
+            sections = self._sections()
+            self._limit_cost(sections)
+        return sections
+
+    def _limit_cost(self, sections: Sections) -> None:
+        """Refuse filter and score rules that cost too much for each node."""
+        policy, limit = self.policy, self.policy.cost_limit
+        rules = [rule.expression for rule in policy.filter]
+        if sections.filter is None or sections.filter.units <= limit:
+            rules = []
+        if sections.score is not None and policy.score is not None:
+            if sections.score.unit.units > limit:
+                rules.append(policy.score.expression)
+            normalize, unit = policy.score.normalize, sections.score.expression
+            if isinstance(normalize, Checked) and unit is not None and unit.units > limit:
+                rules.append(normalize)
+        variables = [(name, variable.core) for name, variable in policy.variables]
+        for rule in rules:
+            value = self._lowered(rule)
+            units = 0.0 if value is None else make_unit(self._low, [value], keeps=True).units
+            if units > limit:
+                given = (policy.params, policy.params_type, policy.functions, variables)
+                self._refused(rule, over_budget(rule, units, limit, given))
+
+    def _sections(self) -> Sections:
+        policy = self.policy
+        before = policy.pre_filter
+        names = before.node_names if before else None
+        return Sections(
+            name=policy.name,
+            match=self._unit(policy.match_conditions),
+            score_match=self._unit(policy.score.match_conditions if policy.score else ()),
+            pre_enqueue=tuple(
+                gate
+                for i, rule in enumerate(policy.pre_enqueue)
+                if (gate := self._gate(i, rule)) is not None
+            ),
+            queue_sort=self._unit([key.expression for key in policy.queue_sort]),
+            descending=tuple(key.order == "Descending" for key in policy.queue_sort),
+            node_names=self._unit([names] if names else ()),
+            pre_filter_message=before.message if before else "",
+            filter=self._unit([rule.expression for rule in policy.filter], keeps=True),
+            rules=tuple(
+                rule
+                for i, checked in enumerate(policy.filter)
+                if (rule := self._filter_rule(i, checked)) is not None
+            ),
+            score=self._score(policy.score) if policy.score else None,
+            life=self._life_cycle(),
+            preemption=self._preemption(policy.preemption),
+            placement=self._placement(policy.placement),
+        )
+
+    # Expressions.
+
+    def _refused(self, checked: Checked, refusal: Refusal) -> None:
+        span = refusal.span
+        problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
+        context = f"policy {self.policy.name}, {checked.text.path}"
+        self.diagnostics.append(diagnostic(problem, checked.text, context))
+
+    def _attempt(self, checked: Checked, step: Callable[[], _T]) -> _T | None:
+        """Run a step; what it refuses becomes a diagnostic."""
+        try:
+            found = step()
+            if isinstance(found, Value):
+                limit_steps(found, checked.core.span)
+        except Refusal as refusal:
+            self._refused(checked, refusal.placed_at(checked.core.span))
+            return None
+        return found
+
+    def _lowered(self, checked: Checked) -> Value | None:
+        return self._attempt(checked, lambda: self._value(self._low.lower(checked.core, {})))
+
+    def _value(self, value: Abstract) -> Value:
+        if isinstance(value, Opt):
+            return self._low.val(value)
+        return self._low.plain(value)
+
+    def _unit(self, checked: Sequence[Checked], *, keeps: bool = False) -> Unit | None:
+        values = [self._lowered(one) for one in checked]
+        found = [value for value in values if value is not None]
+        if not found or len(found) != len(values):
+            return None
+        return self._made(found, keeps=keeps)
+
+    def _made(self, values: Sequence[Value], *, keeps: bool = False, limited: bool = False) -> Unit:
+        """Return a unit; ``keeps`` as in `make_unit`, ``limited``: what it costs is of interest."""
+        if self._code or keeps or limited:
+            return make_unit(self._low, values, keeps=keeps, code=self._code)
+        return _nothing()
+
+    # Sections.
+
+    def _gate(self, number: int, rule: CheckedRule) -> GateRule | None:
+        parts = [rule.expression]
+        if rule.message_expression is not None:
+            parts.append(rule.message_expression)
+        unit = self._unit(parts)
+        if unit is None:
+            return None
+        name = f"{self.policy.name}.preEnqueue[{number}]"
+        return GateRule(name, rule.message, unit, rule.on_error or "Reject")
+
+    def _filter_rule(self, number: int, rule: CheckedRule) -> FilterRule | None:
+        parts: list[Checked] = []
+        constant: bool | None = None
+        if isinstance(rule.resolvable, bool):
+            constant = rule.resolvable
+        else:
+            parts.append(rule.resolvable)
+        words = rule.reasons or rule.message_expression
+        if words is not None:
+            parts.append(words)
+        explain = self._unit(parts)
+        if parts and explain is None:
+            return None
+        name = f"{self.policy.name}.filter[{number}]"
+        listed = rule.reasons is not None
+        error = rule.on_error or "Reject"
+        return FilterRule(name, rule.message, constant, explain, listed, error)
+
+    def _preemption(self, section: CheckedPreemption | None) -> PreemptionChoices | None:
+        if section is None:
+            return None
+        eligible = self._choice("eligible", section.eligible)
+        victim = self._choice("victim", section.victim)
+        victim_order = self._order("victimOrder", section.victim_order)
+        node_order = self._order("nodeOrder", section.node_order)
+        if eligible is None or victim is None:
+            return None
+        return PreemptionChoices(eligible, victim, victim_order, node_order)
+
+    def _placement(self, section: CheckedPlacement | None) -> PlacementRules | None:
+        if section is None:
+            return None
+        domain = score = None
+        if section.domain is not None and (value := self._lowered(section.domain)) is not None:
+            domain = self._made([coded(self._low, value)])
+        if section.score is not None:
+            raw = self._attempt(section.score, partial(self._raw_score, section.score))
+            if raw is not None:
+                hint = "write clamp(..., 0, 100), or use percent(part, whole)"
+                self._within(section.score, self._low.range(raw), "placement score", hint)
+                score = self._made([raw])
+        return PlacementRules(domain, score, section.on_error != "Zero")
+
+    def _order(self, part: str, keys: Sequence[CheckedKey]) -> tuple[Choice, ...]:
+        found = [
+            self._choice(f"{part}[{i}]", key.expression, descending=key.order == "Descending")
+            for i, key in enumerate(keys)
+        ]
+        return tuple(choice for choice in found if choice is not None)
+
+    def _choice(self, part: str, checked: Checked, *, descending: bool = False) -> Choice | None:
+        value = self._lowered(checked)
+        if value is None:
+            return None
+        name = f"{self.policy.name}.preemption.{part}"
+        unit = self._made([value])
+        plan = plan_of(value.op, value.err) if self._code else None
+        return Choice(name, unit, plan, descending)
+
+    def _life_cycle(self) -> LifeCycle:
+        policy, requeue = self.policy, self.policy.requeue
+        return LifeCycle(
+            reserve=self._step("reserve", policy.reserve),
+            permit=self._step("permit", policy.permit),
+            pre_bind=self._step("preBind", policy.pre_bind),
+            bind=self._step("bind", policy.bind),
+            post_bind=self._step("postBind", policy.post_bind),
+            hint=self._unit([requeue.hint] if requeue and requeue.hint else ()),
+            every=self._every(requeue.every) if requeue and requeue.every else 0,
+        )
+
+    def _step(self, section: str, step: CheckedStep | None) -> Step | None:
+        if step is None:
+            return None
+        unit = self._unit([step.expression])
+        explain = self._unit([step.message_expression] if step.message_expression else ())
+        timeout = self._unit([step.timeout] if step.timeout else ())
+        name = f"{self.policy.name}.{section}"
+        if unit is None:
+            return None
+        return Step(name, unit, step.message, explain, step.on_error or "Abort", timeout)
+
+    def _every(self, checked: Checked) -> int:
+        value = self._lowered(checked)
+        if value is None:
+            return 0
+        try:
+            found, error = constant(self._low, value)
+        except LimitError as limit:
+            self._problem(checked, "PS503", f"the value cannot be computed: {limit}")
+            return 0
+        every = int(found)
+        if error:
+            self._problem(checked, "PS012", _invalid_every(checked, error), "for example 1m")
+        elif every <= 0:
+            self._problem(
+                checked,
+                "PS012",
+                _invalid_every(checked, "must be greater than 0"),
+                "for example 1m",
+            )
+        return every
+
+    def _score(self, score: CheckedScore) -> Score | None:
+        normalizer = score.normalize
+        keeps = isinstance(normalizer, Checked) or normalizer in NORMALIZERS
+        lowered = self._raw_number if keeps else self._raw_score
+        value = self._attempt(score.expression, partial(lowered, score.expression))
+        if value is None:
+            return None
+        found = self._low.range(value)
+        expression: Unit | None = None
+        name: str | None = None
+        if isinstance(normalizer, Checked):
+            expression = self._normalizer(normalizer, found, value.type)
+        elif normalizer in NORMALIZERS:
+            name = normalizer
+            if name in NOT_NEGATIVE and found.lo < 0:
+                message = f"the score's range is {found}, but {name} needs scores that are not"
+                self._problem(score.expression, "PS323", f"{message} negative")
+        else:
+            self._within(score.expression, found, "score")
+        unit = self._made([value], keeps=True)
+        return Score(unit, found, name, expression, score.on_error == "Abort", value.type == DOUBLE)
+
+    def _raw_score(self, checked: Checked) -> Value:
+        """Return a score that is final, or counts as one: a double is truncated."""
+        value = self._low.val(self._low.lower(checked.core, {}))
+        if value.type == DOUBLE:
+            value = to_int(self._low, value, checked.core.span)
+        return value
+
+    def _raw_number(self, checked: Checked) -> Value:
+        """Return a score that is normalised: a double stays one; an error if no int is near it."""
+        value = self._low.val(self._low.lower(checked.core, {}))
+        if value.type != DOUBLE:
+            return value
+        whole = to_int(self._low, value, checked.core.span)
+        return Value(value.op, whole.err, DOUBLE, self._low.range(value))
+
+    def _nearest(self, checked: Checked) -> Value:
+        """Return a normalised score: a double is rounded."""
+        value = self._low.val(self._low.lower(checked.core, {}))
+        if value.type == DOUBLE:
+            value = to_int(self._low, rounded(self._low, value), checked.core.span)
+        return value
+
+    def _normalizer(self, checked: Checked, raw: Interval, kind: Type) -> Unit | None:
+        op = self._low.node_op("score", rep="f" if kind == DOUBLE else "i", data=None)
+        self._low.globals["score"] = Value(op, None, kind, raw)
+        value = self._attempt(checked, partial(self._nearest, checked))
+        if value is None:
+            return None
+        self._within(checked, self._low.range(value), "normalized score")
+        return self._made([value], limited=True)
+
+    def _within(
+        self,
+        checked: Checked,
+        found: Interval,
+        what: str,
+        hint: str = "write clamp(..., 0, 100), or add normalize",
+    ) -> None:
+        if found.within(0, 100):
+            return
+        message = f"the {what}'s range is {found}, not within 0..100, and nothing normalizes it"
+        self._problem(checked, "PS321", message, hint)
+
+    def _problem(self, checked: Checked, code: str, message: str, hint: str = "") -> None:
+        self._refused(checked, Refusal(code, message, checked.core.span, hint))
+
+
+@cache
+def _nothing() -> Unit:
+    """Return a placeholder for a unit that is not compiled."""
+    return Unit(generate((), code=False), (), Reads(), (), False)
+
+
+def make_unit(
+    low: Lowering, values: Sequence[Value], *, keeps: bool = False, code: bool = True
+) -> Unit:
+    """Return the unit that computes ``values``; ``keeps``: often, and of all rows."""
+    ops: list[Op] = []
+    roots: list[Root] = []
+    for value in values:
+        ops.append(value.op)
+        error = None
+        if value.err is not None:
+            error = len(ops)
+            ops.append(value.err)
+        place = len(ops) - (1 if error is None else 2)
+        roots.append(Root(place, error, default_of(value.type)))
+    return Unit(
+        generate(ops, low.build if keeps else None, code=code),
+        tuple(roots),
+        find_reads(ops),
+        tuple(low.build.sites),
+        any(root.error is not None for root in roots),
+        keeps and any(may_become_true(value.op, value.err) for value in values),
+    )
+
+
+def _invalid_every(checked: Checked, reason: object) -> str:
+    """Return the message for an invalid ``requeue.every``."""
+    return f"requeue.every: Invalid value: {json.dumps(checked.text.text)}: {reason}"

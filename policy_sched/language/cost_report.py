@@ -1,0 +1,146 @@
+"""Tells where each part of an expression is computed, and what it costs.
+
+Theory of operation. Each part is lowered and compiled by itself, as far as it means something by
+itself: what reads a macro's variable is computed for each element, wherever the macro is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from policy_sched.language.codegen import generate
+from policy_sched.language.ir import NOTHING, Cost, Level, Op, PodInvariance, find_reads
+from policy_sched.language.lower import (
+    Constant,
+    Env,
+    ImageRecord,
+    Lowering,
+    NodeMap,
+    NodeRecord,
+    Refusal,
+    make_lowering,
+)
+from policy_sched.language.syntax import Const, Core, Field, Let, Macro, Span, UserFunction, Var
+from policy_sched.language.values import RecordType
+
+
+class Frequency(Enum):
+    """Where a part is computed; the value is for people."""
+
+    LOADED = "once, when the policy is loaded"
+    POD = "once per pod"
+    SNAPSHOT = "once per pod, from totals of the cluster"
+    STATIC = "per node, kept until the node changes"
+    MOVING = "per node, kept until pods come or go"
+    NODE = "per pod and node"
+    ELEMENT = "for each element"
+
+
+@dataclass(frozen=True, slots=True)
+class CostPart:
+    """One part of an expression, the parts that it is made of, and what all of it costs."""
+
+    span: Span
+    type: str
+    place: Frequency
+    cost: Cost
+    parts: tuple[CostPart, ...]
+
+
+def breakdown(
+    core: Core,
+    params: Mapping[str, Any],
+    params_type: RecordType,
+    functions: Mapping[str, UserFunction],
+    variables: Sequence[tuple[str, Core]],
+) -> CostPart:
+    """Return an expression as a tree of parts; literals, names and columns are no parts."""
+    low = make_lowering(params, params_type, functions)
+    for name, body in variables:
+        low.globals[f"variables.{name}"] = low.thunk(body, {})
+    return _part(low, core, {}, frozenset())
+
+
+def _part(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> CostPart:
+    place, cost = Frequency.ELEMENT, NOTHING
+    if not elements & set(names_read(core)):
+        place, cost = _computed(low, core, env)
+    inner = elements
+    if isinstance(core, Macro):
+        inner = elements | set(core.names)
+    if isinstance(core, Let):
+        env = {**env, core.name: low.thunk(core.value, env)}
+        if elements & set(names_read(core.value)):
+            inner = elements | {core.name}
+    parts: list[CostPart] = []
+    for child in _children(core):
+        known = elements if isinstance(core, Macro) and child is core.operand else inner
+        parts += _parts(low, child, env, known)
+    return CostPart(core.span, str(core.type), place, cost, tuple(parts))
+
+
+def _parts(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> list[CostPart]:
+    """Return a part, or, where it is none, those below it."""
+    if isinstance(core, Const | Var) and not _is_variable(core):
+        return []
+    named = core.operand.name if isinstance(core, Field) and isinstance(core.operand, Var) else ""
+    if named in ("node", "params"):
+        return []
+    return [_part(low, core, env, elements)]
+
+
+def _is_variable(core: Core) -> bool:
+    return isinstance(core, Var) and core.name.startswith("variables.")
+
+
+def _computed(low: Lowering, core: Core, env: Env) -> tuple[Frequency, Cost]:
+    """Return where a part is computed by itself, and what that costs."""
+    try:
+        value = low.lower(core, env)
+        if isinstance(value, Constant):
+            return Frequency.LOADED, NOTHING
+        if isinstance(value, NodeMap | NodeRecord | ImageRecord):
+            moving = isinstance(value, NodeMap) and value.family in _MOVING
+            return (Frequency.MOVING if moving else Frequency.STATIC), NOTHING
+        one = low.plain(value)
+    except Refusal as refusal:  # it can be computed only as a part of something else
+        return (Frequency.SNAPSHOT if refusal.code == "PS510" else Frequency.NODE), NOTHING
+    roots = [one.op] if one.err is None else [one.op, one.err]
+    return _place(roots), generate(roots, low.build).kept
+
+
+#: Families of columns that change when pods come or go.
+_MOVING: Final = frozenset({"requested", "nonZeroRequested", "free"})
+_CONSTANT: Final = frozenset({"const", "none"})
+
+
+def _place(roots: list[Op]) -> Frequency:
+    if all(op.kind in _CONSTANT for op in roots):
+        return Frequency.LOADED
+    if all(op.level is Level.SCALAR for op in roots):
+        reads = find_reads(roots)
+        return Frequency.SNAPSHOT if reads.node and not reads.pod else Frequency.POD
+    standings = PodInvariance()
+    if not all(standings.holds(op) for op in roots):
+        return Frequency.NODE
+    return Frequency.MOVING if any(standings.moves(op) for op in roots) else Frequency.STATIC
+
+
+def _children(core: Core) -> Iterator[Core]:
+    for field in dataclasses.fields(core):
+        value = getattr(core, field.name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Core):
+                yield one
+
+
+def names_read(core: Core) -> Iterator[str]:
+    """Yield the names that a tree reads, those that it defines itself included."""
+    if isinstance(core, Var):
+        yield core.name
+    for child in _children(core):
+        yield from names_read(child)

@@ -1,0 +1,254 @@
+"""Decides where each operation is computed: in which loop, in which branch, or in a function apart.
+
+Theory of operation. A function's text is a tree of scopes: the body, the bodies of loops, and the
+branches that are only entered where a condition asks for them. Each op belongs to the innermost
+scope that holds all of its uses, and is moved out of loops that it does not depend on. Ops are
+visited from consumers to their arguments (descending serial numbers), so that all uses of an op
+are known when its turn comes.
+
+Over rows, an op without an array form becomes the root of a `Region`: a function of one row,
+or, if it depends on one column of codes only, of one code, which is called once per distinct
+code. A region takes in what it needs down to the arrays it can start from.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from policy_sched.language.ir.graph import MIXED, OF_ROW, Level, Loop, Op
+from policy_sched.language.ir.scalar_ops import LAZY
+from policy_sched.language.ir.vector_ops import VECTOR, VECTOR_LOOPS
+
+_ARRAYS = frozenset("bifcek")
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A stretch of statements: those of the function, of a loop's body or of a branch."""
+
+    parent: Block | None = None
+    variables: frozenset[Op] = frozenset()
+    lines: list[str | Block] = field(default_factory=list)
+
+    @property
+    def depth(self) -> int:
+        """How many scopes enclose this one."""
+        return 0 if self.parent is None else self.parent.depth + 1
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether this is the body of a loop, or inside of one."""
+        at: Block | None = self
+        while at is not None:
+            if at.variables:
+                return True
+            at = at.parent
+        return False
+
+
+def _meeting(a: Block, b: Block) -> Block:
+    while a is not b:
+        if a.depth >= b.depth:
+            assert a.parent is not None
+            a = a.parent
+        else:
+            assert b.parent is not None
+            b = b.parent
+    return a
+
+
+def _hoisted(scope: Block, op: Op) -> Block:
+    """Return the scope outside of all loops around ``scope`` that ``op`` does not depend on."""
+    best, at = scope, scope
+    while at.parent is not None and not at.variables & op.params:
+        if at.variables:
+            best = at.parent
+        at = at.parent
+    return best
+
+
+class Shapes:
+    """Which NODE ops have an array form, remembered per op."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Op, bool] = {}
+        self._distinct: dict[Op, bool] = {}
+
+    def has_array(self, op: Op) -> bool:
+        """Tell whether ``op`` can be computed for all rows by NumPy."""
+        known = self._arrays.get(op)
+        if known is None:
+            known = self._arrays[op] = self._find_array(op)
+        return known
+
+    def _find_array(self, op: Op) -> bool:
+        if op.level is Level.SCALAR:
+            return True
+        if any(p.level is Level.NODE for p in op.params):
+            return False
+        if op.kind in ("val", "err"):
+            return op.rep in _ARRAYS
+        if isinstance(op.data, Loop):
+            if op.data.kind not in VECTOR_LOOPS or op.args[0].level is Level.NODE:
+                return False
+            return all(a.rep in _ARRAYS for a in op.args[1:])
+        if op.kind not in VECTOR or op.rep[-1] in "so":
+            return False
+        return all(a.level is Level.SCALAR or a.rep in _ARRAYS for a in op.args)
+
+    def per_distinct(self, op: Op) -> bool:
+        """Tell whether ``op`` is best computed once per distinct value of its one column."""
+        known = self._distinct.get(op)
+        if known is None:
+            known = self._distinct[op] = self._find_distinct(op)
+        return known
+
+    def _find_distinct(self, op: Op) -> bool:
+        if op.level is Level.SCALAR or op.key in (None, MIXED, op) or op.kind in ("val", "err"):
+            return False
+        if any(p.level is Level.NODE for p in op.params):
+            return False
+        if not self.has_array(op):
+            return True
+        varying = [a for a in op.args if a.level is Level.NODE]
+        return any(self.per_distinct(a) or self._pair_needs(a) for a in varying)
+
+    def _pair_needs(self, op: Op) -> bool:
+        return op.kind in ("val", "err") and self.per_distinct(op.args[0])
+
+    def starts_region(self, op: Op) -> bool:
+        """Tell whether a region should take ``op`` as an array rather than compute it itself."""
+        if op.kind in ("val", "err") and not self.has_array(op.args[0]):
+            return False
+        return op.rep in _ARRAYS and self.has_array(op)
+
+    def is_region(self, op: Op) -> bool:
+        """Tell whether ``op``, read as an array, is the root of a region."""
+        if op.level is Level.SCALAR or op.kind in ("val", "err"):
+            return False
+        return not self.has_array(op) or self.per_distinct(op)
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """The function apart that computes ``root``; its inputs that vary by row, and the others.
+
+    ``row`` tells whether it reads columns itself, by the row's number: those that are chosen by a
+    variable of one of its own loops.
+    """
+
+    root: Op
+    by_row: tuple[Op, ...]
+    fixed: tuple[Op, ...]
+    row: bool
+
+
+def descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
+    """Walk ops by descending serial; what is appended to the list that comes along is next."""
+    heap: list[tuple[int, int, Op]] = []
+    seen: set[Op] = set()
+    more = list(start)
+    while heap or more:
+        for op in more:
+            if op not in seen:
+                seen.add(op)
+                heapq.heappush(heap, (-op.serial, len(seen), op))
+        more = []
+        if heap:
+            yield heapq.heappop(heap)[2], more
+
+
+def find_region(root: Op, shapes: Shapes) -> Region:
+    """Work out the region of ``root``."""
+    keyed = root.key is not None and root.key is not MIXED
+    row = False
+    inner: set[int] = set()
+    by_row: list[Op] = []
+    fixed: list[Op] = []
+    for op, more in descending([root]):
+        local = any(p.serial in inner for p in op.params)
+        if op is not root and not local:
+            if op.kind == "const":
+                continue
+            if op.level is Level.SCALAR:
+                fixed.append(op)
+                continue
+            if op is root.key or (not keyed and shapes.starts_region(op)):
+                by_row.append(op)
+                continue
+        row = row or op.kind in OF_ROW
+        if isinstance(op.data, Loop):
+            inner |= {n for n in (op.data.param, op.data.index) if n is not None}
+        more.extend(op.args)
+    return Region(root, tuple(by_row), tuple(fixed), row)
+
+
+class CodeMotion:
+    """Where everything that some roots need is computed, for one function."""
+
+    def __init__(
+        self, roots: Iterable[Op], rows: bool, bound: Iterable[Op], shapes: Shapes
+    ) -> None:
+        self.rows = rows
+        self.shapes = shapes
+        self.body = Block()
+        self.scope: dict[Op, Block] = {}
+        self.uses: dict[Op, int] = {}
+        self.branches: dict[tuple[Op, int], Block] = {}
+        self.regions: dict[Op, Region] = {}
+        known = set(bound)
+        first = list(roots)
+        for op in first:
+            self._use(op, self.body)
+        for op, more in descending(first):
+            if op in known or op.kind in ("const", "param"):
+                continue
+            self.scope[op] = scope = _hoisted(self.scope[op], op)
+            more.extend(self._place_arguments(op, scope))
+
+    def _use(self, op: Op, scope: Block, times: int = 1) -> None:
+        self.uses[op] = self.uses.get(op, 0) + times
+        before = self.scope.get(op)
+        self.scope[op] = scope if before is None else _meeting(before, scope)
+
+    def over_rows(self, op: Op) -> bool:
+        """Tell whether ``op`` is computed as an array here."""
+        return self.rows and op.level is Level.NODE
+
+    def _place_arguments(self, op: Op, scope: Block) -> tuple[Op, ...]:
+        if self.over_rows(op) and self.shapes.is_region(op):
+            region = self.regions[op] = find_region(op, self.shapes)
+            inputs = (*region.by_row, *region.fixed)
+            for used in inputs:
+                self._use(used, scope, 2)
+            return inputs
+        if isinstance(op.data, Loop):
+            self._place_loop(op, op.data, scope)
+        else:
+            lazy = self.is_lazy(op)
+            for i, used in enumerate(op.args):
+                inside = scope
+                if lazy and i:
+                    inside = self.branches.setdefault((op, i), Block(scope))
+                self._use(used, inside)
+        return op.args
+
+    def is_lazy(self, op: Op) -> bool:
+        """Tell whether the later arguments of ``op`` are branches here."""
+        if op.kind not in LAZY:
+            return False
+        return not self.over_rows(op) or op.args[0].level is Level.SCALAR
+
+    def _place_loop(self, op: Op, loop: Loop, scope: Block) -> None:
+        self._use(op.args[0], scope)
+        numbers = {loop.param, loop.index}
+        variables = frozenset(p for a in op.args[1:] for p in a.params if p.serial in numbers)
+        body = Block(scope, variables or frozenset({op}))
+        self.branches[op, 0] = body
+        inside = body
+        for i, used in enumerate(op.args[1:]):
+            if loop.masked and i == loop.errors + 1:
+                inside = self.branches[op, 1] = Block(body) if not self.over_rows(op) else body
+            self._use(used, inside)

@@ -1,0 +1,202 @@
+"""Replaces loops that count pods on a node or in a domain by incremental counts.
+
+Theory of operation. `node.pods.filter(p, f).size()`, `.all(p, f)` and `.exists(p, f)`, and the
+same of `domain(k).pods` and of `d.pods` within `domains(k)`, are loops over pods. Where `f` reads
+the pod `p` and values of the pod that is scheduled, but nothing of the node, and cannot fail, the
+number of pods for which it holds is the same for every row that shares them: it becomes a `tally`
+op, whose data is the condition and whose arguments are those values, and an op that reads from it
+what one row, its domain, or one domain has. The same of `cluster.pods` is a ``tally_all`` op from
+the start: no loop could stand in for it (see lower_loops).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.cluster.tables import TEXT_ATTRIBUTES
+from policy_sched.language.ir.code_motion import descending
+from policy_sched.language.ir.graph import OF_ROW, Builder, Level, Loop, Op
+from policy_sched.language.runtime import Condition
+
+_COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodCount:
+    """The data of a ``tally`` op: a condition over ``param``, and its ``test``.
+
+    The op's arguments are the values that the test takes besides the pod. ``tally_all``, what all
+    nodes have together, has the same data.
+    """
+
+    condition: Condition
+    param: Op
+    test: Op
+
+
+class CountPass:
+    """``roots`` with tallies in place of loops over pods."""
+
+    def __init__(self, roots: Iterable[Op], build: Builder) -> None:
+        self._build = build
+        self._new: dict[Op, Op] = {}
+        self._sources: dict[int, Op] = {}
+        self._params: dict[int, Op] = {}
+        self._tallies: dict[Hashable, Op] = {}
+        self.found = False
+        first = list(roots)
+        ops = sorted(_reached(first), key=lambda op: op.serial)
+        for op in ops:
+            if isinstance(op.data, Loop):
+                self._sources[op.data.param] = op.args[0]
+            elif op.kind == "param":
+                self._params[op.serial] = op
+        for op in ops:
+            self._new[op] = self._rebuilt(op)
+        self.roots = [self._new[op] for op in first]
+
+    def _rebuilt(self, op: Op) -> Op:
+        if op.kind == "val" and isinstance(op.args[0].data, Loop):
+            found = self._count(op.args[0], op.args[0].data)
+            if found is not None:
+                self.found = True
+                return found
+        args = tuple(self._new[a] for a in op.args)
+        return op if args == op.args else self._build.again(op, args)
+
+    def _count(self, op: Op, loop: Loop) -> Op | None:
+        """Return what answers a loop over pods; None if nothing but the loop does."""
+        build = self._build
+        rest = op.args[1 + loop.errors :]
+        mask = rest[0] if loop.masked else build.const(True, "b")
+        value = rest[1:] if loop.masked else rest
+        usual = loop.kind in ("count", "all", "exists") and len(value) == 1
+        if not usual or loop.errors or loop.index is not None:
+            return None
+        test = mask
+        if loop.kind != "count":
+            each = value[0]
+            if loop.kind == "all":
+                each = build.op("not", each, rep="b")
+            test = build.op("and", mask, each, rep="b") if loop.masked else each
+        tally = self._tally(self._params.get(loop.param), test)
+        number = None if tally is None else self._number(op.args[0], tally)
+        if number is None or loop.kind == "count":
+            return number
+        zero = build.const(0, "i")
+        return build.op("eq" if loop.kind == "all" else "gt", number, zero, rep="b")
+
+    def _number(self, source: Op, tally: Op) -> Op | None:
+        """Return how many pods a tally counts in what ``source`` lists."""
+        build = self._build
+        if source.kind == "where" and _is_nothing(source.args[1]):
+            inner = self._number(source.args[2], tally)
+            if inner is None:
+                return None
+            return build.op("where", self._new[source.args[0]], build.const(0, "i"), inner, rep="i")
+        if source.kind == "pods_at" and source.args[0].kind == "row":
+            return build.op("tally_rows", tally, rep="i", level=Level.NODE)
+        if source.kind != "attr" or source.data != "pods":
+            return None
+        (owner,) = source.args
+        if owner.kind == "domain_at":
+            key = owner.args[0].args[0]
+            return build.op("tally_domain", tally, key, rep="i", level=Level.NODE)
+        listed = self._sources.get(owner.serial)
+        if owner.kind == "param" and listed is not None and listed.kind == "domain_list":
+            key = listed.args[0].args[0]
+            return build.op("tally_total", tally, key, owner, rep="i")
+        return None
+
+    def _tally(self, param: Op | None, test: Op) -> Op | None:
+        if param is None:
+            return None
+        return tally_op(self._build, "tally", param, test, self._tallies)
+
+
+def tally_op(
+    build: Builder, kind: str, param: Op, test: Op, known: dict[Hashable, Op]
+) -> Op | None:
+    """Return the op that counts the pods ``param`` for which a test holds.
+
+    None if the test reads what is not the same for every row. ``known``: the ops so far.
+    """
+    values = _values(test, param)
+    if values is None:
+        return None
+    shape = _shape(test, param)
+    found = known.get(shape)
+    if found is None:
+        counted = PodCount(Condition(tuple(_equalities(test, param, values))), param, test)
+        rep = "o" if kind == "tally" else "i"
+        found = known[shape] = build.op(kind, *values, rep=rep, data=counted)
+    return found
+
+
+def _is_nothing(op: Op) -> bool:
+    return op.kind == "const" and isinstance(op.data, list | tuple) and not op.data
+
+
+def _values(test: Op, param: Op) -> list[Op] | None:
+    """Return what a test reads besides its pod; None where that is not the same for every row."""
+    inner = {param.serial}
+    found: list[Op] = []
+    for op, more in descending([test]):
+        if op.kind == "param":
+            if op.serial not in inner:
+                return None
+            continue
+        if not any(p.serial in inner for p in op.params):
+            if op.kind == "const":
+                continue
+            if op.level is not Level.SCALAR or op.params:
+                return None
+            found.append(op)
+            continue
+        if op.kind in OF_ROW:
+            return None
+        if isinstance(op.data, Loop):
+            inner |= {n for n in (op.data.param, op.data.index) if n is not None}
+        more.extend(op.args)
+    return found
+
+
+def _shape(op: Op, param: Op) -> Hashable:
+    """Return what two tests have in common if they are the same but for their pod."""
+    if op is param:
+        return "pod"
+    if param not in op.params:
+        return op
+    return op.kind, op.rep, op.data, *(_shape(a, param) for a in op.args)
+
+
+def _equalities(
+    test: Op, param: Op, values: list[Op]
+) -> Iterable[tuple[tuple[str, ...], str | int]]:
+    """Yield the columns of the pod table that have to be equal to a text, where a test holds."""
+    if test.kind == "and":
+        for part in test.args:
+            yield from _equalities(part, param, values)
+        return
+    if test.kind != "eq":
+        return
+    for own, other in (test.args, test.args[::-1]):
+        if own.kind != "attr" or own.args[0] is not param or own.data not in _COLUMNS:
+            continue
+        column = (_COLUMNS[str(own.data)],)
+        if other.kind == "const" and isinstance(other.data, str):
+            yield column, other.data
+        elif other in values and other.rep == "s":
+            yield column, values.index(other)
+
+
+def _reached(roots: Iterable[Op]) -> set[Op]:
+    todo, seen = list(roots), set[Op]()
+    while todo:
+        op = todo.pop()
+        if op not in seen:
+            seen.add(op)
+            todo.extend(op.args)
+    return seen

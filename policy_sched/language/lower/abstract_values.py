@@ -1,0 +1,150 @@
+"""Abstract values of lowering: a constant, an operation, or a structure of these.
+
+Theory of operation. Lowering runs an expression over these values instead of over numbers. A
+`Constant` is known at compile time. A `Value` is one operation with its error and range. The others
+are structures that never exist at run time unless something forces them to: an optional is a
+presence and a value, the labels of a node are columns that are not chosen yet, a list that a
+constant list became under node-level tests is a list of masked values (`MaskedList`), and a list
+that is still being filtered and mapped is a loop that nothing has run yet (`Comprehension`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from policy_sched.language.ir import Op
+from policy_sched.language.values import (
+    BOOL,
+    BOOLS,
+    DOUBLE,
+    DOUBLES,
+    DURATION,
+    INT,
+    INT64,
+    STRING,
+    TIMESTAMP,
+    Interval,
+    QuantityType,
+    Type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOf(QuantityType):
+    """The type of a resource's amount whose name is known at run time, before the node is.
+
+    ``scale`` is how many of the resource's units make one: 1000 of cpu, 1 of all others.
+    """
+
+    scale: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value known at compile time: a Python value of the type's form."""
+
+    value: Any
+    type: Type
+
+    @property
+    def err(self) -> Op | None:
+        """A constant never errs."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value at run time; ``err`` is None where it is proved that there is no error."""
+
+    op: Op
+    err: Op | None
+    type: Type
+    range: Interval = DOUBLES
+
+
+@dataclass(frozen=True, slots=True)
+class Opt:
+    """An optional: whether it is present (a bool without error), and the value if it is."""
+
+    present: Constant | Value
+    value: Abstract
+    err: Op | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """The node under evaluation."""
+
+    type: Type
+    err: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRecord:
+    """An image of the node, by a name that is known before the node is."""
+
+    name: Constant | Value
+    type: Type
+    err: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMap:
+    """A map or resources of the node, as a family of columns (``label``, ``free``, ...)."""
+
+    family: str
+    type: Type
+    err: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedList:
+    """A list of values of which each is there where its mask (None: always) is true."""
+
+    items: tuple[tuple[Value | None, Abstract], ...]
+    err: Op | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """A list that is a loop over a run-time list, not run yet.
+
+    ``errors`` are errors of the stages so far, inside the loop, in the order of the stages.
+    """
+
+    source: Op
+    param: Op
+    index: Op | None
+    errors: tuple[Op, ...]
+    mask: Value | None
+    value: Abstract
+    err: Op | None
+    type: Type
+
+
+Abstract: TypeAlias = (
+    Constant | Value | Opt | NodeRecord | ImageRecord | NodeMap | MaskedList | Comprehension
+)
+
+#: The years 1 to 9999 in ns since 1970: beyond int64, so arithmetic on them is never unchecked.
+_YEARS: Final = Interval(-62_135_596_800 * 10**9, 253_402_300_800 * 10**9 - 1)
+_REPS: Final = {BOOL: "b", INT: "i", DURATION: "i", TIMESTAMP: "i", DOUBLE: "f", STRING: "s"}
+
+
+def rep_of(kind: Type) -> str:
+    """Return how a run-time value of a type is held where it is not over rows."""
+    if isinstance(kind, QuantityType):
+        return "o" if kind.dimension == "free" else "i"
+    return _REPS.get(kind, "o")
+
+
+def range_of(kind: Type) -> Interval:
+    """Return all that a value of a type can be, as far as it is a number."""
+    if kind == BOOL:
+        return BOOLS
+    if kind == TIMESTAMP:
+        return _YEARS
+    return INT64 if rep_of(kind) == "i" else DOUBLES

@@ -1,0 +1,350 @@
+"""Lowers calls: constants are folded, what has a cheap form gets it, the rest calls its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from policy_sched.language.ir import Level
+from policy_sched.language.lower.abstract_values import (
+    Abstract,
+    Constant,
+    MaskedList,
+    Value,
+    rep_of,
+)
+from policy_sched.language.lower.aggregates import AGGREGATES
+from policy_sched.language.lower.arithmetic import (
+    BINARY,
+    double,
+    extreme,
+    magnitude,
+    negated,
+    rounded,
+    sign_of,
+    to_double,
+    to_int,
+    whole,
+)
+from policy_sched.language.lower.context import Env, Lowering, Refusal, element_type
+from policy_sched.language.lower.logic import (
+    combine,
+    equality,
+    has_value,
+    non_zero,
+    opposite,
+    or_optional,
+    or_value,
+    some,
+    value_of,
+    with_error,
+    without_error,
+)
+from policy_sched.language.lower.loops import MAX_LENGTH
+from policy_sched.language.lower.quantities import QUANTITIES
+from policy_sched.language.lower.records import has
+from policy_sched.language.lower.scheduler import SCHEDULER
+from policy_sched.language.lower.units import (
+    aligned,
+    in_one_unit,
+    in_units,
+    is_free,
+    joint,
+    quantities_in,
+    scale_of,
+    with_unit,
+)
+from policy_sched.language.stdlib import FREE, KERNELS, Builtin, formatter, is_shape
+from policy_sched.language.syntax import Call, ListLit, Span
+from policy_sched.language.values import DOUBLE, NO_VALUE, UNKNOWN, Interval, QuantityType, Type
+
+#: Functions whose second argument is a regular expression.
+_PATTERNS: Final = frozenset({"matches_string_string", "find_string_string"})
+Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
+
+
+def call(low: Lowering, core: Call, env: Env) -> Abstract:
+    """Lower a call of one overload."""
+    name, result, span = core.overload, core.type, core.span
+    if name in ("orValue_optional_any", "or_optional_optional"):
+        first = low.lower(core.args[0], env)
+        lower = or_value if name.startswith("orValue") else or_optional
+        return lower(low, first, core.args[1], env, result)
+    args = in_one_unit(low, [low.lower(arg, env) for arg in core.args], span, result)
+    result = _of_args(result, args)
+    if name == "format_string_list" and isinstance(core.args[1], ListLit):
+        kinds = [element.type for element in core.args[1].elements]
+        return _format_as(low, args, kinds, result, span)
+    quantities = [a for a in args if isinstance(a.type, QuantityType)]
+    if quantities and all(is_free(q.type) for q in quantities) and name in FREE:
+        return _apply(low, FREE[name], args, result, span)
+    handler = _HANDLERS.get(name) or QUANTITIES.get(name)
+    constant = all(isinstance(a, Constant) for a in args) and not quantities
+    if handler is not None and not (constant and name in KERNELS):
+        return handler(low, args, result, span)
+    if name in BINARY and not (constant and name in KERNELS):
+        return _binary(low, name, args, result, span)
+    handler = AGGREGATES.get(name) or SCHEDULER.get(name)
+    if handler is not None and not (constant and name in KERNELS):
+        return handler(low, args, result, span)
+    if name in _PATTERNS and low.plain(args[1]).op.level is Level.NODE:
+        raise Refusal(
+            "PS506",
+            "this pattern differs from node to node; a pattern is known before the node is",
+            core.args[1].span,
+            "compare with ==, startsWith or contains, or take the pattern from the pod or params",
+        )
+    return _apply(low, KERNELS[name], args, result, span)
+
+
+def _of_args(result: Type, args: list[Abstract]) -> Type:
+    """Return a call's type, its unit that of its arguments where the checker did not know it."""
+    if not any(kind.dimension == "any" for kind in quantities_in(result)):
+        return result
+    known = {kind for arg in args for kind in quantities_in(arg.type)}
+    return with_unit(result, known.pop()) if len(known) == 1 else result
+
+
+def _apply(
+    low: Lowering, kernel: Builtin, args: list[Abstract], result: Type, span: Span
+) -> Abstract:
+    values = [a.value for a in args if isinstance(a, Constant)]
+    if len(values) == len(args):
+        return low.fold(kernel.function, values, result, span)
+    return low.call(
+        kernel.function, [low.val(a) for a in args], result, span, fallible=kernel.fallible
+    )
+
+
+def _binary(low: Lowering, name: str, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    left, right = args
+    kind = result
+    if UNKNOWN in (left.type, right.type):  # of an element that cannot be there
+        never = low.failing(NO_VALUE, "", span, result)
+        return with_error(low, never, low.first(left.err, right.err))
+    if isinstance(left.type, QuantityType) and isinstance(right.type, QuantityType):
+        a, b, common = aligned(low, left, right, span)
+        kind = common if isinstance(result, QuantityType) else result
+    else:
+        a, b = low.val(left), low.val(right)
+        for one in (a, b):
+            if isinstance(result, QuantityType) and isinstance(one.type, QuantityType):
+                kind = one.type
+    return BINARY[name](low, a, b, kind, span)
+
+
+def _string_order(name: str) -> Handler:
+    kernel = KERNELS[name]
+    return lambda low, args, result, span: _apply(low, kernel, args, result, span)
+
+
+def _equal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    return equality(low, args[0], args[1], span)
+
+
+def _unequal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    return opposite(low, equality(low, args[0], args[1], span))
+
+
+def _in_list(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    item, listed = args
+    found = _member(low, item, listed, span)
+    if found is None:
+        return _apply(low, KERNELS["in_any_list"], args, result, span)
+    return with_error(low, found, low.first(item.err, listed.err))
+
+
+def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    listed, item = args
+    found = _member(low, item, listed, span)
+    if found is None:
+        return _apply(low, KERNELS["includes_list_any"], args, result, span)
+    return with_error(low, found, low.first(listed.err, item.err))
+
+
+def _member(low: Lowering, item: Abstract, listed: Abstract, span: Span) -> Abstract | None:
+    """Return whether an element equals ``item``, their errors apart; None if that needs a loop."""
+    if isinstance(listed, Constant) and rep_of(item.type) != "o" and len(listed.value) <= _FEW:
+        element = element_type(listed.type)
+        listed = MaskedList(
+            tuple((None, Constant(x, element)) for x in listed.value), None, listed.type
+        )
+    if isinstance(listed, MaskedList):
+        parts = []
+        for mask, other in listed.items:
+            same = equality(low, item, other, span)
+            parts.append(same if mask is None else combine(low, [mask, same], every=True))
+        return combine(low, [_bare(p) for p in parts], every=False)
+    return None
+
+
+_FEW: Final = 8
+
+
+def _bare(value: Abstract) -> Abstract:
+    return Value(value.op, None, value.type, value.range) if isinstance(value, Value) else value
+
+
+def _in_map(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    key, whole = (without_error(low, arg) for arg in args)
+    return with_error(low, has(low, whole, key, span), low.first(*(arg.err for arg in args)))
+
+
+def _one(function: Callable[[Lowering, Value], Value]) -> Handler:
+    return lambda low, args, _result, _span: function(low, low.val(args[0]))
+
+
+def _truncated(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    return to_int(low, low.val(args[0]), span)
+
+
+def _negated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    one = low.val(args[0])
+    if one.op.rep == "f":
+        minus = low.val(Constant(-1.0, DOUBLE))
+        return double(low, "fmul", one, minus)
+    return negated(low, one, one.type if isinstance(result, QuantityType) else result, span)
+
+
+def _extreme(sign: int) -> Handler:
+    def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+        values = _alike(low, args, span)
+        if values is None:
+            name = "max_any" if sign > 0 else "min_any"
+            return _apply(low, KERNELS[name], args, result, span)
+        best = values[0]
+        for value in values[1:]:
+            best = extreme(low, best, value, sign)
+        return best
+
+    return lower
+
+
+def _alike(low: Lowering, args: list[Abstract], span: Span) -> list[Value] | None:
+    """Return numbers of one unit as ops; None where they are no numbers."""
+    if rep_of(args[0].type) not in "if":
+        return None
+    kinds = [a.type for a in args if isinstance(a.type, QuantityType)]
+    if not kinds:
+        return [low.val(a) for a in args]
+    kind = joint(kinds, span)
+    return [replace(in_units(low, a, kind, span), type=kind) for a in args]
+
+
+def _clamp(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    values = _alike(low, args, span)
+    if values is None:
+        return _apply(low, KERNELS["clamp_any_any_any"], args, result, span)
+    number, least, greatest = values
+    return extreme(low, extreme(low, number, least, 1), greatest, -1)
+
+
+def _magnitude(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    one = low.val(args[0])
+    if one.op.rep == "f":
+        return low.call(abs, [one], DOUBLE, span)
+    return magnitude(low, one, span)
+
+
+def _plus_int(sign: str) -> Handler:
+    def lower(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+        one, other = low.val(args[0]), low.val(args[1])
+        kind = one.type
+        assert isinstance(kind, QuantityType)
+        scale = low.val(scale_of(low, kind, span))
+        scaled = whole(low, "mul", other, scale, kind, span)
+        return whole(low, sign, one, scaled, kind, span)
+
+    return lower
+
+
+#: Ranges up to this size are looked up in a table.
+_MAX_TABLE: Final = 1024
+
+
+def _interpolated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    x, shape = args
+    kernel = KERNELS["interpolate_int_list"]
+    if isinstance(shape, Constant) and not is_shape(shape.value):
+        message = "the points of a shape are [x, y], each x above the one before"
+        raise Refusal("PS012", message, span, "write [[0, 0], [100, 100]]")
+    found = low.range(x) if isinstance(x, Value) and x.op.rep == "i" else None
+    if found is None or not isinstance(shape, Constant) or found.hi - found.lo > _MAX_TABLE:
+        return _apply(low, kernel, args, result, span)
+    positions = range(int(found.lo), int(found.hi) + 1)
+    entries = [low.fold(kernel.function, [at, shape.value], result, span) for at in positions]
+    table = [entry.value for entry in entries if isinstance(entry, Constant)]
+    if len(table) != len(entries):
+        return _apply(low, kernel, args, result, span)
+    one = low.val(x)
+    data = low.build.table(table, positions.start)
+    op = low.op("table", one.op, rep="i", data=data)
+    return Value(op, one.err, result, Interval(min(table), max(table)))
+
+
+def _formatted(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    return _format_as(low, args, (), result, span)
+
+
+def _format_as(
+    low: Lowering, args: list[Abstract], kinds: Sequence[Type], result: Type, span: Span
+) -> Abstract:
+    kernel = Builtin(formatter(kinds, element_type(args[1].type)), True)
+    return _apply(low, kernel, args, result, span)
+
+
+def _string_size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    interval = Interval(0, MAX_LENGTH)
+    return low.call(len, [low.val(args[0])], result, span, interval=interval)
+
+
+def _optional_of(low: Lowering, args: list[Abstract], result: Type, _span: Span) -> Abstract:
+    del low
+    return some(args[0], result)
+
+
+def _none(_low: Lowering, _args: list[Abstract], result: Type, _span: Span) -> Abstract:
+    return Constant(None, result)
+
+
+def _same(_low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
+    return args[0]
+
+
+_HANDLERS: Final[dict[str, Handler]] = {
+    "eq_any_any": _equal,
+    "ne_any_any": _unequal,
+    "not_bool": lambda low, args, _r, _s: opposite(low, args[0]),
+    "in_any_list": _in_list,
+    "includes_list_any": _includes,
+    "in_any_map": _in_map,
+    "in_string_resources": _in_map,
+    "double_int": _one(to_double),
+    "int_double": _truncated,
+    "math_round_double": _one(rounded),
+    "math_sign_int": _one(sign_of),
+    "neg_int": _negated,
+    "neg_double": _negated,
+    "neg_quantity": _negated,
+    "add_quantity_int": _plus_int("add"),
+    "sub_quantity_int": _plus_int("sub"),
+    **{name: _extreme(1) for name in ("max_any", "math_greatest_any")},
+    **{name: _extreme(-1) for name in ("min_any", "math_least_any")},
+    "clamp_any_any_any": _clamp,
+    **{f"{name}_{kind}": _magnitude for name in ("abs", "math_abs") for kind in ("int", "double")},
+    "abs_quantity": _magnitude,
+    "format_string_list": _formatted,
+    "interpolate_int_list": _interpolated,
+    "interpolate_double_list": _interpolated,
+    "optional_of_any": _optional_of,
+    "optional_none": _none,
+    "optional_ofNonZeroValue_any": lambda low, args, r, s: non_zero(low, args[0], r, s),
+    "hasValue_optional": lambda low, args, _r, _s: has_value(low, args[0]),
+    "value_optional": lambda low, args, r, s: value_of(low, args[0], r, s),
+    "size_string": _string_size,
+    **{
+        f"{kind}_{kind}": _same
+        for kind in ("int", "double", "string", "bool", "duration", "timestamp")
+    },
+}

@@ -1,0 +1,398 @@
+"""Lowers macros: over constant lists by unrolling them, over run-time lists as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from policy_sched.language.check import children
+from policy_sched.language.ir import Op
+from policy_sched.language.lower.abstract_values import (
+    Abstract,
+    Comprehension,
+    Constant,
+    MaskedList,
+    Opt,
+    Value,
+)
+from policy_sched.language.lower.alpha_rename import alpha_renamed
+from policy_sched.language.lower.context import Env, Lowering, element_type
+from policy_sched.language.lower.default_values import default_of
+from policy_sched.language.lower.logic import combine, opposite, with_error, without_error
+from policy_sched.language.lower.loops import (
+    count,
+    of_domain,
+    over,
+    quantifier,
+    refuse_node,
+    run_loop,
+)
+from policy_sched.language.lower.units import in_one_unit, refined
+from policy_sched.language.stdlib import mapping, sorted_keys, value_at
+from policy_sched.language.syntax import Call, Core, ListLit, Macro, MapLit, Span, Var
+from policy_sched.language.values import (
+    BOOL,
+    BOOLS,
+    INT,
+    UNKNOWN,
+    Interval,
+    MapType,
+    OptionalType,
+    Type,
+    list_of,
+    optional_of,
+)
+from policy_sched.model import ports_conflict
+
+#: Constant lists up to this length are unrolled.
+MAX_UNROLLED = 256
+
+
+def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
+    """Lower [a, b, ?c]: a constant if all elements are, else a list of masked values."""
+    items: list[tuple[Value | None, Abstract]] = []
+    errors: list[Op | None] = []
+    for element, optional in zip(core.elements, core.optional, strict=True):
+        value = low.lower(element, env)
+        if isinstance(value, Comprehension):
+            value = low.val(value)  # its errors are the literal's, whichever element is read
+        mask: Constant | Value | None = None
+        if optional:
+            found = low.opt(value)
+            mask, value = found.present, found.value
+            errors.append(found.err)
+        errors.append(value.err)
+        if isinstance(mask, Constant):
+            if not mask.value:
+                continue
+            mask = None
+        items.append((mask, without_error(low, value)))
+    masks = [None if mask is None else mask.op for mask, _ in items]
+    values, more = _alike(low, [value for _, value in items], masks, core.span)
+    items = [(mask, value) for (mask, _), value in zip(items, values, strict=True)]
+    return wide(low, items, low.first(*errors, *more), _list_type(core.type, values))
+
+
+def _list_type(kind: Type, values: Sequence[Abstract]) -> Type:
+    """Return the type of a list, with the unit that all of its values have."""
+    kinds = {value.type for value in values}
+    return refined(kind, list_of(kinds.pop())) if len(kinds) == 1 else kind
+
+
+def _alike(
+    low: Lowering, values: Sequence[Abstract], masks: Sequence[Op | None], span: Span
+) -> tuple[list[Abstract], list[Op | None]]:
+    """Return values in one unit, without errors, and the errors of those that are there."""
+    found = in_one_unit(low, values, span)
+    errors = [low.masked(m, v.err) for m, v in zip(masks, found, strict=True)]
+    return [without_error(low, value) for value in found], errors
+
+
+def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
+    """Lower {k: v, ?k: o}: a constant if all is, else a call that puts the entries together."""
+    flat: list[Abstract] = []
+    errors: list[Op | None] = []
+    for key_core, value_core, optional in zip(core.keys, core.values, core.optional, strict=True):
+        key, value = low.lower(key_core, env), low.lower(value_core, env)
+        present: Abstract = Constant(True, BOOL)
+        errors += [key.err, value.err]
+        if optional:
+            found = low.opt(value)
+            present, value = found.present, found.value
+        flat += [present, without_error(low, key), without_error(low, low.plain(value))]
+    masks = [low.val(present).op for present in flat[::3]]
+    flat[2::3], more = _alike(low, flat[2::3], masks, core.span)
+    err = low.first(*errors, *more)
+    if err is None and all(isinstance(part, Constant) for part in flat):
+        values = [part.value for part in flat if isinstance(part, Constant)]
+        return low.fold(mapping, values, core.type, core.span)
+    made = low.call(
+        mapping, [low.plain(part) for part in flat], core.type, core.span, fallible=True
+    )
+    return with_error(low, made, err)
+
+
+def wide(
+    low: Lowering,
+    items: Sequence[tuple[Value | None, Abstract]],
+    err: Op | None,
+    kind: Type,
+) -> Abstract:
+    """Return a list of masked values; a constant if it is one."""
+    del low
+    if err is None and all(m is None and isinstance(v, Constant) for m, v in items):
+        return Constant([v.value for _, v in items if isinstance(v, Constant)], kind)
+    return MaskedList(tuple(items), err, kind)
+
+
+def as_list(low: Lowering, value: Abstract) -> Abstract:
+    """Return what a macro runs over: constants and masked values unrolled, else a loop."""
+    if isinstance(value.type, MapType):
+        return _keys(low, value)
+    if isinstance(value, Constant) and len(value.value) <= MAX_UNROLLED:
+        element = element_type(value.type)
+        items = tuple((None, Constant(item, element)) for item in value.value)
+        return MaskedList(items, None, value.type)
+    if isinstance(value, (MaskedList, Comprehension)):
+        return value
+    return over(low, low.val(value))
+
+
+def _keys(low: Lowering, value: Abstract) -> Abstract:
+    return as_list(low, _sorted_keys(low, value))
+
+
+def _sorted_keys(low: Lowering, value: Abstract) -> Constant | Value:
+    kind = value.type
+    assert isinstance(kind, MapType)
+    keys = list_of(kind.key)
+    if isinstance(value, Constant):
+        return Constant(sorted(value.value), keys)
+    return low.call(sorted_keys, [low.val(value)], keys, Span(0, 0))
+
+
+def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
+    """Lower a macro."""
+    operand = low.lower(core.operand, env)
+    if core.kind == "exists" and (other := _conflicting(core)) is not None:
+        used = low.lower(other, env)
+        if used.err is None:
+            return low.call(ports_conflict, [low.val(operand), low.val(used)], BOOL, core.span)
+    if core.kind in ("optMap", "optFlatMap"):
+        return _optional_map(low, core, operand, env)
+    if len(core.names) > 1:
+        return _two_variables(low, core, operand, env)
+    listed = as_list(low, operand)
+    if isinstance(listed, MaskedList):
+        return _unrolled(low, core, listed, [{core.names[0]: v} for _, v in listed.items], env)
+    assert isinstance(listed, Comprehension)
+    if listed.param in low.bound:
+        listed, _ = alpha_renamed(low.build, listed)
+    low.bound.add(listed.param)
+    return _looped(low, core, listed, {core.names[0]: listed.value}, env)
+
+
+def _conflicting(core: Macro) -> Core | None:
+    """Return b of ``a.exists(x, b.exists(y, x.conflicts(y)))``, which hashing answers."""
+    inner = core.test
+    if not isinstance(inner, Macro) or inner.kind != "exists" or len(inner.names) != 1:
+        return None
+    test, names = inner.test, [*core.names, *inner.names]
+    if not isinstance(test, Call) or test.overload != "conflicts_hostport_hostport":
+        return None
+    args = [arg.name for arg in test.args if isinstance(arg, Var)]
+    if len(set(names)) != len(names) or sorted(args) != sorted(names):
+        return None
+    todo: list[Core] = [inner.operand]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Var) and part.name in core.names:
+            return None
+        todo.extend(children(part))
+    return inner.operand
+
+
+def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Abstract:
+    first, second = core.names
+    kind = operand.type
+    unrolled = isinstance(operand, Constant) and core.kind != "transformMap"
+    if unrolled and isinstance(operand, Constant) and len(operand.value) <= MAX_UNROLLED:
+        names: list[dict[str, Abstract]]
+        if isinstance(kind, MapType):
+            keys = sorted(operand.value)
+            names = [
+                {first: Constant(k, kind.key), second: Constant(operand.value[k], kind.value)}
+                for k in keys
+            ]
+        else:
+            element = element_type(kind)
+            names = [
+                {first: Constant(i, INT), second: Constant(v, element)}
+                for i, v in enumerate(operand.value)
+            ]
+        items: tuple[tuple[Value | None, Abstract], ...] = tuple((None, n[second]) for n in names)
+        return _unrolled(low, core, MaskedList(items, None, kind), names, env)
+    if isinstance(kind, MapType):
+        loop = over(low, low.val(_sorted_keys(low, operand)))
+        whole = low.val(operand)
+        key = low.val(loop.value)
+        default = Value(low.build.const(default_of(kind.value), "o"), None, kind.value)
+        value = low.call(
+            value_at, [Value(whole.op, None, kind), key, default], kind.value, core.span
+        )
+        return _looped(low, core, loop, {first: key, second: value}, env)
+    loop = over(low, low.val(operand), indexed=True)
+    assert loop.index is not None
+    index = Value(loop.index, None, INT, Interval(0, 2**31))
+    return _looped(low, core, loop, {first: index, second: loop.value}, env)
+
+
+# Over constant lists and lists of masked values.
+
+
+def _unrolled(
+    low: Lowering, core: Macro, listed: MaskedList, names: Sequence[dict[str, Abstract]], env: Env
+) -> Abstract:
+    tests: list[Abstract] = []
+    bodies: list[Abstract] = []
+    for (mask, item), bound in zip(listed.items, names, strict=True):
+        inner = {**env, **bound}
+        with ExitStack() as stack:
+            stack.enter_context(low.assuming((mask, True)))
+            test = Constant(True, BOOL) if core.test is None else low.lower(core.test, inner)
+            tests.append(test)
+            if core.body is None:
+                bodies.append(item)
+            elif isinstance(test, Constant) and not test.value:
+                bodies.append(Constant(default_of(core.body.type), core.body.type))
+            else:
+                if isinstance(test, Value):
+                    stack.enter_context(low.assuming((test, True)))
+                bodies.append(low.narrowed(low.lower(core.body, inner)))
+    if core.kind in ("all", "exists"):
+        return _quantified(low, core.kind == "all", listed, tests)
+    return _kept(low, core, listed, tests, bodies)
+
+
+def _quantified(
+    low: Lowering, every: bool, listed: MaskedList, tests: Sequence[Abstract]
+) -> Abstract:
+    parts = []
+    for (mask, _), test in zip(listed.items, tests, strict=True):
+        if mask is None:
+            parts.append(test)
+            continue
+        outside = opposite(low, mask) if every else mask
+        parts.append(combine(low, [outside, test], every=not every))
+    return with_error(low, combine(low, parts, every=every), listed.err)
+
+
+def _kept(
+    low: Lowering,
+    core: Macro,
+    listed: MaskedList,
+    tests: Sequence[Abstract],
+    bodies: Sequence[Abstract],
+) -> Abstract:
+    test_errors: list[Op | None] = []
+    body_errors: list[Op | None] = []
+    items: list[tuple[Value | None, Abstract]] = []
+    for (mask, _), test, body in zip(listed.items, tests, bodies, strict=True):
+        outer = None if mask is None else mask.op
+        test_errors.append(low.masked(outer, test.err))
+        kept = combine(low, [v for v in (mask, without_error(low, test)) if v], every=True)
+        if isinstance(kept, Constant):
+            if not kept.value:
+                continue
+            kept_mask = None
+        else:
+            kept_mask = low.val(kept)
+        body_errors.append(low.masked(None if kept_mask is None else kept_mask.op, body.err))
+        items.append((kept_mask, without_error(low, body)))
+    err = low.first(listed.err, *_in_stages(core, test_errors, body_errors))
+    if core.kind == "existsOne":
+        return _exactly_one(low, MaskedList(tuple(items), err, list_of(BOOL)), err)
+    return wide(low, items, err, _list_type(core.type, [value for _, value in items]))
+
+
+def _in_stages(
+    core: Macro, tests: Sequence[Op | None], bodies: Sequence[Op | None]
+) -> list[Op | None]:
+    """Return errors in the order in which they are met."""
+    if core.test is None or core.body is None or len(tests) != len(bodies):
+        return [*tests, *bodies]
+    return [error for pair in zip(tests, bodies, strict=True) for error in pair]
+
+
+def _exactly_one(low: Lowering, listed: MaskedList, err: Op | None) -> Abstract:
+    number = wide_count(low, listed)
+    one = comparison_equal(low, number, 1)
+    return with_error(low, one, err)
+
+
+def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
+    """Return whether an int is ``wanted``."""
+    if isinstance(number, Constant):
+        return Constant(number.value == wanted, BOOL)
+    one = low.val(number)
+    op = low.op("eq", one.op, low.build.const(wanted, "i"), rep="b")
+    return Value(op, one.err, BOOL, BOOLS)
+
+
+def wide_count(low: Lowering, listed: MaskedList) -> Abstract:
+    """Return how many values a list of masked values has."""
+    masks = [m.op for m, _ in listed.items if m is not None]
+    always = len(listed.items) - len(masks)
+    if not masks:
+        return (
+            with_error(low, Constant(always, INT), listed.err)
+            if listed.err
+            else Constant(always, INT)
+        )
+    masks += [low.true()] * always
+    op = low.op("wide_count", *masks, rep="i")
+    return Value(op, listed.err, INT, Interval(always, len(listed.items)))
+
+
+# Over run-time lists.
+
+
+def _looped(
+    low: Lowering, core: Macro, loop: Comprehension, names: dict[str, Abstract], env: Env
+) -> Abstract:
+    inner = {**env, **names}
+    mask, errors = loop.mask, loop.errors
+    with ExitStack() as stack:
+        stack.enter_context(low.assuming((mask, True)))
+        test = None if core.test is None else low.lower(core.test, inner)
+        if test is not None and core.test is not None and of_domain(loop.source):
+            refuse_node(low.val(test), loop.source, core.test.span)
+        if core.kind in ("all", "exists"):
+            assert test is not None
+            return quantifier(low, loop, test, every=core.kind == "all")
+        if test is not None:
+            own = low.masked(None if mask is None else mask.op, test.err)
+            parts = [v for v in (mask, without_error(low, test)) if v is not None]
+            kept = combine(low, parts, every=True)
+            mask = None if isinstance(kept, Constant) and kept.value else low.val(kept)
+            if own is not None:
+                errors = (*errors, own)
+            stack.enter_context(low.assuming((mask, True)))
+        value = loop.value if core.body is None else low.narrowed(low.lower(core.body, inner))
+    failure = low.masked(None if mask is None else mask.op, value.err)
+    if failure is not None and core.body is not None:
+        errors = (*errors, failure)
+    value = without_error(low, value)
+    kind = _list_type(core.type, [value])
+    made = Comprehension(loop.source, loop.param, loop.index, errors, mask, value, loop.err, kind)
+    if core.kind == "existsOne":
+        return comparison_equal(low, count(low, made), 1)
+    if core.kind == "transformMap":
+        inside = low.plain(value)
+        return run_loop(low, made, "dict", inside.op, core.type, "o")
+    return made
+
+
+# Optionals.
+
+
+def _optional_map(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Abstract:
+    found = low.opt(operand)
+    result = core.type
+    assert core.body is not None
+    if not isinstance(result, OptionalType):
+        result = optional_of(UNKNOWN)  # of an element type that nothing settled
+    if isinstance(found.present, Constant) and not found.present.value:
+        return with_error(low, Constant(None, result), found.err)
+    test = found.present if isinstance(found.present, Value) else None
+    with low.assuming((test, True)):
+        body = low.lower(core.body, {**env, core.names[0]: found.value})
+    outer = None if test is None else test.op
+    err = low.first(found.err, low.masked(outer, body.err))
+    result = refined(result, optional_of(body.type) if core.kind == "optMap" else body.type)
+    if core.kind == "optMap":
+        return Opt(found.present, without_error(low, body), err, result)
+    inner = low.opt(without_error(low, body))
+    present = combine(low, [found.present, inner.present], every=True)
+    assert isinstance(present, (Constant, Value))
+    return Opt(present, inner.value, err, result)

@@ -1,0 +1,436 @@
+"""The state of lowering, and the small steps that every part of it is made of.
+
+Theory of operation. Lowering runs the typed tree over abstract values. `Facts` are what is known
+where an expression stands: ranges of ops narrowed by the tests that guard it, and bools known to
+be true or false. They only choose variants (a sum without an overflow check); where the guard does
+not hold, the value of such an op is undefined and never read. A name is bound to a `Thunk`: it is
+lowered when it is first read, with the facts of the place where it was bound, and then kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from policy_sched.language.ir import Builder, Call, Level, Op
+from policy_sched.language.lower.abstract_values import (
+    Abstract,
+    Comprehension,
+    Constant,
+    ImageRecord,
+    MaskedList,
+    NodeMap,
+    NodeRecord,
+    Opt,
+    Value,
+    range_of,
+    rep_of,
+)
+from policy_sched.language.lower.default_values import default_of
+from policy_sched.language.stdlib import value_at
+from policy_sched.language.syntax import Core, Span, UserFunction
+from policy_sched.language.values import (
+    BOOL,
+    INT,
+    STRING,
+    Fault,
+    Interval,
+    LimitError,
+    ListType,
+    OptionalType,
+    Some,
+    Type,
+    folded,
+    map_of,
+)
+from policy_sched.language.values import intervals as ranges
+
+#: Attributes of NodeFacts that hold all that a family of columns has of a node.
+_WHOLE = {"image": "images", "nonZeroRequested": "non_zero_requested"}
+
+
+#: Parts of the typed trees of one policy, loops over constant lists unrolled, and their operations.
+MAX_LOWERED: Final = 60_000
+MAX_OPS: Final = 20_000
+
+
+class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a user as such
+    """An expression that is right but cannot be compiled: a diagnostic's code, words and place."""
+
+    def __init__(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
+        """Take what is wrong; without a span it is the expression that is being lowered."""
+        super().__init__(message)
+        self.code, self.message, self.hint = code, message, hint
+        self.span = Span(0, 0) if span is None else span
+        self._placed = span is not None
+
+    def placed_at(self, span: Span) -> Refusal:
+        """Take a place if there is none yet, and return the refusal."""
+        if not self._placed:
+            self.span, self._placed = span, True
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts at the position of an expression."""
+
+    ranges: Mapping[Op, Interval] = field(default_factory=dict)
+    truths: Mapping[Op, bool] = field(default_factory=dict)
+
+
+Env = Mapping[str, "Thunk | Abstract"]
+
+
+@dataclass(slots=True, eq=False)
+class Thunk:
+    """An expression that is lowered when it is first read."""
+
+    core: Core
+    env: Env
+    facts: Facts
+    value: Abstract | None = None
+
+
+class Lowering:
+    """Lowers expressions of one policy into one graph.
+
+    ``dispatch`` is that of lower.py and ``listing`` makes a list of a comprehension (lower_loops);
+    both are handed in, because they call what is here.
+    """
+
+    def __init__(
+        self,
+        dispatch: Callable[[Lowering, Core, Env], Abstract],
+        listing: Callable[[Lowering, Comprehension], Value],
+        functions: Mapping[str, UserFunction],
+    ) -> None:
+        self._dispatch = dispatch
+        self._listing = listing
+        self.functions = functions
+        self.build = Builder()
+        self.facts = Facts()
+        self.globals: dict[str, Thunk | Abstract] = {}
+        self.bound: set[Op] = set()
+        """Loop variables that a macro has given a name to: another macro needs others."""
+        self._lowered = 0
+        self.run: set[Op] = set()
+        """Loop variables of the loops that exist: another loop needs others."""
+        self.totals: dict[Hashable, Op] = {}
+        """Counts over all pods of the cluster, by their condition."""
+
+    # Names.
+
+    def lower(self, core: Core, env: Env) -> Abstract:
+        """Return the abstract value of an expression."""
+        self._lowered += 1
+        if self._lowered > MAX_LOWERED or self.build.size > MAX_OPS:
+            message = "the loops over constant lists come to too many operations"
+            hint = "shorten the lists, or nest fewer loops"
+            raise Refusal("PS503", message, core.span, hint)
+        try:
+            return self._dispatch(self, core, env)
+        except Refusal as refusal:
+            refusal.placed_at(core.span)
+            raise
+
+    def thunk(self, core: Core, env: Env) -> Thunk:
+        """Return an expression to be lowered when it is read, with the facts of now."""
+        return Thunk(core, env, self.facts)
+
+    def force(self, value: Thunk | Abstract) -> Abstract:
+        """Return what a name is bound to."""
+        if not isinstance(value, Thunk):
+            return value
+        if value.value is None:
+            with self._with(value.facts):
+                value.value = self.lower(value.core, value.env)
+        return value.value
+
+    # Facts.
+
+    @contextmanager
+    def _with(self, facts: Facts) -> Iterator[None]:
+        before, self.facts = self.facts, facts
+        try:
+            yield
+        finally:
+            self.facts = before
+
+    @contextmanager
+    def assuming(self, *tests: tuple[Constant | Value | None, bool]) -> Iterator[None]:
+        """Lower under the assumption that tests are true (or false)."""
+        facts = self.facts
+        for test, truth in tests:
+            if isinstance(test, Value):
+                facts = _assume(facts, test.op, truth)
+        with self._with(facts):
+            yield
+
+    def range(self, value: Constant | Value) -> Interval:
+        """Return the range of a number here."""
+        if isinstance(value, Constant):
+            number = value.value
+            return ranges.point(number) if isinstance(number, (int, float)) else ranges.DOUBLES
+        known = self.facts.ranges.get(value.op)
+        return value.range if known is None else ranges.meet(known, value.range)
+
+    def narrowed(self, value: Abstract) -> Abstract:
+        """Return a value with the range that it has here, for where the facts are forgotten."""
+        if isinstance(value, Value) and value.op in self.facts.ranges:
+            return Value(value.op, value.err, value.type, self.range(value))
+        return value
+
+    # Ops.
+
+    def op(self, kind: str, *args: Op, rep: str, data: Hashable = None) -> Op:
+        """Return an op that is not a leaf of the node."""
+        return self.build.op(kind, *args, rep=rep, data=data)
+
+    def node_op(self, kind: str, *args: Op, rep: str, data: Hashable = None) -> Op:
+        """Return an op that differs from row to row by itself."""
+        return self.build.op(kind, *args, rep=rep, data=data, level=Level.NODE)
+
+    def first(self, *errors: Op | None) -> Op | None:
+        """Return the first error that is one, None if none can be."""
+        found: Op | None = None
+        for error in errors:
+            if error is None or error is found:
+                continue
+            if error.kind == "const" and error.data == 0:
+                continue
+            if found is not None and found.kind == "const":
+                return found
+            found = error if found is None else self.op("first_error", found, error, rep="e")
+        return found
+
+    def error_if(self, test: Op, site: int) -> Op | None:
+        """Return the error that is ``site`` where ``test`` is true."""
+        if test.kind == "const":
+            return self.build.const(site, "e") if test.data else None
+        if self.facts.truths.get(test) is False:
+            return None
+        if test.kind == "not" and self.facts.truths.get(test.args[0]) is True:
+            return None
+        return self.op("error_if", test, rep="e", data=site)
+
+    def failing(self, kind: int, detail: str, span: Span, of: Type) -> Value:
+        """Return a value that is always an error."""
+        site = self.build.site(kind, detail, span)
+        value = self.build.const(default_of(of), rep_of(of))
+        return Value(value, self.build.const(site, "e"), of, range_of(of))
+
+    def masked(self, test: Op | None, error: Op | None) -> Op | None:
+        """Return ``error`` where ``test`` holds, no error elsewhere."""
+        if error is None or test is None:
+            return error
+        return self.op("where", test, error, self.build.const(0, "e"), rep="e")
+
+    def pair(self, op: Op, rep: str) -> tuple[Op, Op]:
+        """Return the value and the error of an op that makes both."""
+        return self.op("val", op, rep=rep), self.op("err", op, rep="e")
+
+    def negation(self, op: Op) -> Op:
+        """Return the opposite of a bool."""
+        if op.kind == "const":
+            return self.build.const(not op.data, "b")
+        return op.args[0] if op.kind == "not" else self.op("not", op, rep="b")
+
+    # Values.
+
+    def val(self, value: Abstract) -> Value:
+        """Return a value as one op, however it is put together."""
+        match value:
+            case Value():
+                return value
+            case Constant():
+                op = self.build.const(value.value, rep_of(value.type))
+                return Value(op, None, value.type, self._static_range(value))
+            case Opt():
+                return self._opt_val(value)
+            case MaskedList():
+                flat = []
+                for mask, item in value.items:
+                    flat += [self.true() if mask is None else mask.op, self.plain(item).op]
+                return Value(self.op("wide", *flat, rep="o"), value.err, value.type)
+            case Comprehension():
+                return self._list_val(value)
+            case NodeMap():
+                return self._node_map_val(value)
+            case ImageRecord():
+                return self._image_val(value)
+            case NodeRecord():
+                return Value(self.node_object("facts_at"), value.err, value.type)
+        raise AssertionError(value)
+
+    def _static_range(self, value: Constant) -> Interval:
+        if isinstance(value.value, (bool, int, float)):
+            return ranges.point(value.value)
+        return ranges.DOUBLES
+
+    def node_object(self, kind: str = "node_at") -> Op:
+        """Return the node of the row: the API's object, or a record by itself ("facts_at")."""
+        return self.op(kind, self.node_op("row", rep="i"), rep="o")
+
+    def _node_map_val(self, value: NodeMap) -> Value:
+        path = {
+            "label": "metadata.labels",
+            "annotation": "metadata.annotations",
+        }.get(value.family)
+        if path is not None:
+            op = self.op("attr", self.node_object(), rep="o", data=path)
+        else:
+            data = _WHOLE.get(value.family, value.family)
+            op = self.op("attr", self.node_object("facts_at"), rep="o", data=data)
+        return Value(op, value.err, value.type)
+
+    def _image_val(self, value: ImageRecord) -> Value:
+        whole = self._node_map_val(NodeMap("image", map_of(STRING, value.type)))
+        default = Value(self.build.const(default_of(value.type), "o"), None, value.type)
+        found = self.call(
+            value_at, [whole, self.plain(value.name), default], value.type, Span(0, 0)
+        )
+        return Value(found.op, self.first(value.err, found.err), value.type)
+
+    def true(self) -> Op:
+        """Return the constant true."""
+        return self.build.const(True, "b")
+
+    def plain(self, value: Abstract) -> Value:
+        """Return a value as one op that is no code: a node-level string becomes its text."""
+        found = self.val(value)
+        if found.op.rep == "c":
+            return Value(self.op("text", found.op, rep="s"), found.err, found.type)
+        return found
+
+    def _opt_val(self, value: Opt) -> Value:
+        inner = self.plain(value.value)
+        some = self.op("some", inner.op, rep="o")
+        op = self.op("where", self.val(value.present).op, some, self.op("none", rep="o"), rep="o")
+        return Value(op, value.err, value.type)
+
+    def _list_val(self, value: Comprehension) -> Value:
+        return self._listing(self, value)
+
+    def opt(self, value: Abstract) -> Opt:
+        """Return an optional as its presence and its value."""
+        if isinstance(value, Opt):
+            return value
+        kind = value.type
+        assert isinstance(kind, OptionalType), kind
+        if isinstance(value, Constant):
+            inner = value.value.value if isinstance(value.value, Some) else default_of(kind.element)
+            present = Constant(value.value is not None, BOOL)
+            return Opt(present, Constant(inner, kind.element), None, kind)
+        found = self.val(value)
+        present_op = self.op("is_some", found.op, rep="b")
+        rep = rep_of(kind.element)
+        default = self.build.const(default_of(kind.element), rep)
+        got = self.op("opt_value", found.op, default, rep=rep)
+        inner_val = Value(got, None, kind.element, range_of(kind.element))
+        return Opt(Value(present_op, None, BOOL, ranges.BOOLS), inner_val, found.err, kind)
+
+    def call(  # noqa: PLR0913  # a kernel, its arguments, and what is known of its result
+        self,
+        function: Callable[..., Any],
+        args: list[Value],
+        result: Type,
+        span: Span,
+        *,
+        fallible: bool = False,
+        details: tuple[str, ...] = (),
+        interval: Interval | None = None,
+    ) -> Value:
+        """Return the call of a kernel on values: never called where an argument is an error."""
+        error = self.first(*(a.err for a in args))
+        guards = () if error is None else (error,)
+        ops = (*guards, *(self.plain(a).op for a in args))
+        rep = rep_of(result)
+        site = self.build.sites_of_call(details, span) if fallible else None
+        data = Call(function, default_of(result), len(guards), site)
+        found = interval or range_of(result)
+        if not fallible:
+            return Value(self.op("call", *ops, rep=rep, data=data), error, result, found)
+        value, own = self.pair(self.op("call", *ops, rep=f"t{rep}", data=data), rep)
+        return Value(value, self.first(error, own), result, found)
+
+    def fold(
+        self, function: Callable[..., Any], args: list[Any], result: Type, span: Span
+    ) -> Abstract:
+        """Return the result of a kernel on constants."""
+        try:
+            return Constant(folded(function, args), result)
+        except Fault as fault:
+            return self.failing(fault.kind, "", span, result)
+        except LimitError as error:
+            raise Refusal("PS503", f"the constant cannot be computed: {error}", span) from None
+
+    def int_const(self, number: int) -> Constant:
+        """Return an int known at compile time."""
+        return Constant(number, INT)
+
+
+def element_type(kind: Type) -> Type:
+    """Return the type of a list's elements (of a map's keys, that is string)."""
+    return kind.element if isinstance(kind, ListType) else STRING
+
+
+def _assume(facts: Facts, op: Op, truth: bool) -> Facts:
+    """Return facts with ``op`` known to be ``truth``, and what follows from it."""
+    known = dict(facts.ranges)
+    truths = dict(facts.truths)
+    todo = [(op, truth)]
+    while todo:
+        at, is_true = todo.pop()
+        truths[at] = is_true
+        if at.kind == "not":
+            todo.append((at.args[0], not is_true))
+        elif at.kind == ("and" if is_true else "or"):
+            todo.extend((a, is_true) for a in at.args)
+        elif at.kind in _COMPARISONS and at.args[0].rep in "if":
+            _assume_comparison(known, at, is_true)
+    return Facts(known, truths)
+
+
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+_OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+_MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def _assume_comparison(known: dict[Op, Interval], op: Op, truth: bool) -> None:
+    kind = op.kind if truth else _OPPOSITE[op.kind]
+    left, right = op.args
+    if left.kind == "const":
+        left, right, kind = right, left, _MIRROR[kind]
+    if right.kind != "const" or not isinstance(right.data, (int, float)):
+        return
+    if left.rep == "f" and not truth:
+        return  # the opposite of a comparison also holds for NaN
+    bound, step = right.data, 1 if left.rep == "i" else 0
+    low, high = -float("inf"), float("inf")
+    match kind:
+        case "gt" | "ge":
+            low = bound + (step if kind == "gt" else 0)
+        case "lt" | "le":
+            high = bound - (step if kind == "lt" else 0)
+        case "eq":
+            low = high = bound
+        case _:
+            return
+    _narrow(known, left, Interval(low, high))
+    if left.kind == "sign":
+        low = low if low <= 0 else 1
+        high = high if high >= 0 else -1
+        _narrow(
+            known,
+            left.args[0],
+            Interval(low if low >= 0 else -math.inf, high if high <= 0 else math.inf),
+        )
+
+
+def _narrow(known: dict[Op, Interval], op: Op, narrowed: Interval) -> None:
+    before = known.get(op)
+    known[op] = narrowed if before is None else ranges.meet(before, narrowed)

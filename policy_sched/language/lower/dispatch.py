@@ -1,0 +1,159 @@
+"""Lowers a typed tree: one case for each kind of node, and the environment's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from policy_sched.language.lower.abstract_values import (
+    Abstract,
+    Constant,
+    NodeRecord,
+    Value,
+    range_of,
+    rep_of,
+)
+from policy_sched.language.lower.calls import call
+from policy_sched.language.lower.comprehensions import list_literal, macro, map_literal
+from policy_sched.language.lower.context import Env, Lowering, Refusal
+from policy_sched.language.lower.logic import condition, junction
+from policy_sched.language.lower.loops import listed
+from policy_sched.language.lower.records import field, has, index
+from policy_sched.language.lower.units import of_type
+from policy_sched.language.syntax import (
+    And,
+    Call,
+    Cond,
+    Const,
+    Core,
+    Field,
+    Has,
+    Index,
+    Let,
+    ListLit,
+    Macro,
+    MapLit,
+    Or,
+    UserCall,
+    UserFunction,
+    Var,
+)
+from policy_sched.language.values import ListType, MapType, OptionalType, QuantityType, RecordType
+
+#: Ops of the variables that are Python objects, by name: kind, data.
+_OBJECTS = {
+    "pod": ("pod", None),
+    "cluster": ("cluster", None),
+    "podGroup": ("of_ctx", "pod_group"),
+    "queue": ("of_ctx", "queued"),
+    "cycle": ("ctx", None),
+    "event": ("of_ctx", "event"),
+    "placement": ("of_ctx", "placement"),
+    "victim": ("of_ctx", "victim"),
+    "victims": ("of_ctx", "victims"),
+    "pdbViolations": ("of_ctx", "pdb_violations"),
+    "now": ("of_ctx", "now"),
+    "score": ("score", None),
+    "scores": ("scores", None),
+}
+
+
+def lower(low: Lowering, core: Core, env: Env) -> Abstract:
+    """Return the abstract value of an expression, in the unit that the checker found."""
+    value = _lowered(low, core, env)
+    if isinstance(core.type, _HOLDERS):
+        return of_type(low, value, core.type, core.span)
+    return value
+
+
+#: Types that are quantities, or may have some inside.
+_HOLDERS = (QuantityType, ListType, MapType, OptionalType)
+
+
+def _lowered(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: PLR0911  # a case each
+    match core:
+        case Const():
+            return Constant(core.value, core.type)
+        case Var():
+            return _variable(low, core, env)
+        case Field():
+            operand = low.lower(core.operand, env)
+            return field(low, operand, core.name, core.type, core.span)
+        case Index():
+            operand, key = low.lower(core.operand, env), low.lower(core.index, env)
+            return index(low, operand, key, core.type, core.span, optional=core.optional)
+        case Has():
+            return has(low, low.lower(core.operand, env), low.lower(core.key, env), core.span)
+        case Call():
+            return _constant(call(low, core, env))
+        case And():
+            return junction(low, core.args, env, every=True)
+        case Or():
+            return junction(low, core.args, env, every=False)
+        case Cond():
+            return condition(low, core, env)
+        case ListLit():
+            return list_literal(low, core, env)
+        case MapLit():
+            return map_literal(low, core, env)
+        case Let():
+            return low.lower(core.body, {**env, core.name: low.thunk(core.value, env)})
+        case Macro():
+            return _constant(macro(low, core, env))
+        case UserCall():
+            return _user_call(low, core, env)
+    raise AssertionError(core)
+
+
+def _constant(value: Abstract) -> Abstract:
+    """Return a value whose op turned out to be a constant as a constant."""
+    if isinstance(value, Value) and value.err is None and value.op.kind == "const":
+        return Constant(value.op.data, value.type)
+    return value
+
+
+def _user_call(low: Lowering, core: UserCall, env: Env) -> Abstract:
+    function = low.functions[core.name]
+    bound = {
+        name: low.thunk(arg, env) for name, arg in zip(function.params, core.args, strict=True)
+    }
+    try:
+        return low.lower(function.body, bound)
+    except Refusal as refusal:
+        message = f"{refusal.message} (in function {core.name})"
+        raise Refusal(refusal.code, message, core.span, refusal.hint) from None
+
+
+def _variable(low: Lowering, core: Var, env: Env) -> Abstract:
+    found = env.get(core.name)
+    if found is None:
+        found = low.globals.get(core.name)
+    if found is not None:
+        try:
+            return low.force(found)
+        except Refusal as refusal:
+            if not core.name.startswith("variables."):
+                raise
+            message = f"{refusal.message} (in {core.name})"
+            raise Refusal(refusal.code, message, core.span, refusal.hint) from None
+    if core.name == "node":
+        return NodeRecord(core.type)
+    if core.name == "namespaceObject":
+        name = low.op("field_of_pod", low.op("pod", rep="o"), rep="s", data="namespace")
+        return Value(low.op("runtime_of", name, rep="o", data="namespace"), None, core.type)
+    kind, data = _OBJECTS[core.name]
+    rep = rep_of(core.type)
+    make = low.node_op if kind == "score" else low.op
+    interval = range_of(core.type)
+    return Value(make(kind, rep=rep, data=data), None, core.type, interval)
+
+
+def make_lowering(
+    params: Mapping[str, Any],
+    params_type: RecordType,
+    functions: Mapping[str, UserFunction],
+) -> Lowering:
+    """Return the state of lowering for one policy."""
+    low = Lowering(lower, listed, functions)
+    low.globals["params"] = Constant(dict(params), params_type)
+    return low

@@ -1,0 +1,333 @@
+"""Lowers bools and choices: && and || that absorb errors, ?:, equality, and optionals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from policy_sched.language.ir import Level, Op
+from policy_sched.language.lower.abstract_values import (
+    Abstract,
+    Comprehension,
+    Constant,
+    MaskedList,
+    NodeRecord,
+    Opt,
+    Value,
+    rep_of,
+)
+from policy_sched.language.lower.context import Env, Lowering
+from policy_sched.language.lower.default_values import default_of
+from policy_sched.language.lower.units import aligned, in_one_unit
+from policy_sched.language.stdlib import equal
+from policy_sched.language.syntax import Cond, Core, Span
+from policy_sched.language.values import (
+    BOOL,
+    BOOLS,
+    NO_VALUE,
+    STRING,
+    UNKNOWN,
+    OptionalType,
+    QuantityType,
+    Some,
+    Type,
+)
+from policy_sched.language.values import intervals as ranges
+
+
+def junction(low: Lowering, args: Sequence[Core], env: Env, *, every: bool) -> Abstract:
+    """Lower && (``every``) or ||, each argument under what the ones before it say."""
+    found: list[Abstract] = []
+    with ExitStack() as stack:
+        for arg in args:
+            value = low.lower(arg, env)
+            if isinstance(value, Constant) and value.value is not every:
+                return Constant(not every, BOOL)
+            found.append(value)
+            if isinstance(value, Value) and value.err is None:
+                stack.enter_context(low.assuming((value, every)))
+    return combine(low, found, every=every)
+
+
+def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstract:
+    """Return the conjunction or disjunction of bools; an error is absorbed by what decides."""
+    kind, decided = ("and", False) if every else ("or", True)
+    parts: list[Op] = []
+    errors: list[Op | None] = []
+    for value in values:
+        if isinstance(value, Constant):
+            if value.value is decided:
+                return Constant(decided, BOOL)
+            continue
+        one = low.val(value)
+        errors.append(one.err)
+        parts.append(_undecided_where_wrong(low, one, every=every))
+    if not parts:
+        return Constant(not decided, BOOL)
+    parts.sort(key=lambda op: op.level)  # what no row changes decides first, and may save the rows
+    total = parts[0]
+    for part in parts[1:]:
+        if part is not total:
+            total = low.op(kind, total, part, rep="b")
+    error = low.first(*errors)
+    if error is not None:
+        undecided = total if every else low.negation(total)
+        error = low.masked(undecided, error)
+    return Value(total, error, BOOL, BOOLS)
+
+
+def _undecided_where_wrong(low: Lowering, value: Value, *, every: bool) -> Op:
+    if value.err is None:
+        return value.op
+    if every:
+        return low.op("or", low.op("failed", value.err, rep="b"), value.op, rep="b")
+    return low.op("and", low.op("no_error", value.err, rep="b"), value.op, rep="b")
+
+
+def opposite(low: Lowering, value: Abstract) -> Abstract:
+    """Lower the sign !."""
+    if isinstance(value, Constant):
+        return Constant(not value.value, BOOL)
+    one = low.val(value)
+    return Value(low.negation(one.op), one.err, BOOL, BOOLS)
+
+
+def condition(low: Lowering, core: Cond, env: Env) -> Abstract:
+    """Lower ?:, each branch under what the test says there."""
+    test = low.lower(core.test, env)
+    if isinstance(test, Constant):
+        return low.lower(core.then if test.value else core.otherwise, env)
+    one = low.val(test)
+    with low.assuming((one, True)):
+        then = low.narrowed(low.lower(core.then, env))
+    with low.assuming((one, False)):
+        otherwise = low.narrowed(low.lower(core.otherwise, env))
+    return choose(low, one, then, otherwise, core.type, core.span)
+
+
+def choose(  # a choice of two, and where it stands
+    low: Lowering,
+    test: Constant | Value,
+    then: Abstract,
+    otherwise: Abstract,
+    result: Type,
+    span: Span,
+) -> Abstract:
+    """Return ``then`` where ``test`` holds, else ``otherwise``; the error of the one chosen."""
+    if isinstance(test, Constant):
+        return then if test.value else otherwise
+    if isinstance(result, OptionalType) and (isinstance(then, Opt) or isinstance(otherwise, Opt)):
+        return _choose_optional(low, test, low.opt(then), low.opt(otherwise), result, span)
+    if isinstance(then, NodeRecord) and isinstance(otherwise, NodeRecord) and test.err is None:
+        return then
+    kind = otherwise.type if then.type == UNKNOWN else then.type
+    if _in_two_units(then, otherwise):
+        a, b, kind = aligned(low, then, otherwise, span)
+    else:
+        then, otherwise = in_one_unit(low, [then, otherwise], span)
+        a, b = _one_form(low, low.val(then), low.val(otherwise))
+    error = _chosen_error(low, test, a.err, b.err)
+    op = a.op
+    if a.op is not b.op:
+        op = low.op("where", test.op, a.op, b.op, rep=a.op.rep)
+    found = ranges.hull(low.range(a), low.range(b))
+    return Value(op, low.first(test.err, error), kind, found)
+
+
+def _in_two_units(a: Abstract, b: Abstract) -> bool:
+    both = isinstance(a.type, QuantityType) and isinstance(b.type, QuantityType)
+    return both and a.type != b.type
+
+
+def _chosen_error(low: Lowering, test: Value, a: Op | None, b: Op | None) -> Op | None:
+    if a is None and b is None:
+        return None
+    none = low.build.const(0, "e")
+    return low.op("where", test.op, a or none, b or none, rep="e")
+
+
+def _choose_optional(  # as `choose`
+    low: Lowering, test: Value, a: Opt, b: Opt, result: Type, span: Span
+) -> Abstract:
+    assert isinstance(result, OptionalType)
+    bare = Value(test.op, None, BOOL, BOOLS)
+    present = choose(low, bare, a.present, b.present, BOOL, span)
+    assert isinstance(present, (Constant, Value))
+    value = choose(low, bare, a.value, b.value, result.element, span)
+    return Opt(present, value, low.first(test.err, _chosen_error(low, test, a.err, b.err)), result)
+
+
+def _one_form(low: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
+    """Return two values held alike: two strings both as codes where that is possible."""
+    if a.op.rep == b.op.rep:
+        return a, b
+    if "c" in (a.op.rep, b.op.rep):
+        if _codable(a) and _codable(b):
+            return coded(low, a), coded(low, b)
+        return low.plain(a), low.plain(b)
+    return a, b
+
+
+def _codable(value: Value) -> bool:
+    return value.op.rep == "c" or (value.op.rep == "s" and value.op.level is Level.SCALAR)
+
+
+def coded(low: Lowering, value: Value) -> Value:
+    """Return a string as its code."""
+    if value.op.rep == "c":
+        return value
+    return Value(low.op("code", value.op, rep="c"), value.err, value.type)
+
+
+def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
+    """Lower == of two values of one type."""
+    a, b = in_one_unit(low, [a, b], span)
+    if isinstance(a, Constant) and isinstance(b, Constant) and not isinstance(a.type, QuantityType):
+        return Constant(equal(a.value, b.value), BOOL)
+    if isinstance(a.type, OptionalType) and isinstance(b.type, OptionalType):
+        return _equal_optionals(low, low.opt(a), low.opt(b), span)
+    if _in_two_units(a, b):
+        left, right, _ = aligned(low, a, b, span)
+    else:
+        left, right = low.val(a), low.val(b)
+    if STRING in (a.type, b.type):
+        left, right = _comparable(low, left, right)
+    error = low.first(left.err, right.err)
+    if rep_of(left.type) == "o":
+        return low.call(equal, [left, right], BOOL, span)
+    if left.op is right.op and left.op.rep != "f":
+        return Value(low.true(), error, BOOL, BOOLS) if error else Constant(True, BOOL)
+    return Value(low.op("eq", left.op, right.op, rep="b"), error, BOOL, BOOLS)
+
+
+def _comparable(low: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
+    """Return two strings so that == of their forms is == of the strings."""
+    if a.op.rep == b.op.rep:
+        return a, b
+    if a.op.rep == "c" and b.op.level is Level.SCALAR:
+        return a, _sought(low, b, a.op)
+    if b.op.rep == "c" and a.op.level is Level.SCALAR:
+        return _sought(low, a, b.op), b
+    return low.plain(a), low.plain(b)
+
+
+def _sought(low: Lowering, text: Value, among: Op) -> Value:
+    """Return the code of a text to be compared with codes; one that no column holds may be -1."""
+    kind = "find" if among.kind == "column" else "code"
+    return Value(low.op(kind, text.op, rep="c"), text.err, text.type)
+
+
+def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:
+    both = combine(low, [a.present, b.present], every=True)
+    with low.assuming((a.present, True), (b.present, True)):
+        same = equality(low, a.value, b.value, span)
+    alike = combine(low, [both, same], every=True)
+    neither = combine(low, [opposite(low, a.present), opposite(low, b.present)], every=True)
+    result = combine(low, [alike, neither], every=False)
+    error = low.first(a.err, b.err)
+    if error is None:
+        return result
+    one = low.val(result)
+    return Value(one.op, low.first(error, one.err), BOOL, BOOLS)
+
+
+# Optionals.
+
+
+def some(value: Abstract, result: Type) -> Abstract:
+    """Lower optional.of."""
+    if isinstance(value, Constant):
+        return Constant(Some(value.value), result)
+    error = value.err
+    return Opt(Constant(True, BOOL), value, error, result)
+
+
+def has_value(low: Lowering, value: Abstract) -> Abstract:
+    """Lower hasValue."""
+    found = low.opt(value)
+    if found.err is None:
+        return found.present
+    return Value(low.val(found.present).op, found.err, BOOL, BOOLS)
+
+
+def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
+    """Return ``value`` with an error that comes before its own."""
+    if error is None:
+        return value
+    match value:
+        case Opt():
+            return Opt(value.present, value.value, low.first(error, value.err), value.type)
+        case Value():
+            return Value(value.op, low.first(error, value.err), value.type, value.range)
+    one = low.val(value)
+    return Value(one.op, low.first(error, one.err), one.type, one.range)
+
+
+def without_error(low: Lowering, value: Abstract) -> Abstract:
+    """Return a value whose error has been taken account of elsewhere."""
+    match value:
+        case Value():
+            return Value(value.op, None, value.type, value.range)
+        case Opt():
+            return Opt(value.present, value.value, None, value.type)
+        case MaskedList():
+            return MaskedList(value.items, None, value.type)
+        case Comprehension() if value.err is not None or value.errors:
+            one = low.val(value)
+            return Value(one.op, None, one.type, one.range)
+    return value
+
+
+def value_of(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:
+    """Lower value(): an error where there is none."""
+    found = low.opt(value)
+    error = found.err
+    if isinstance(found.present, Constant):
+        if not found.present.value:
+            return with_error(low, low.failing(NO_VALUE, "", span, result), error)
+    else:
+        site = low.build.site(NO_VALUE, "", span)
+        missing = low.negation(found.present.op)
+        error = low.first(error, low.error_if(missing, site))
+    return with_error(low, found.value, error)
+
+
+def or_value(low: Lowering, value: Abstract, core: Core, env: Env, result: Type) -> Abstract:
+    """Lower orValue: the argument counts only where there is no value."""
+    found = low.opt(value)
+    if isinstance(found.present, Constant) and found.present.value:
+        return with_error(low, found.value, found.err)
+    with low.assuming((found.present, False)):
+        other = low.narrowed(low.lower(core, env))
+    chosen = choose(low, found.present, found.value, other, result, core.span)
+    return with_error(low, chosen, found.err)
+
+
+def or_optional(low: Lowering, value: Abstract, core: Core, env: Env, result: Type) -> Abstract:
+    """Lower or: the first optional that has a value."""
+    found = low.opt(value)
+    with low.assuming((found.present, False)):
+        other = low.opt(low.lower(core, env))
+    if isinstance(found.present, Constant):
+        chosen: Abstract = found if found.present.value else other
+        return with_error(low, chosen, found.err)
+    test = Value(found.present.op, None, BOOL, BOOLS)
+    here = Opt(Constant(True, BOOL), found.value, None, result)
+    chosen = _choose_optional(low, test, here, other, result, core.span)
+    return with_error(low, chosen, found.err)
+
+
+def non_zero(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:
+    """Lower optional.ofNonZeroValue."""
+    if isinstance(value, Opt | NodeRecord):
+        return Opt(Constant(True, BOOL), value, value.err, result)
+    zero = Constant(default_of(value.type), value.type)
+    if rep_of(value.type) == "o":
+        present = low.call(bool, [low.val(value)], BOOL, span)
+        return Opt(Value(present.op, None, BOOL, BOOLS), value, present.err, result)
+    same = equality(low, value, zero, span)
+    present_of = opposite(low, same)
+    if isinstance(present_of, Constant):
+        return Opt(present_of, value, None, result)
+    one = low.val(present_of)
+    return Opt(Value(one.op, None, BOOL, BOOLS), value, one.err, result)

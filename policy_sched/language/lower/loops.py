@@ -1,0 +1,157 @@
+"""Lowers loops over run-time lists: from a comprehension to one op that runs it."""
+
+from __future__ import annotations
+
+from policy_sched.language.ir import OF_ROW, Loop, Op, tally_op
+from policy_sched.language.lower.abstract_values import (
+    Abstract,
+    Comprehension,
+    Value,
+    range_of,
+    rep_of,
+)
+from policy_sched.language.lower.alpha_rename import alpha_renamed
+from policy_sched.language.lower.context import Lowering, Refusal, element_type
+from policy_sched.language.syntax import Span
+from policy_sched.language.values import BOOL, BOOLS, INT, Interval, Type
+
+#: No list is longer than this.
+MAX_LENGTH = 2**31 - 1
+#: No list of an object of the API is longer than this: the object has at most 1.5 MiB.
+MAX_API_LIST = 2**20
+
+
+def over(low: Lowering, value: Value, *, indexed: bool = False) -> Comprehension:
+    """Return the comprehension that is a run-time list itself."""
+    element = element_type(value.type)
+    param = low.build.fresh("param", rep_of(element), value.op)
+    index = low.build.fresh("param", "i", value.op) if indexed else None
+    item = Value(param, None, element, range_of(element))
+    return Comprehension(value.op, param, index, (), None, item, value.err, value.type)
+
+
+_COUNT_HINT = (
+    "count or test its pods: cluster.pods.filter(p, ...).size(), .exists(p, ...), .all(p, ...)"
+)
+_TOTAL_HINT = 'use `[?"key"]` for what a pod may lack, as in p.labels[?"app"].orValue("")'
+
+
+def of_cluster(source: Op) -> bool:
+    """Tell whether a list is that of all pods of the cluster."""
+    return source.kind == "attr" and source.data == "pods" and source.args[0].kind == "cluster"
+
+
+def _over_cluster(low: Lowering, loop: Comprehension, kind: str, value: Op, own: Op | None) -> Op:
+    """Return the op that counts pods of the cluster in place of a loop over them.
+
+    Nothing lists these pods when a pod is scheduled. Raises Refusal for what is not counted.
+    """
+    if kind not in ("count", "all", "exists") or loop.index is not None:
+        raise Refusal(
+            "PS510", "the pods of the cluster are counted, never listed", None, _COUNT_HINT
+        )
+    if loop.errors or own is not None:
+        message = "a condition on the pods of the cluster must not fail, and this one can"
+        raise Refusal("PS510", message, None, _TOTAL_HINT)
+    test = low.true() if loop.mask is None else loop.mask.op
+    if kind != "count":
+        each = low.negation(value) if kind == "all" else value
+        test = each if loop.mask is None else low.op("and", test, each, rep="b")
+    if test.kind == "const" and test.data is True:
+        number: Op | None = low.op("attr", *loop.source.args, rep="i", data="pod_count")
+    else:
+        number = tally_op(low.build, "tally_all", loop.param, test, low.totals)
+    if number is None:
+        message = "a condition on the pods of the cluster reads another loop's variable"
+        raise Refusal("PS510", message, None, "count pods by fields of the pod that is scheduled")
+    if kind == "count":
+        return number
+    return low.op("eq" if kind == "all" else "gt", number, low.build.const(0, "i"), rep="b")
+
+
+def of_domain(source: Op) -> bool:
+    """Tell whether a list is that of a domain's pods, or the cluster's."""
+    if source.kind == "where":  # no pods where there is no domain
+        source = source.args[2]
+    if source.kind != "attr" or source.data != "pods":
+        return False
+    return source.args[0].kind in ("domain_at", "param", "cluster")
+
+
+def refuse_node(test: Value, source: Op, span: Span) -> None:
+    """Refuse a predicate over the pods of a domain or of the cluster that reads the node: it would
+    be evaluated for each pod and node.
+    """
+    owner = "the cluster's" if of_cluster(source) else "a domain's"
+    todo, seen = [test.op, *([] if test.err is None else [test.err])], set[Op]()
+    while todo:
+        op = todo.pop()
+        if op.kind in OF_ROW:
+            raise Refusal(
+                "PS509",
+                f"this predicate over {owner} pods reads the node",
+                span,
+                "count pods by fields of the pod that is scheduled, or read node.pods",
+            )
+        if op not in seen:
+            seen.add(op)
+            todo.extend(op.args)
+
+
+def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
+    low: Lowering,
+    loop: Comprehension,
+    kind: str,
+    value: Op,
+    result: Type,
+    rep: str,
+    *,
+    own: Op | None = None,
+    site: int = 0,
+    interval: Interval | None = None,
+) -> Value:
+    """Return the op that runs a comprehension and makes ``kind`` of its values.
+
+    ``value`` and ``own``, its error, are ops over the comprehension's variables.
+    """
+    if of_cluster(loop.source):
+        number = _over_cluster(low, loop, kind, value, own)
+        return Value(number, loop.err, result, interval or range_of(result))
+    if loop.param in low.run:
+        loop, (new_value, own) = alpha_renamed(low.build, loop, value, own)
+        assert new_value is not None
+        value = new_value
+    low.run.add(loop.param)
+    masked = () if loop.mask is None else (loop.mask.op,)
+    errors = (value,) if own is None else (value, own)
+    data = Loop(
+        kind,
+        loop.param.serial,
+        None if loop.index is None else loop.index.serial,
+        len(loop.errors),
+        bool(masked),
+        site,
+    )
+    op = low.op("loop", loop.source, *loop.errors, *masked, *errors, rep=f"t{rep}", data=data)
+    found = low.op("val", op, rep=rep)
+    fails = bool(loop.errors) or own is not None or site != 0
+    error = low.op("err", op, rep="e") if fails else None
+    return Value(found, low.first(loop.err, error), result, interval or range_of(result))
+
+
+def count(low: Lowering, loop: Comprehension) -> Value:
+    """Return how many values a comprehension has."""
+    interval = Interval(0, MAX_LENGTH)
+    return run_loop(low, loop, "count", low.true(), INT, "i", interval=interval)
+
+
+def quantifier(low: Lowering, loop: Comprehension, test: Abstract, *, every: bool) -> Value:
+    """Return whether a test holds for every (or any) value, absorbing errors as CEL does."""
+    one = low.val(test)
+    kind = "all" if every else "exists"
+    return run_loop(low, loop, kind, one.op, BOOL, "b", own=one.err, interval=BOOLS)
+
+
+def listed(low: Lowering, value: Comprehension) -> Value:
+    """Return a comprehension as the list of its elements."""
+    return run_loop(low, value, "list", low.plain(value.value).op, value.type, "o")

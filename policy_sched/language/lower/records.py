@@ -1,0 +1,402 @@
+"""Lowers the scheduler's nouns: fields become columns, attributes of the pod, or look-ups."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
+from policy_sched.language.ir import Level, Op
+from policy_sched.language.lower.abstract_values import (
+    Abstract,
+    Constant,
+    ImageRecord,
+    NodeMap,
+    NodeRecord,
+    Opt,
+    UnitOf,
+    Value,
+    range_of,
+    rep_of,
+)
+from policy_sched.language.lower.context import Lowering, Refusal
+from policy_sched.language.lower.default_values import default_of
+from policy_sched.language.lower.logic import combine, with_error
+from policy_sched.language.lower.loops import over
+from policy_sched.language.stdlib import (
+    RECORDS,
+    amount,
+    element,
+    has_element,
+    has_key,
+    scale_of_resource,
+    value_at,
+)
+from policy_sched.language.syntax import Span
+from policy_sched.language.values import (
+    BOOL,
+    BOOLS,
+    INT,
+    NO_SUCH_KEY,
+    NO_VALUE,
+    OUT_OF_RANGE,
+    RESOURCES,
+    STRING,
+    UNKNOWN,
+    Interval,
+    ListType,
+    MapType,
+    OptionalType,
+    QuantityType,
+    RecordType,
+    Type,
+    optional_of,
+)
+
+#: Names of attributes that are not the field's name in snake case.
+_ATTRIBUTES: Final = {
+    ("Pod", "ownerUID"): "owner_uid",
+    ("Pod", "podGroup"): "pod_group",
+    ("Namespace", "name"): "metadata.name",
+    ("Namespace", "labels"): "metadata.labels",
+    ("Namespace", "annotations"): "metadata.annotations",
+}
+#: Optional fields that the scheduler's objects hold as a number, 0 where there is none, so that
+#: they are columns as other numbers are.
+_NONE_IS_ZERO: Final = frozenset({("Pod", "startTime")})
+_SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CODES: Final = {
+    "name": ("name",),
+    **{
+        field: ("field", field)
+        for field in (
+            "providerID",
+            "architecture",
+            "operatingSystem",
+            "osImage",
+            "kernelVersion",
+            "kubeletVersion",
+            "runtimeVersion",
+        )
+    },
+}
+_NUMBERS: Final = {"creationTime": "i", "podCount": "i", "unschedulable": "b", "ready": "b"}
+_MAPS: Final = {"labels": "label", "annotations": "annotation", "images": "image"}
+_AMOUNTS: Final = ("capacity", "allocatable", "requested", "nonZeroRequested", "free")
+_OBJECTS: Final = {
+    "conditions": "status.conditions",
+    "declaredFeatures": "status.declared_features",
+}
+
+
+def snake(record: str, name: str) -> str:
+    """Return the Python attribute of a record's field."""
+    return _ATTRIBUTES.get((record, name)) or _SNAKE.sub("_", name).lower()
+
+
+def column_range(family: str) -> Interval:
+    """Return the declared range of a family of columns."""
+    found = NODE_COLUMNS[family]
+    return Interval(found.minimum, found.maximum)
+
+
+def field(low: Lowering, value: Abstract, name: str, result: Type, span: Span) -> Abstract:
+    """Lower ``value.name`` of a record."""
+    match value:
+        case NodeRecord():
+            return node_field(low, name, result)
+        case ImageRecord():
+            return _image_field(low, value, name, result)
+        case Constant() if isinstance(value.value, dict):
+            return static_of(value.value.get(name, default_of(result)), result)
+    one = low.val(value)
+    kind = one.type
+    if kind == UNKNOWN:  # of an element that cannot be there
+        return with_error(low, low.failing(NO_VALUE, "", span, result), one.err)
+    assert isinstance(kind, RecordType), (kind, name)
+    if kind.fields:
+        key = low.val(Constant(name, STRING))
+        return low.call(value_at, [one, key, _default(low, result)], result, span)
+    return attribute(low, one, kind.name, name, result)
+
+
+def static_of(value: object, kind: Type) -> Constant:
+    """Return a parameter's value; YAML's ints stand for doubles where the type says so."""
+    return Constant(value, kind)
+
+
+def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -> Abstract:
+    """Lower the field of a record that is a Python object."""
+    declared = RECORDS[record].fields.get(name) if record in RECORDS else None
+    found = range_of(result)
+    if declared is not None and declared.range is not None:
+        found = Interval(*declared.range)
+    path = snake(record, name)
+    if record == "Cluster" and isinstance(result, ListType):
+        return over(low, Value(low.op("attr", one.op, rep="o", data=path), one.err, result))
+    optional = isinstance(result, OptionalType)
+    if isinstance(result, OptionalType) and (record, name) in _NONE_IS_ZERO:
+        return _unless_zero(low, attribute(low, one, record, name, result.element), result)
+    rep = "o" if optional else rep_of(result)
+    guards = () if one.err is None else (one.err,)
+    if one.op.kind == "pod":
+        op = low.op("field_of_pod", one.op, rep=rep, data=path)
+    elif guards:
+        default = low.build.const(default_of(result), rep)
+        bare = low.op("attr", one.op, rep=rep, data=path)
+        op = low.op("where", low.op("failed", guards[0], rep="b"), default, bare, rep=rep)
+    else:
+        op = low.op("attr", one.op, rep=rep, data=path)
+    if optional:
+        assert isinstance(result, OptionalType)
+        present = low.op("is_some", op, rep="b")
+        inner = rep_of(result.element)
+        zero = low.build.const(default_of(result.element), inner)
+        got = low.op("where", present, op, zero, rep=inner)
+        value = Value(got, None, result.element, range_of(result.element))
+        return Opt(Value(present, None, BOOL, BOOLS), value, one.err, result)
+    return Value(op, one.err, result, found)
+
+
+def _unless_zero(low: Lowering, value: Abstract, result: OptionalType) -> Opt:
+    """Return a number as an optional that has no value where the number is 0."""
+    one = low.val(value)
+    present = low.op("gt", one.op, low.build.const(0, "i"), rep="b")
+    inside = Value(one.op, None, result.element, one.range)
+    return Opt(Value(present, None, BOOL, BOOLS), inside, one.err, result)
+
+
+def node_field(low: Lowering, name: str, result: Type) -> Abstract:
+    """Lower a field of the node under evaluation."""
+    if name in _CODES:
+        return Value(_column(low, _CODES[name], "c"), None, STRING)
+    if name in _NUMBERS:
+        return Value(_column(low, (name,), _NUMBERS[name]), None, result, column_range(name))
+    if name in _MAPS:
+        return NodeMap(_MAPS[name], result)
+    if name in _AMOUNTS:
+        return NodeMap(name, result)
+    if name == "taints":
+        return Value(low.op("taints", _column(low, ("taints",), "k"), rep="o"), None, result)
+    if name == "usedPorts":
+        return Value(low.op("ports", _column(low, ("usedPorts",), "k"), rep="o"), None, result)
+    if name == "pods":
+        return Value(low.op("pods_at", low.node_op("row", rep="i"), rep="o"), None, result)
+    if name in _OBJECTS:
+        op = low.op("attr", low.node_object(), rep="o", data=_OBJECTS[name])
+        return Value(op, None, result)
+    raise AssertionError(name)
+
+
+def _column(low: Lowering, key: tuple[str, ...], rep: str) -> Op:
+    return low.node_op("column", rep=rep, data=key)
+
+
+def _family_column(low: Lowering, family: str, name: Abstract, rep: str, span: Span) -> Op:
+    """Return a column of a family by a name that is known before the node is."""
+    if isinstance(name, Constant):
+        return _column(low, (family, name.value), rep)
+    one = low.plain(name)
+    if one.op.level is Level.NODE:
+        raise Refusal("PS211", "this name differs from node to node; a column has one name", span)
+    return low.node_op("column_of", one.op, rep=rep, data=family)
+
+
+def _image_field(low: Lowering, image: ImageRecord, name: str, result: Type) -> Abstract:
+    family = "imageSize"
+    if name == "numNodes":
+        op = low.op("runtime_of", low.plain(image.name).op, rep="i", data="image_nodes")
+        return Value(op, image.err, result, column_range("podCount"))
+    op = _family_column(low, family, image.name, "i", Span(0, 0))
+    return Value(op, image.err, result, column_range(family))
+
+
+# Maps, resources and lists by key.
+
+
+def lookup(
+    low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span
+) -> Opt | Value | Constant:
+    """Return what ``value[key]`` is: an Opt where it may be missing, else the value itself."""
+    kind = value.type
+    if isinstance(value, NodeMap):
+        return _node_lookup(low, value, key, result, span)
+    if kind == RESOURCES:
+        return _amount(low, low.val(value), key, result, span)
+    if isinstance(kind, ListType):
+        return _list_lookup(low, value, key, result, span)
+    if isinstance(value, Constant) and value.value is None:  # of an optional that has no value
+        return Opt(Constant(False, BOOL), Constant(default_of(result), result), None, result)
+    if isinstance(value, Constant) and isinstance(key, Constant):
+        there = key.value in value.value
+        inner = value.value[key.value] if there else default_of(result)
+        return Opt(Constant(there, BOOL), static_of(inner, result), None, optional_of(result))
+    one, by = low.val(value), low.plain(key)
+    error = low.first(one.err, by.err)
+    present = low.call(has_key, [one, by], BOOL, span)
+    got = low.call(value_at, [one, by, _default(low, result)], result, span)
+    inside = Value(got.op, None, result, _values_range(value, result))
+    return Opt(Value(present.op, None, BOOL, BOOLS), inside, error, optional_of(result))
+
+
+def _values_range(value: Abstract, result: Type) -> Interval:
+    """Return the range of a constant map's values (0 for a missing one)."""
+    if isinstance(value, Constant) and rep_of(result) in "if":
+        numbers = [0, *value.value.values()] if isinstance(value.value, dict) else [0, *value.value]
+        if not any(isinstance(n, float) for n in numbers):
+            return Interval(min(numbers), max(numbers))
+    return range_of(result)
+
+
+def _default(low: Lowering, kind: Type) -> Value:
+    return Value(low.build.const(default_of(kind), rep_of(kind)), None, kind)
+
+
+def _node_lookup(
+    low: Lowering, value: NodeMap, key: Abstract, result: Type, span: Span
+) -> Opt | Value | Constant:
+    family = value.family
+    if family in _AMOUNTS:
+        op = _family_column(low, family, key, "i", span)
+        kind = _dimensioned(low, result, key)
+        return Value(op, low.first(value.err, key.err), kind, column_range(family))
+    if not isinstance(key, Constant) and low.plain(key).op.level is Level.NODE:
+        return _by_object(low, value, key, result, span)
+    if family == "image":
+        present = _family_column(low, "imagePresent", key, "b", span)
+        assert isinstance(key, Constant | Value)
+        image = ImageRecord(key, result)
+        return Opt(Value(present, None, BOOL, BOOLS), image, key.err, optional_of(result))
+    code = _family_column(low, family, key, "c", span)
+    there = low.op("ne", code, low.build.const(0, "i"), rep="b")
+    text = Value(code, None, STRING)
+    return Opt(Value(there, None, BOOL, BOOLS), text, key.err, optional_of(result))
+
+
+def _by_object(low: Lowering, value: NodeMap, key: Abstract, result: Type, span: Span) -> Opt:
+    found = lookup(low, low.val(value), key, result, span)
+    assert isinstance(found, Opt)
+    return found
+
+
+def _dimensioned(low: Lowering, result: Type, key: Abstract) -> Type:
+    """Return the type of a resource's amount: a dimension, or the scale of a name not known yet."""
+    if not isinstance(result, QuantityType):
+        return result
+    if isinstance(key, Constant):
+        return dimension_of(key.value)
+    name = low.plain(key)
+    scale = low.call(scale_of_resource, [Value(name.op, None, STRING)], INT, Span(0, 0))
+    return UnitOf(scale=scale.op)
+
+
+def dimension_of(name: str) -> QuantityType:
+    """Return the quantity type of a resource."""
+    if name == "cpu":
+        return QuantityType(dimension="cpu")
+    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        return QuantityType(dimension="bytes")
+    return QuantityType(dimension="count")
+
+
+def _amount(low: Lowering, one: Value, key: Abstract, result: Type, span: Span) -> Value:
+    kind = _dimensioned(low, result, key)
+    by = low.plain(key)
+    interval = Interval(-MAX_SUM if _may_be_negative(one.op) else 0, MAX_SUM)
+    return low.call(amount, [one, by], kind, span, interval=interval)
+
+
+#: Attributes that are resources of which none is below zero.
+_NEVER_NEGATIVE: Final = frozenset(
+    {"requests", "limits", "non_zero_requests", "capacity", "allocatable", "requested"}
+)
+
+
+def _may_be_negative(op: Op) -> bool:
+    """Tell whether an amount of resources may be below zero, as what is free may be."""
+    if op.kind == "where":  # nothing, where the owner is an error
+        return any(map(_may_be_negative, op.args[1:]))
+    if op.kind == "const":
+        return bool(op.data)
+    return op.kind not in ("attr", "field_of_pod") or op.data not in _NEVER_NEGATIVE
+
+
+def _list_lookup(low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span) -> Opt:
+    if isinstance(value, Constant) and value.value is None:  # of an optional that has no value
+        return Opt(Constant(False, BOOL), Constant(default_of(result), result), None, result)
+    if isinstance(value, Constant) and isinstance(key, Constant):
+        there = 0 <= key.value < len(value.value)
+        inner = value.value[key.value] if there else default_of(result)
+        return Opt(Constant(there, BOOL), static_of(inner, result), None, optional_of(result))
+    one, by = low.val(value), low.val(key)
+    present = low.call(has_element, [one, by], BOOL, span)
+    got = low.call(element, [one, by, _default(low, result)], result, span)
+    error = low.first(one.err, by.err)
+    inside = Value(got.op, None, result, range_of(result))
+    return Opt(Value(present.op, None, BOOL, BOOLS), inside, error, optional_of(result))
+
+
+def index(
+    low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span, *, optional: bool
+) -> Abstract:
+    """Lower ``value[key]``, or ``value[?key]`` whose result is an optional."""
+    if optional and isinstance(value.type, OptionalType):
+        return _index_optional(low, value, key, result, span)
+    inner = result.element if optional and isinstance(result, OptionalType) else result
+    found = lookup(low, value, key, inner, span)
+    if not isinstance(found, Opt):
+        if not optional:
+            return found
+        return _amount_if_named(low, value, key, found, result, span)
+    if optional:
+        return found
+    kind = OUT_OF_RANGE if isinstance(value.type, ListType) else NO_SUCH_KEY
+    detail = str(key.value) if isinstance(key, Constant) else ""
+    if isinstance(found.present, Constant):
+        if not found.present.value:
+            return low.failing(kind, detail, span, inner)
+        return with_error(low, found.value, found.err)
+    missing = low.negation(found.present.op)
+    own = low.error_if(missing, low.build.site(kind, detail, span))
+    return with_error(low, found.value, low.first(found.err, own))
+
+
+def _amount_if_named(  # what is asked of what, and what is known of it
+    low: Lowering, value: Abstract, key: Abstract, found: Constant | Value, result: Type, span: Span
+) -> Opt:
+    """Return a resource's amount as an optional: none where the resource is not named."""
+    present = low.val(has(low, value, key, span))
+    inner = Value(low.val(found).op, None, found.type, column_range("free"))
+    there = Value(present.op, None, BOOL, BOOLS)
+    return Opt(there, inner, low.first(found.err, present.err), result)
+
+
+def _index_optional(
+    low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span
+) -> Abstract:
+    outer = low.opt(value)
+    assert isinstance(result, OptionalType)
+    found = lookup(low, outer.value, key, result.element, span)
+    if not isinstance(found, Opt):
+        return Opt(outer.present, found, low.first(outer.err, found.err), result)
+    present = combine(low, [outer.present, found.present], every=True)
+    assert isinstance(present, Constant | Value)
+    return Opt(present, found.value, low.first(outer.err, found.err), result)
+
+
+def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
+    """Lower ``key in value`` and has(value.key) of a map or resources."""
+    if isinstance(value, NodeMap) and value.family in _AMOUNTS:
+        if value.family != "allocatable":
+            return low.call(has_key, [low.val(value), low.plain(key)], BOOL, span)
+        op = _family_column(low, "allocatable?", key, "b", span)
+        return Value(op, key.err, BOOL, BOOLS)
+    kind = value.type
+    if kind == RESOURCES:
+        return low.call(has_key, [low.val(value), low.plain(key)], BOOL, span)
+    inner = kind.value if isinstance(kind, MapType) else STRING
+    found = lookup(low, value, key, inner, span)
+    assert isinstance(found, Opt)
+    if found.err is None:
+        return found.present
+    return Value(low.val(found.present).op, found.err, BOOL, BOOLS)

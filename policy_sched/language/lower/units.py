@@ -1,0 +1,213 @@
+"""Brings quantities to one unit: what has none, a literal, takes the unit of what it meets.
+
+Theory of operation. An amount of a resource is an int in the resource's own unit. A literal, and
+what is made of literals alone, has no unit: it is an exact fraction, of type ``free``. Where such
+values meet amounts, in an operation, in the branches of a choice or in a list, they become ints in
+that unit. The type of an amount says what it is: a dimension, or (`UnitOf`) the scale that goes
+with a name known at run time. An amount that came out of a list of resources of any names has
+neither; a literal cannot meet it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Final
+
+from policy_sched.language.lower.abstract_values import (
+    Abstract,
+    Constant,
+    MaskedList,
+    Opt,
+    UnitOf,
+    Value,
+)
+from policy_sched.language.lower.context import Lowering, Refusal
+from policy_sched.language.stdlib import units_in
+from policy_sched.language.syntax import Span
+from policy_sched.language.values import (
+    CLASH_HINT,
+    FIXED_DIMENSIONS,
+    INT,
+    Interval,
+    ListType,
+    MapType,
+    OptionalType,
+    QuantityType,
+    Some,
+    Type,
+    clash_message,
+    list_of,
+    map_of,
+    optional_of,
+    parts,
+    spend_of_total,
+)
+
+_ANY: Final = QuantityType()
+
+
+def is_free(kind: Type) -> bool:
+    """Tell whether a quantity has no unit."""
+    return isinstance(kind, QuantityType) and kind.dimension == "free"
+
+
+def quantities_in(kind: Type) -> Iterator[QuantityType]:
+    """Yield the quantity types of a type and of what is inside it."""
+    return (part for part in parts(kind) if isinstance(part, QuantityType))
+
+
+def joint(kinds: Sequence[QuantityType], span: Span) -> QuantityType:
+    """Return the type that quantities have together; refuse dimensions that differ."""
+    units = list(dict.fromkeys(kind for kind in kinds if not is_free(kind)))
+    fixed = sorted({kind.dimension for kind in units} & FIXED_DIMENSIONS)
+    if len(fixed) > 1:
+        raise Refusal("PS208", clash_message(fixed), span, CLASH_HINT)
+    if not units:
+        return kinds[0]
+    if len(units) == 1:
+        return units[0]
+    return QuantityType(dimension=fixed[0]) if fixed else _ANY
+
+
+def scale_of(low: Lowering, kind: QuantityType, span: Span) -> Constant | Value:
+    """Return how many units of an amount make one."""
+    if kind.dimension in FIXED_DIMENSIONS:
+        return low.int_const(1000 if kind.dimension == "cpu" else 1)
+    if isinstance(kind, UnitOf) and kind.scale is not None:
+        return Value(kind.scale, None, INT, Interval(1, 1000))
+    raise Refusal(
+        "PS211",
+        "which unit the amount has depends on a name that is not known any more",
+        span,
+        "take a number with .units() where the name is known",
+    )
+
+
+def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Value, Value, Type]:
+    """Return two quantities, not both literals, in one unit, and their type."""
+    left, right = a.type, b.type
+    assert isinstance(left, QuantityType)
+    assert isinstance(right, QuantityType)
+    kind = joint([left, right], span)
+    return in_units(low, a, kind, span), in_units(low, b, kind, span), kind
+
+
+def in_units(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> Value:
+    """Return a quantity in scheduler units; ``kind`` says of what."""
+    if not is_free(value.type):
+        return low.val(value)
+    scale = scale_of(low, kind, span)
+    if isinstance(value, Constant) and isinstance(scale, Constant):
+        found = low.fold(units_in, [value.value, scale.value], kind, span)
+        if not isinstance(found, Constant):
+            raise Refusal("PS207", "this quantity does not fit a 64-bit int", span)
+        return low.val(found)
+    return low.call(units_in, [low.val(value), low.val(scale)], kind, span, fallible=True)
+
+
+def in_one_unit(
+    low: Lowering, values: Sequence[Abstract], span: Span, result: Type | None = None
+) -> list[Abstract]:
+    """Return values whose quantities, also those in lists, maps and optionals, are alike.
+
+    ``result`` is the type of what is made of them: a quantity's unit is theirs.
+    """
+    kinds = [kind for value in values for kind in quantities_in(value.type)]
+    if isinstance(result, QuantityType) and result.dimension in FIXED_DIMENSIONS:
+        kinds.append(result)
+    frees = sum(map(is_free, kinds))
+    if frees in (0, len(kinds)):
+        return list(values)
+    kind = joint(kinds, span)
+    return [settled(low, value, kind, span) for value in values]
+
+
+def of_type(low: Lowering, value: Abstract, kind: Type, span: Span) -> Abstract:
+    """Return a value whose literals are amounts, where its type says of what dimension."""
+    wanted = {part.dimension for part in quantities_in(kind)} & FIXED_DIMENSIONS
+    if len(wanted) != 1:
+        return value
+    return settled(low, value, QuantityType(dimension=wanted.pop()), span)
+
+
+def settled(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> Abstract:
+    """Return a value whose literals, also those in lists, maps and optionals, are amounts."""
+    if not any(map(is_free, quantities_in(value.type))):
+        return value
+    if is_free(value.type):
+        return in_units(low, value, kind, span)
+    result = with_unit(value.type, QuantityType(dimension=kind.dimension))
+    match value:
+        case MaskedList():
+            items = tuple((mask, settled(low, item, kind, span)) for mask, item in value.items)
+            errors = (low.masked(m.op if m else None, i.err) for m, i in items)
+            error = low.first(value.err, *errors)
+            bare = tuple((m, replace(i, err=None) if isinstance(i, Value) else i) for m, i in items)
+            return MaskedList(bare, error, result)
+        case Opt():
+            inner = settled(low, value.value, kind, span)
+            error = low.masked(low.val(value.present).op, inner.err)
+            bare_inner = replace(inner, err=None) if isinstance(inner, Value) else inner
+            return Opt(value.present, bare_inner, low.first(value.err, error), result)
+    convert = _converter(value.type)
+    scale = scale_of(low, kind, span)
+    if isinstance(value, Constant) and isinstance(scale, Constant):
+        return low.fold(convert, [value.value, scale.value], result, span)
+    return low.call(convert, [low.val(value), low.val(scale)], result, span, fallible=True)
+
+
+def with_unit(kind: Type, unit: QuantityType) -> Type:
+    """Return a type whose quantities have a unit."""
+    match kind:
+        case QuantityType():
+            return unit
+        case ListType():
+            return list_of(with_unit(kind.element, unit))
+        case OptionalType():
+            return optional_of(with_unit(kind.element, unit))
+        case MapType():
+            return map_of(kind.key, with_unit(kind.value, unit))
+    return kind
+
+
+def _converter(kind: Type) -> Callable[[Any, int], Any]:
+    """Return what turns the literals in a value of a type into units of 1/scale."""
+    match kind:
+        case ListType():
+            inside = _converter(kind.element)
+
+            def each(items: Sequence[Any], scale: int) -> list[Any]:
+                spend_of_total(len(items))
+                return [inside(item, scale) for item in items]
+
+            return each
+        case OptionalType():
+            present = _converter(kind.element)
+            return lambda some, scale: None if some is None else Some(present(some.value, scale))
+        case MapType():
+            value = _converter(kind.value)
+            return lambda whole, scale: {key: value(item, scale) for key, item in whole.items()}
+    return _in_units if is_free(kind) else lambda value, _scale: value
+
+
+def _in_units(amount: Fraction, scale: int) -> int:
+    return units_in(amount, scale)
+
+
+def refined(kind: Type, actual: Type) -> Type:
+    """Return ``kind`` with what ``actual``, the type of a value of it, knows of units.
+
+    Of a name that is known at run time it takes nothing: a loop's variable may be that name.
+    """
+    match kind, actual:
+        case QuantityType(), QuantityType():
+            return _ANY if isinstance(actual, UnitOf) else actual
+        case ListType(), ListType():
+            return list_of(refined(kind.element, actual.element))
+        case OptionalType(), OptionalType():
+            return optional_of(refined(kind.element, actual.element))
+        case MapType(), MapType():
+            return map_of(kind.key, refined(kind.value, actual.value))
+    return kind

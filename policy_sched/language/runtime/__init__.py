@@ -1,0 +1,60 @@
+"""What generated code calls: scalar and vector operations, contexts, kept columns.
+
+No parsing and no checking; this is pod time.
+"""
+
+from policy_sched.language.runtime import masked, node, scalar, vector
+from policy_sched.language.runtime.activation import NOTHING, Activation, Event
+from policy_sched.language.runtime.context import Runtime, each
+from policy_sched.language.runtime.domains import NO_DOMAIN
+from policy_sched.language.runtime.incremental_counts import Condition
+from policy_sched.language.runtime.materialized_columns import (
+    ColumnGroup,
+    MaterializedColumn,
+    MaterializedColumns,
+)
+from policy_sched.language.runtime.normalizers import (
+    FAILED,
+    NORMALIZERS,
+    NOT_NEGATIVE,
+    RawScores,
+    failures,
+    normalized,
+)
+from policy_sched.language.runtime.scalar import (
+    deviation,
+    divide_by_zero,
+    int64,
+    mean,
+    remainder,
+    round_half_away,
+)
+
+__all__ = [
+    "FAILED",
+    "NORMALIZERS",
+    "NOTHING",
+    "NOT_NEGATIVE",
+    "NO_DOMAIN",
+    "Activation",
+    "ColumnGroup",
+    "Condition",
+    "Event",
+    "MaterializedColumn",
+    "MaterializedColumns",
+    "RawScores",
+    "Runtime",
+    "deviation",
+    "divide_by_zero",
+    "each",
+    "failures",
+    "int64",
+    "masked",
+    "mean",
+    "node",
+    "normalized",
+    "remainder",
+    "round_half_away",
+    "scalar",
+    "vector",
+]

@@ -1,0 +1,215 @@
+"""How many pods on each node meet a condition: kept per condition, and followed row by row.
+
+Theory of operation. A condition is a rule's function of one pod and of some values of the pod
+that is to be scheduled; a tally belongs to a condition and such values. It starts from the pod
+table: equalities with texts select the pods by column, the function is called for the remaining
+pods. From then on the node table's journal names the rows whose pods changed, and only the pods
+of those rows are counted again. A tally that fell far behind starts anew. The least recently used
+tallies are evicted.
+
+A total over all nodes is also read while the table has hypothetical pods (see WhatIf), which
+the journal does not record. Tallies never count that: it is added to the total.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.counts import Domain, Domains
+from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.model import PodInfo
+
+#: Tallies of one program that are kept.
+LIMIT: Final = 512
+#: Beyond this many changed rows a tally that can choose pods by column starts anew.
+FEW_ROWS: Final = 128
+
+Numbers = npt.NDArray[np.int64]
+Test = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """What is counted: ``equal`` are columns of the pod table and what they have to be equal to.
+
+    That is a text, or the position of a text among the values of the pod that is scheduled.
+    """
+
+    equal: tuple[tuple[tuple[str, ...], str | int], ...]
+
+
+class IncrementalCount:
+    """How many pods of each row meet a condition."""
+
+    __slots__ = ("_domains", "_totals", "by_row", "total", "version")
+
+    def __init__(self, domains: Domains) -> None:
+        self._domains = domains
+        self._totals: dict[str, tuple[Domain, Numbers]] = {}
+        self.by_row: Numbers = np.zeros(0, np.int64)
+        self.total = 0
+        self.version = -1
+
+    def rows(self, rows: slice | npt.NDArray[np.intp]) -> Numbers:
+        """Return the numbers of rows, not to be written to."""
+        found = self.by_row[rows]
+        found.flags.writeable = False
+        return found
+
+    def domain_rows(self, key: str, rows: slice | npt.NDArray[np.intp]) -> Numbers:
+        """Return for each row the number of its domain's pods; 0 where it has no such label."""
+        domain = self._domains.of(key)
+        return self._by_domain(domain).take(domain.ids[rows])
+
+    def domain_total(self, key: str, row: int) -> int:
+        """Return the number of pods in the domain of one row."""
+        domain = self._domains.of(key)
+        return int(self._by_domain(domain)[domain.id_view[row]])
+
+    def _by_domain(self, domain: Domain) -> Numbers:
+        known = self._totals.get(domain.key)
+        if known is not None and known[0] is domain:
+            return known[1]
+        totals = np.zeros(domain.count + 1, np.int64)
+        np.add.at(totals, domain.ids, self.by_row)
+        totals[domain.count] = 0
+        self._totals[domain.key] = domain, totals
+        return totals
+
+    def start(self, by_row: Numbers) -> None:
+        """Take the numbers of all rows."""
+        self.by_row = by_row
+        self.total = int(by_row.sum())
+        self._totals.clear()
+
+    def put(self, row: int, number: int) -> None:
+        """Take the number of one row."""
+        change = number - self.by_row.item(row)
+        if not change:
+            return
+        self.by_row[row] = number
+        self.total += change
+        for domain, totals in self._totals.values():
+            place = domain.id_view[row]
+            if place < domain.count:
+                totals[place] += change
+
+
+class IncrementalCounts:
+    """The tallies over one cluster's tables. Without ``pods`` they start node by node."""
+
+    def __init__(self, nodes: NodeTable, pods: PodTable | None) -> None:
+        self._nodes = nodes
+        self._pods = pods
+        self._domains = Domains(nodes)
+        self._kept: OrderedDict[tuple[Condition, tuple[object, ...]], IncrementalCount] = (
+            OrderedDict()
+        )
+
+    def of(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> IncrementalCount:
+        """Return the tally of a condition for some values, as pods are now.
+
+        ``test(pod, *values)`` tells whether a pod counts.
+        """
+        key = condition, tuple(map(_hashable, values))
+        tally = self._kept.get(key)
+        if tally is None:
+            tally = self._kept[key] = self._fresh(
+                IncrementalCount(self._domains), condition, test, values
+            )
+            if len(self._kept) > LIMIT:
+                self._kept.popitem(last=False)
+        elif tally.version != self._nodes.journal.version:
+            self._follow(tally, condition, test, values)
+        self._kept.move_to_end(key)
+        return tally
+
+    def total(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> int:
+        """Return on all nodes together how many pods meet a condition, as supposed at the moment.
+
+        Of pods that are taken off many nodes at once (see WhatIfRows) nothing is counted: that is
+        no state of the cluster.
+        """
+        nodes = self._nodes
+        hypothesis, nodes.hypothesis = nodes.hypothesis, None
+        try:
+            tally = self.of(condition, test, values)
+        finally:
+            nodes.hypothesis = hypothesis
+        return tally.total + sum(n for _, n, pod in nodes.supposed if test(pod, *values))
+
+    def _follow(
+        self, tally: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+    ) -> None:
+        nodes = self._nodes
+        changes = nodes.journal.since(tally.version)
+        if (
+            changes is None
+            or nodes.n != len(tally.by_row)
+            or (condition.equal and len(changes.rows) > FEW_ROWS)
+        ):
+            self._fresh(tally, condition, test, values)
+            return
+        supposed = self._supposed(test, values)
+        for row in changes.rows:
+            number = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
+            tally.put(row, number - supposed.get(row, 0))
+        tally.version = nodes.journal.version
+
+    def _fresh(
+        self, tally: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+    ) -> IncrementalCount:
+        nodes = self._nodes
+        if self._pods is not None:
+            found = self._chosen(self._pods, condition, test, values)
+            numbers = np.bincount(found, minlength=nodes.n).astype(np.int64)
+        else:
+            numbers = np.zeros(nodes.n, np.int64)
+            for row in nodes.row_of.values():
+                numbers[row] = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
+        for row, number in self._supposed(test, values).items():
+            numbers[row] -= number
+        tally.start(numbers)
+        tally.version = nodes.journal.version
+        return tally
+
+    def _supposed(self, test: Test, values: tuple[Any, ...]) -> dict[int, int]:
+        """Return by row how many pods that meet a condition are only supposed to be there."""
+        found: dict[int, int] = {}
+        for row, number, pod in self._nodes.supposed:
+            if test(pod, *values):
+                found[row] = found.get(row, 0) + number
+        return found
+
+    def _chosen(
+        self, pods: PodTable, condition: Condition, test: Test, values: tuple[Any, ...]
+    ) -> npt.NDArray[np.intp]:
+        """Return the node row of each pod that counts."""
+        nodes: npt.NDArray[np.intp] = pods.node.values[: pods.n]
+        chosen = nodes >= 0
+        for column, wanted in condition.equal:
+            codes = pods.column(column).values[: pods.n]  # first: it may give new codes
+            text = wanted if isinstance(wanted, str) else values[wanted]
+            chosen &= codes == pods.strings.find(text)
+        places = np.flatnonzero(chosen)
+        passed = _passing((pods.infos[i] for i in places.tolist()), test, values)
+        return nodes[places[np.array(passed, np.bool_)]]
+
+
+def _passing(infos: Iterable[PodInfo | None], test: Test, values: tuple[Any, ...]) -> list[bool]:
+    return [info is not None and bool(test(info, *values)) for info in infos]
+
+
+def _hashable(value: Any) -> Any:
+    """Return a hashable key for a value: lists and mappings are equal to no other type's."""
+    if isinstance(value, Mapping):
+        return Mapping, frozenset((key, _hashable(one)) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return list, tuple(map(_hashable, value))
+    return value

@@ -1,0 +1,317 @@
+"""The arithmetic that generated functions call for all rows at once; equal to runtime_scalar's.
+
+Arguments are arrays with an element per row, or one number for every row.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.language.runtime.scalar import percent
+from policy_sched.language.values import INT_MAX, INT_MIN
+
+#: An array of any dtype, or a number: which of them only the rule and the table decide.
+Rows: TypeAlias = Any
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_HALF: Final = 2.0**63
+
+
+def as_ints(flags: Rows) -> Rows:
+    """Return 1 for true and 0 for false."""
+    if isinstance(flags, np.ndarray):
+        return flags.astype(np.int64)
+    return int(flags)
+
+
+def to_double(numbers: Rows) -> Rows:
+    """Return the nearest doubles."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.astype(np.float64)
+    return float(numbers)
+
+
+def both(a: Rows, b: Rows) -> Rows:
+    """Return where both hold."""
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    return a & b
+
+
+def either(a: Rows, b: Rows) -> Rows:
+    """Return where one of two holds."""
+    if isinstance(a, bool):
+        return True if a else b
+    if isinstance(b, bool):
+        return True if b else a
+    return a | b
+
+
+def opposite(a: Rows) -> Rows:
+    """Return where something does not hold."""
+    return not a if isinstance(a, bool) else np.logical_not(a)
+
+
+def chosen(mask: Rows, a: Rows, b: Rows) -> Rows:
+    """Return a where the mask holds, else b."""
+    if isinstance(mask, bool):
+        return a if mask else b
+    return np.where(mask, a, b)
+
+
+def earlier(first: Rows, second: Rows) -> Rows:
+    """Return the first error where there is one, else the second."""
+    if isinstance(first, int) and not first:
+        return second
+    return np.where(first, first, second)
+
+
+def _int64s(numbers: Rows) -> Rows:
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def _ends(numbers: Rows) -> tuple[int, int]:
+    """Return the least and the greatest of int64 numbers as Python ints."""
+    if isinstance(numbers, int):
+        return numbers, numbers
+    return int(np.min(numbers, initial=INT_MAX)), int(np.max(numbers, initial=INT_MIN))
+
+
+def add_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
+    """Return (a + b, error): the site where the sum leaves int64."""
+    (least, most), (low, high) = _ends(a), _ends(b)
+    if least + low >= INT_MIN and most + high <= INT_MAX:
+        return np.add(a, b), 0
+    a, b = _int64s(a), _int64s(b)
+    total = a + b
+    wrong = ((a ^ total) & (b ^ total)) < 0
+    return np.where(wrong, 0, total), np.where(wrong, site, 0)
+
+
+def sub_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
+    """Return (a - b, error): the site where the difference leaves int64."""
+    (least, most), (low, high) = _ends(a), _ends(b)
+    if least - high >= INT_MIN and most - low <= INT_MAX:
+        return np.subtract(a, b), 0
+    a, b = _int64s(a), _int64s(b)
+    total = a - b
+    wrong = ((a ^ b) & (a ^ total)) < 0
+    return np.where(wrong, 0, total), np.where(wrong, site, 0)
+
+
+def mul_checked(a: Rows, b: Rows, site: int) -> tuple[Rows, Rows]:
+    """Return (a * b, error): the site where the product leaves int64."""
+    if max(map(abs, _ends(a))) * max(map(abs, _ends(b))) <= INT_MAX:
+        return np.multiply(a, b), 0
+    a, b = _int64s(a), _int64s(b)
+    total = a * b
+    divisor = np.where((b == 0) | (b == -1), 1, b)
+    wrong = np.where(b == -1, a == INT_MIN, total // divisor != a) & (b != 0)
+    wrong |= (b != 0) & (b != -1) & (total % divisor != 0)
+    return np.where(wrong, 0, total), np.where(wrong, site, 0)
+
+
+def quotient_rows(a: Rows, b: Rows) -> Rows:
+    """Return a / b truncated towards zero; 0 for what is an error."""
+    a = _int64s(a)
+    if np.min(b, initial=1) > 0 and np.min(a, initial=0) >= 0:
+        return np.floor_divide(a, b)  # a third of the time, and the usual case
+    b = _int64s(b)
+    wrong = (b == 0) | ((b == -1) & (a == INT_MIN))
+    divisor = np.where(wrong, 1, b)
+    whole = np.floor_divide(a, divisor)
+    rest = a - whole * divisor
+    return np.where(wrong, 0, whole + ((rest != 0) & ((a < 0) != (divisor < 0))))
+
+
+def remainder_rows(a: Rows, b: Rows) -> Rows:
+    """Return a % b with the sign of a; 0 for what is an error."""
+    a, b = _int64s(a), _int64s(b)
+    return np.where(b == 0, 0, np.fmod(a, np.where((b == 0) | (b == -1), 1, b)))
+
+
+#: Up to it, 100 * part fits int64.
+_HUNDREDFOLD: Final = INT_MAX // 100
+#: Below it, 100 * part is exact in a double wherever part <= whole.
+_EXACT_WHOLE: Final = 2**46
+
+
+def percent_rows(part: Rows, whole: Rows) -> Rows:
+    """Return part * 100 / whole within 0..100; 0 where whole <= 0."""
+    if not np.ndim(part) and not np.ndim(whole):
+        return percent(int(part), int(whole))
+    return percent_within(part, whole, _ends(whole), False)
+
+
+def percent_within(part: Rows, whole: Rows, ends: tuple[int, int], part_of_it: bool) -> Rows:
+    """Return `percent_rows` of wholes that lie between ``ends``.
+
+    ``part_of_it``: no part is greater than its whole.
+    """
+    if ends[0] > 0 and ends[1] < _EXACT_WHOLE:
+        # The quotient that counts lies in 0..100, so rounding cannot carry it over a whole number.
+        shares = np.true_divide(np.multiply(part, 100.0), whole)
+        if not part_of_it:
+            np.minimum(shares, 100.0, out=shares)
+        return np.maximum(shares, 0.0, out=shares).astype(np.int64)
+    least, most = _ends(part)
+    if least < -_HUNDREDFOLD or most > _HUNDREDFOLD:
+        return _percent_of_large(part, whole)
+    result = np.floor_divide(np.multiply(part, 100), whole)
+    np.minimum(result, 100, out=result)
+    np.maximum(result, 0, out=result)
+    result *= np.greater(whole, 0)
+    return result
+
+
+def _percent_of_large(part: Rows, whole: Rows) -> Rows:
+    """Do as `percent_rows` where 100 * part does not fit int64: long division, bit by bit."""
+    part, whole = np.broadcast_arrays(_int64s(part), _int64s(whole))
+    divisor = np.maximum(whole, 1).view(np.uint64)
+    once = np.clip(part, 0, np.maximum(whole, 0)).view(np.uint64)  # no more than 100 percent
+    quotient, rest = np.zeros_like(once), np.zeros_like(once)
+    for bit in f"{100:b}":
+        quotient, rest = quotient * 2 + rest * 2 // divisor, rest * 2 % divisor
+        if bit == "1":
+            quotient, rest = quotient + (rest + once) // divisor, (rest + once) % divisor
+    return quotient.view(np.int64)
+
+
+def divisors(wholes: Rows) -> Rows:
+    """Return wholes as doubles; infinity, of which everything is no share, where there is none."""
+    return np.where(np.greater(wholes, 0), to_double(wholes), np.inf)
+
+
+def shares(parts: Rows, wholes: Rows, part_of_it: bool) -> Rows:
+    """Return part / whole within 0..100, truncated, as doubles.
+
+    ``part_of_it``: no part is above 100 wholes.
+    """
+    found = np.true_divide(parts, wholes)
+    if not isinstance(found, np.ndarray) or not found.ndim:
+        return math.trunc(min(max(float(found), 0.0), 100.0))
+    if part_of_it:
+        np.maximum(found, _same(0.0, len(found)), out=found)
+    else:
+        found.clip(0.0, 100.0, out=found)
+    return np.trunc(found, out=found)
+
+
+def as_whole(numbers: Rows) -> Rows:
+    """Return doubles within int32 as int64, truncated."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.astype(np.int32).astype(np.int64)  # faster than in one step
+    return int(numbers)
+
+
+@lru_cache(maxsize=16)
+def _same(number: float, n: int) -> npt.NDArray[np.float64]:
+    """Return an array of one number: two arrays take half the time of an array and a number."""
+    found = np.full(n, number)
+    found.flags.writeable = False
+    return found
+
+
+def least_rows(a: Rows, b: Rows) -> Rows:
+    """Return b where b < a, else a."""
+    if _is_int(a) and _is_int(b):
+        return np.minimum(a, b)
+    if isinstance(a, float) and a > 0:
+        if isinstance(b, np.ndarray) and b.ndim:
+            return np.fmin(_same(a, len(b)), b)  # a, too, where b is NaN
+        return np.fmin(a, b)
+    return np.where(np.less(b, a), b, a)
+
+
+def greatest_rows(a: Rows, b: Rows) -> Rows:
+    """Return b where b > a, else a."""
+    if _is_int(a) and _is_int(b):
+        return np.maximum(a, b)
+    return np.where(np.greater(b, a), b, a)
+
+
+def _is_int(numbers: Rows) -> bool:
+    return isinstance(numbers, int) or (
+        isinstance(numbers, np.ndarray | np.generic) and numbers.dtype.kind in "iu"
+    )
+
+
+def table_rows(table: Bools, positions: Rows) -> Rows:
+    """Return the entries of a table at positions; garbage for a position outside of it."""
+    return np.take(table, positions, mode="clip")
+
+
+def sign_rows(numbers: Rows) -> Rows:
+    """Return -1, 0 or 1."""
+    return np.sign(numbers)
+
+
+def truncate_rows(numbers: Rows) -> Rows:
+    """Return doubles without their fraction; garbage where int64 cannot hold them."""
+    return np.asarray(numbers, dtype=np.float64).astype(np.int64)
+
+
+def int_of_double_rows(numbers: Rows, site: int) -> tuple[Rows, Rows]:
+    """Return (truncated, error): overflow's site, or not_finite's, which is 4 further."""
+    numbers = np.asarray(numbers, dtype=np.float64)
+    if numbers.min(initial=0.0) > -_HALF and numbers.max(initial=0.0) < _HALF:  # no NaN either
+        return numbers.astype(np.int64), 0
+    right = (numbers > -_HALF) & (numbers < _HALF)
+    errors = np.where(right, 0, np.where(np.isfinite(numbers), site, site + 4))
+    return np.where(right, numbers, 0.0).astype(np.int64), errors
+
+
+def round_rows(numbers: Rows) -> Rows:
+    """Return the nearest whole numbers, halves away from zero."""
+    numbers = np.asarray(numbers, dtype=np.float64)
+    whole = np.trunc(numbers)
+    up = np.where(np.abs(numbers - whole) >= 0.5, np.copysign(1.0, numbers), 0.0)
+    return np.copysign(whole + up, numbers)
+
+
+NAMES: Final[dict[str, object]] = {
+    "where": np.where,
+    "logical_not": np.logical_not,
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "negative": np.negative,
+    "right_shift": np.right_shift,
+    "floor_divide": np.floor_divide,
+    "true_divide": np.true_divide,
+} | {
+    f.__name__: f
+    for f in (
+        as_ints,
+        to_double,
+        both,
+        either,
+        opposite,
+        chosen,
+        divisors,
+        shares,
+        as_whole,
+        earlier,
+        add_checked,
+        sub_checked,
+        mul_checked,
+        quotient_rows,
+        remainder_rows,
+        percent_rows,
+        percent_within,
+        table_rows,
+        least_rows,
+        greatest_rows,
+        sign_rows,
+        truncate_rows,
+        int_of_double_rows,
+        round_rows,
+    )
+}

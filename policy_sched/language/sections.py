@@ -1,0 +1,186 @@
+"""A compiled policy: what each section became, still without a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+from policy_sched.language.codegen import Plan, Program
+from policy_sched.language.ir import Reads, Site
+from policy_sched.language.values import KINDS, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a section's program has one expression's value, and its error (None: cannot fail)."""
+
+    value: int
+    error: int | None
+    zero: object = 0
+    """The zero of the value's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Some expressions that one program computes together."""
+
+    program: Program
+    roots: tuple[Root, ...]
+    reads: Reads
+    sites: tuple[Site, ...]
+    can_fail: bool
+    eased: bool = False
+    """Whether adding a pod to a node may make a filter accept the node."""
+
+    @property
+    def units(self) -> float:
+        """What it costs per pod and node; what standing columns keep is not counted."""
+        return self.program.kept.units
+
+    def words(self, site: int) -> str:
+        """Return an error for people, such as ``no such key 'zone'``."""
+        found = self.sites[site]
+        text = KINDS[found.kind].replace("_", " ")
+        return f"{text} '{found.detail}'" if found.detail else text
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRule:
+    """What a filter rule says of a node that it rejects.
+
+    ``explain`` computes, of those that are not constant, first ``resolvable``, then the message
+    (a string) or the reasons (a list of strings).
+    """
+
+    name: str
+    message: str
+    resolvable: bool | None
+    explain: Unit | None
+    listed: bool
+    on_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateRule:
+    """A preEnqueue rule: its constant message, or the one that the unit's second root gives."""
+
+    name: str
+    message: str
+    unit: Unit
+    on_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The score rule: its unit, its normaliser by name or by unit, and its proved range.
+
+    A node whose rule fails has the final score 0 and counts in no statistic, or, if it ``aborts``,
+    ends the attempt, provided that the pod can run there. ``double``: raw scores are doubles, which
+    only normalisation makes ints of.
+    """
+
+    unit: Unit
+    range: Interval
+    normalizer: str | None
+    expression: Unit | None
+    aborts: bool = False
+    double: bool = False
+
+    @property
+    def marks_failures(self) -> bool:
+        """Whether raw scores of nodes where the rule failed are distinguishable from others."""
+        return self.aborts or self.normalizer is not None or self.expression is not None
+
+    @property
+    def normalizes_by_row(self) -> bool:
+        """Whether the normaliser reads more than raw scores, or may end the attempt."""
+        unit = self.expression
+        return self.aborts or (unit is not None and unit.reads != Reads())
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rule that runs after a node was chosen, for that node: ``reserve``, ``permit`` and so on.
+
+    ``explain`` computes the message where it is not constant, ``timeout`` how long ``permit``
+    lets a pod wait, in ns; without it the pod does not wait.
+    """
+
+    name: str
+    unit: Unit
+    message: str
+    explain: Unit | None
+    on_error: str
+    timeout: Unit | None = None
+
+    @property
+    def reads(self) -> Reads:
+        """What decides, the wording of the message included."""
+        parts = (self.unit, self.explain, self.timeout)
+        return reduce(or_, (part.reads for part in parts if part is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class LifeCycle:
+    """What a policy says after a node was chosen, and when a pod that it rejected is tried again.
+
+    ``hint`` is evaluated for events, instead of the rules' reads. ``every`` is in ns; 0: never.
+    """
+
+    reserve: Step | None = None
+    permit: Step | None = None
+    pre_bind: Step | None = None
+    bind: Step | None = None
+    post_bind: Step | None = None
+    hint: Unit | None = None
+    every: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One expression of ``preemption``: for one pod or node, and, where it can be, for many."""
+
+    name: str
+    unit: Unit
+    plan: Plan | None
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionChoices:
+    """The ``preemption`` section."""
+
+    eligible: Choice
+    victim: Choice
+    victim_order: tuple[Choice, ...]
+    node_order: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRules:
+    """The ``placement`` section; a domain is the code of a string."""
+
+    domain: Unit | None
+    score: Unit | None
+    aborts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The units of a policy, by section; what the policy has not is None or empty."""
+
+    name: str = ""
+    match: Unit | None = None
+    score_match: Unit | None = None
+    pre_enqueue: tuple[GateRule, ...] = ()
+    queue_sort: Unit | None = None
+    descending: tuple[bool, ...] = ()
+    node_names: Unit | None = None
+    pre_filter_message: str = ""
+    filter: Unit | None = None
+    rules: tuple[FilterRule, ...] = field(default=())
+    score: Score | None = None
+    life: LifeCycle = LifeCycle()
+    preemption: PreemptionChoices | None = None
+    placement: PlacementRules | None = None

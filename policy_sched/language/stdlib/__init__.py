@@ -1,0 +1,137 @@
+"""The functions and variables of the language: declarations and implementations.
+
+A declaration has signature, sentence and example; documentation and completion read the same
+table.
+"""
+
+from policy_sched.language.stdlib.builtins import FREE, KERNELS, Builtin, is_sized
+from policy_sched.language.stdlib.builtins_collections import (
+    amount,
+    double_total,
+    element,
+    equal,
+    has_element,
+    has_key,
+    includes_map,
+    mapping,
+    sorted_keys,
+    total,
+    value_at,
+)
+from policy_sched.language.stdlib.builtins_format import formatter
+from policy_sched.language.stdlib.builtins_math import is_shape
+from policy_sched.language.stdlib.builtins_quantity import (
+    double_of_units,
+    fraction_of_text,
+    free_total,
+    is_whole,
+    scale_of_resource,
+    thousandths_in,
+    units_in,
+    whole_of_units,
+    whole_or_fault,
+)
+from policy_sched.language.stdlib.builtins_scheduler import (
+    affinity_of,
+    fits,
+    has_preferred,
+    has_required,
+    node_matches,
+    preference,
+    read_affinity,
+    required_names,
+    selector,
+    tolerates,
+    without,
+)
+from policy_sched.language.stdlib.builtins_semver import version
+from policy_sched.language.stdlib.builtins_time import timestamp_of_text
+from policy_sched.language.stdlib.declarations import (
+    FUNCTIONS,
+    METHODS,
+    NAMESPACES,
+    OPERATORS,
+    Overload,
+    spellings,
+)
+from policy_sched.language.stdlib.overloads import choose, closest, settle
+from policy_sched.language.stdlib.value_printer import value_data, value_text
+from policy_sched.language.stdlib.variables import (
+    ANY,
+    DEFINITION,
+    DOUBLE_SCORES,
+    HABITS,
+    RECORDS,
+    SECTIONS,
+    VARIABLES,
+    Record,
+    RecordField,
+    Section,
+    Variable,
+    sections_with,
+)
+
+__all__ = [
+    "ANY",
+    "DEFINITION",
+    "DOUBLE_SCORES",
+    "FREE",
+    "FUNCTIONS",
+    "HABITS",
+    "KERNELS",
+    "METHODS",
+    "NAMESPACES",
+    "OPERATORS",
+    "RECORDS",
+    "SECTIONS",
+    "VARIABLES",
+    "Builtin",
+    "Overload",
+    "Record",
+    "RecordField",
+    "Section",
+    "Variable",
+    "affinity_of",
+    "amount",
+    "choose",
+    "closest",
+    "double_of_units",
+    "double_total",
+    "element",
+    "equal",
+    "fits",
+    "formatter",
+    "fraction_of_text",
+    "free_total",
+    "has_element",
+    "has_key",
+    "has_preferred",
+    "has_required",
+    "includes_map",
+    "is_shape",
+    "is_sized",
+    "is_whole",
+    "mapping",
+    "node_matches",
+    "preference",
+    "read_affinity",
+    "required_names",
+    "scale_of_resource",
+    "sections_with",
+    "selector",
+    "settle",
+    "sorted_keys",
+    "spellings",
+    "thousandths_in",
+    "timestamp_of_text",
+    "tolerates",
+    "total",
+    "units_in",
+    "value_at",
+    "value_data",
+    "value_text",
+    "version",
+    "whole_of_units",
+    "whole_or_fault",
+    "without",
+]

@@ -1,0 +1,312 @@
+"""Kernels over numbers: what each overload computes for plain Python values."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from policy_sched.language.runtime import divide_by_zero, int64, remainder, round_half_away
+from policy_sched.language.values import (
+    CONVERSION,
+    DIVIDE_BY_ZERO,
+    INT_MAX,
+    INT_MIN,
+    NOT_FINITE,
+    OVERFLOW,
+    Fault,
+    Some,
+    truncated,
+)
+
+Function = Callable[..., Any]
+_EDGE: Final = 2.0**63
+#: Digits of the greatest int64.
+_INT_DIGITS: Final = 19
+#: Characters of the longest text that is read as a double; Python takes the square of its length.
+_MAX_DOUBLE: Final = 4_096
+
+
+def quotient(a: int, b: int) -> int:
+    """Return a / b truncated; faults: divide_by_zero, overflow."""
+    if b == 0:
+        raise Fault(DIVIDE_BY_ZERO)
+    return int64(truncated(a, b))
+
+
+def _remainder(a: int, b: int) -> int:
+    if b == 0:
+        raise Fault(DIVIDE_BY_ZERO)
+    if a == INT_MIN and b == -1:
+        raise Fault(OVERFLOW)
+    return remainder(a, b)
+
+
+def double_quotient(a: float, b: float) -> float:
+    """Return a / b as IEEE 754 has it."""
+    return a / b if b else divide_by_zero(a, b)
+
+
+def int_of_double(number: float) -> int:
+    """Truncate; faults: not_finite, overflow (the least int64 too, as CEL has it)."""
+    if not math.isfinite(number):
+        raise Fault(NOT_FINITE)
+    if not -_EDGE < number < _EDGE:
+        raise Fault(OVERFLOW)
+    return int(number)
+
+
+def _maybe(function: Function) -> Function:
+    def tried(text: str) -> Some | None:
+        try:
+            return Some(function(text))
+        except Fault:
+            return None
+
+    return tried
+
+
+maybe = _maybe
+
+
+def int_of_text(text: str) -> int:
+    """Read a decimal int64; fault: conversion."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdigit():
+        raise Fault(CONVERSION)
+    if len(digits.lstrip("0")) > _INT_DIGITS:
+        raise Fault(CONVERSION)
+    number = int(digits.lstrip("0") or "0")
+    number = -number if text[0] == "-" else number
+    if not INT_MIN <= number <= INT_MAX:
+        raise Fault(CONVERSION)
+    return number
+
+
+def double_of_text(text: str) -> float:
+    """Read a double as Go's ParseFloat without its hexadecimal forms; fault: conversion."""
+    if len(text) > _MAX_DOUBLE or "_" in text or text != text.strip() or not text.isascii():
+        raise Fault(CONVERSION)
+    try:
+        number = float(text)
+    except ValueError:
+        raise Fault(CONVERSION) from None
+    if math.isinf(number) and "i" not in text.lower():
+        raise Fault(CONVERSION)
+    return number
+
+
+def text_of_double(number: float) -> str:
+    """Print the shortest text that reads back, in Go's %g form."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "+Inf" if number > 0 else "-Inf"
+    if number == 0:
+        return "-0" if math.copysign(1.0, number) < 0 else "0"
+    mantissa, _, exponent = f"{number!r}".partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, part = mantissa.lstrip("-").partition(".")
+    digits = (whole + part).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + part) - len((whole + part).lstrip("0")))
+    digits = digits.rstrip("0")
+    if not -4 < point <= 6:
+        rest = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{rest}e{'-' if point < 1 else '+'}{abs(point - 1):02d}"
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    if len(digits) <= point:
+        return sign + digits + "0" * (point - len(digits))
+    return f"{sign}{digits[:point]}.{digits[point:]}"
+
+
+def bool_of_text(text: str) -> bool:
+    """Read a bool; fault: conversion."""
+    if text in ("true", "True", "TRUE", "t", "T", "1"):
+        return True
+    if text in ("false", "False", "FALSE", "f", "F", "0"):
+        return False
+    raise Fault(CONVERSION)
+
+
+def _keeping_sign(function: Callable[[float], int]) -> Function:
+    def kept(number: float) -> float:
+        if not math.isfinite(number):
+            return number
+        return math.copysign(float(function(number)), number)
+
+    return kept
+
+
+def _sign_of_double(number: float) -> float:
+    return number if number == 0 or math.isnan(number) else math.copysign(1.0, number)
+
+
+def _root(number: float) -> float:
+    return math.sqrt(number) if number >= 0 else math.nan
+
+
+def _word(number: int) -> int:
+    number &= 2**64 - 1
+    return number - 2**64 if number > INT_MAX else number
+
+
+def _shift_left(number: int, distance: int) -> int:
+    if distance < 0:
+        raise Fault(CONVERSION)
+    return _word(number << distance) if distance < 64 else 0
+
+
+def _shift_right(number: int, distance: int) -> int:
+    if distance < 0:
+        raise Fault(CONVERSION)
+    return _word((number & (2**64 - 1)) >> distance) if distance < 64 else 0
+
+
+def greatest(*numbers: Any) -> Any:
+    """Return the first of the greatest arguments."""
+    best = numbers[0]
+    for number in numbers[1:]:
+        best = max(best, number)
+    return best
+
+
+def least(*numbers: Any) -> Any:
+    """Return the first of the least arguments."""
+    best = numbers[0]
+    for number in numbers[1:]:
+        best = min(best, number)
+    return best
+
+
+def clamp(number: Any, low: Any, high: Any) -> Any:
+    """Return the number, not below ``low`` and not above ``high``."""
+    return least(greatest(number, low), high)
+
+
+def percent(part: int, whole: int) -> int:
+    """Return part * 100 / whole within 0..100; 0 where whole <= 0. Fault: overflow."""
+    if whole <= 0:
+        return 0
+    return min(max(truncated(int64(part * 100), whole), 0), 100)
+
+
+def interpolate(x: Any, shape: Sequence[Sequence[Any]]) -> Any:
+    """Return the piecewise linear function through ``shape`` at x; level outside of it.
+
+    Fault: conversion, of what `is_shape` does not hold for.
+    """
+    if not is_shape(shape):
+        raise Fault(CONVERSION)
+    before: Sequence[Any] | None = None
+    for point in shape:
+        if x <= point[0]:
+            return point[1] if before is None else _between(x, before, point)
+        before = point
+    assert before is not None
+    return before[1]
+
+
+def is_shape(points: Sequence[Sequence[Any]]) -> bool:
+    """Tell whether there are points, and each is an x and a y, its x above the one before."""
+    if not points or any(len(point) != 2 for point in points):
+        return False
+    return all(left[0] < right[0] for left, right in pairwise(points))
+
+
+def _between(x: Any, left: Sequence[Any], right: Sequence[Any]) -> Any:
+    (x0, y0), (x1, y1) = left, right
+    if isinstance(x, int):
+        return int64(y0 + quotient(int64(int64(y1 - y0) * int64(x - x0)), int64(x1 - x0)))
+    return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+
+
+def same(value: Any) -> Any:
+    """Return the value itself."""
+    return value
+
+
+def _abs(number: Any) -> Any:
+    return int64(abs(number)) if isinstance(number, int) else abs(number)
+
+
+#: Kernels that never fault.
+TOTAL: Final[dict[str, Function]] = {
+    "add_double_double": operator.add,
+    "sub_double_double": operator.sub,
+    "mul_double_double": operator.mul,
+    "div_double_double": double_quotient,
+    "neg_double": operator.neg,
+    "not_bool": operator.not_,
+    **{f"{kind}_{kind}": same for kind in ("int", "double", "bool", "duration", "timestamp")},
+    "string_string": same,
+    "double_int": float,
+    "string_bool": lambda flag: "true" if flag else "false",
+    "string_int": str,
+    "string_double": text_of_double,
+    "tryInt_string": _maybe(int_of_text),
+    "tryDouble_string": _maybe(double_of_text),
+    "math_ceil_double": _keeping_sign(math.ceil),
+    "math_floor_double": _keeping_sign(math.floor),
+    "math_trunc_double": _keeping_sign(math.trunc),
+    "math_round_double": round_half_away,
+    "math_abs_double": abs,
+    "abs_double": abs,
+    "math_sign_int": lambda n: (n > 0) - (n < 0),
+    "math_sign_double": _sign_of_double,
+    "math_isNaN_double": math.isnan,
+    "math_isInf_double": math.isinf,
+    "math_isFinite_double": math.isfinite,
+    "math_sqrt_double": _root,
+    "math_sqrt_int": _root,
+    "math_bitAnd_int_int": operator.and_,
+    "math_bitOr_int_int": operator.or_,
+    "math_bitXor_int_int": operator.xor,
+    "math_bitNot_int": operator.invert,
+    "math_greatest_any": greatest,
+    "math_least_any": least,
+    "max_any": greatest,
+    "min_any": least,
+    "clamp_any_any_any": clamp,
+    **{
+        f"{kind}_{left}_{right}": function
+        for kind, function in (
+            ("lt", operator.lt),
+            ("le", operator.le),
+            ("gt", operator.gt),
+            ("ge", operator.ge),
+        )
+        for left, right in (
+            ("int", "int"),
+            ("int", "double"),
+            ("double", "int"),
+            ("double", "double"),
+            ("string", "string"),
+            ("bool", "bool"),
+            ("duration", "duration"),
+            ("timestamp", "timestamp"),
+        )
+    },
+}
+#: Kernels that may fault.
+PARTIAL: Final[dict[str, Function]] = {
+    "add_int_int": lambda a, b: int64(a + b),
+    "sub_int_int": lambda a, b: int64(a - b),
+    "mul_int_int": lambda a, b: int64(a * b),
+    "div_int_int": quotient,
+    "mod_int_int": _remainder,
+    "neg_int": lambda a: int64(-a),
+    "int_double": int_of_double,
+    "int_string": int_of_text,
+    "double_string": double_of_text,
+    "bool_string": bool_of_text,
+    "math_abs_int": _abs,
+    "abs_int": _abs,
+    "math_bitShiftLeft_int_int": _shift_left,
+    "math_bitShiftRight_int_int": _shift_right,
+    "percent_int_int": percent,
+    "interpolate_int_list": interpolate,
+    "interpolate_double_list": interpolate,
+}

@@ -1,0 +1,166 @@
+"""Kernels over the scheduler's own values: tolerations, ports, resources, selectors, hashes.
+
+A method of the pod is given the part of the pod that it reads, so that what a rule reads shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.language.values import CONVERSION, DIVIDE_BY_ZERO, Fault, Some
+from policy_sched.model import (
+    HostPort,
+    NodeAffinity,
+    Selector,
+    Taint,
+    Toleration,
+    node_matcher,
+    parse_selector,
+    required_node_names,
+)
+
+_FIRST: Final = ("cpu", "memory", "ephemeral-storage")
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """Tell whether one of the tolerations tolerates the taint."""
+    key, value, effect = taint.key, taint.value, taint.effect
+    for toleration in tolerations:  # noqa: SIM110  # any() costs twice as much
+        if toleration.tolerates(key, value, effect):
+            return True
+    return False
+
+
+def make_taint(key: str, value: str, effect: str) -> Taint:
+    """Return a taint."""
+    return Taint(key=key, value=value, effect=effect)
+
+
+def fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
+    """Tell whether every amount above zero is within the room."""
+    return all(n <= room.get(name, 0) for name, n in wanted.items() if n > 0)
+
+
+def without(
+    wanted: Mapping[str, int], names: Collection[str], groups: Collection[str] = ()
+) -> dict[str, int]:
+    """Return amounts without extended resources of some names or domains (upstream's rule)."""
+    return {
+        name: n
+        for name, n in wanted.items()
+        if not (is_extended_resource(name) and _ignored(name, names, groups))
+    }
+
+
+def _ignored(name: str, names: Collection[str], groups: Collection[str]) -> bool:
+    return name in names or name.split("/", 1)[0] in groups
+
+
+def resource_names(amounts: Collection[str]) -> list[str]:
+    """Return names in the order of kube-scheduler's reasons: its own three, then the others."""
+    return [n for n in _FIRST if n in amounts] + sorted(n for n in amounts if n not in _FIRST)
+
+
+def is_extended_resource(name: str) -> bool:
+    """Tell whether a resource is one that a device plugin advertises (upstream's rule)."""
+    if "/" not in name or "kubernetes.io/" in name:
+        return False
+    return not name.startswith("requests.")
+
+
+def is_scalar_resource(name: str) -> bool:
+    """Tell whether a resource is extended, huge pages or an attachable volume."""
+    return name.startswith(("hugepages-", "attachable-volumes-")) or is_extended_resource(name)
+
+
+def selector(text: str) -> Selector:
+    """Read a label selector such as "a in (b, c), !d"; fault: conversion."""
+    try:
+        return parse_selector(text)
+    except ValueError:
+        raise Fault(CONVERSION) from None
+
+
+def stable_hash(text: str) -> int:
+    """Return FNV-1a of 64 bits of the text's UTF-8, without its sign bit."""
+    found = _FNV_OFFSET
+    for byte in text.encode():
+        found = (found ^ byte) * _FNV_PRIME % 2**64
+    return found & (2**63 - 1)
+
+
+def _bucket(text: str, buckets: int) -> int:
+    if buckets <= 0:
+        raise Fault(CONVERSION if buckets else DIVIDE_BY_ZERO)
+    return stable_hash(text) % buckets
+
+
+def affinity_of(raw: object) -> NodeAffinity | None:
+    """Return a node affinity as the API writes it; None where it says nothing.
+
+    Raises msgspec.ValidationError for what is none.
+    """
+    return msgspec.convert(raw, NodeAffinity) if raw else None
+
+
+def read_affinity(raw: object) -> NodeAffinity | None:
+    """Do as `affinity_of`; fault: conversion."""
+    try:
+        return affinity_of(raw)
+    except msgspec.ValidationError:
+        raise Fault(CONVERSION) from None
+
+
+def node_matches(
+    affinity: NodeAffinity | None, selector: Mapping[str, str], labels: Mapping[str, str], name: str
+) -> bool:
+    """Tell whether a node has all labels of ``selector`` and meets what is required."""
+    if any(labels.get(key) != value for key, value in selector.items()):
+        return False
+    return node_matcher(affinity).required_matches(labels, name)
+
+
+def preference(affinity: NodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
+    """Return the sum of the weights of the preferred terms that a node matches."""
+    return node_matcher(affinity).preferred_score(labels, name)
+
+
+def has_preferred(affinity: NodeAffinity | None) -> bool:
+    """Tell whether an affinity has preferred terms that can score."""
+    return bool(affinity and affinity.preferred)
+
+
+def has_required(affinity: NodeAffinity | None, node_selector: Mapping[str, str]) -> bool:
+    """Tell whether a pod requires anything of its node."""
+    return bool(node_selector) or node_matcher(affinity).has_required
+
+
+def required_names(affinity: NodeAffinity | None) -> Some | None:
+    """Return the only nodes that required terms allow, in order, or none."""
+    names = required_node_names(affinity)
+    return None if names is None else Some(sorted(names))
+
+
+TOTAL: Final[dict[str, Callable[..., Any]]] = {
+    "taint_string_string_string": make_taint,
+    "conflicts_hostport_hostport": HostPort.conflicts,
+    "fitsIn_resources_resources": fits,
+    "fitsIn_resources_resources_list": lambda a, b, names: fits(without(a, names), b),
+    "fitsIn_resources_resources_list_list": lambda a, b, names, groups: fits(
+        without(a, names, groups), b
+    ),
+    "names_resources": resource_names,
+    "isScalarResource_string": is_scalar_resource,
+    "isExtendedResource_string": is_extended_resource,
+    "matches_selector_map": Selector.matches,
+    "stableHash_string": stable_hash,
+}
+PARTIAL: Final[dict[str, Callable[..., Any]]] = {
+    "selector_string": selector,
+    "stableHash_string_int": _bucket,
+}

@@ -1,0 +1,144 @@
+"""Kernels over strings: what each overload computes for plain Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from policy_sched.language.diagnostics import MAX_PATTERN_BYTES
+from policy_sched.language.stdlib.builtins_format import quoted
+from policy_sched.language.values import CONVERSION, OUT_OF_RANGE, Fault, LimitError
+from policy_sched.language.values import limits as work
+
+Function = Callable[..., Any]
+#: Unicode's White_Space, as Go's strings.TrimSpace has it.
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    chr(c) for c in range(0x2000, 0x200B)
+)
+#: A product of lengths below which searching is fast in any way.
+_FEW: Final = 2**20
+_LOWER: Final = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
+_UPPER: Final = {c: c - 32 for c in range(ord("a"), ord("z") + 1)}
+
+
+#: Characters of a text times instructions of a pattern: some tenths of a second at the worst.
+_MAX_SEARCH: Final = 50_000_000
+_QUIET: Final = re2.Options()
+_QUIET.log_errors = False  # RE2 would write them to standard error
+
+
+@lru_cache(maxsize=1024)
+def _pattern(text: str) -> Any:
+    if len(text.encode()) > MAX_PATTERN_BYTES:
+        raise Fault(CONVERSION)
+    try:
+        return re2.compile(text, _QUIET)
+    except re2.error:
+        raise Fault(CONVERSION) from None
+
+
+def _search(text: str, pattern: str) -> Any:
+    """Search a text; RE2 takes as many steps as the text is long, times the pattern's program."""
+    compiled = _pattern(pattern)
+    if len(text) * compiled.programsize > _MAX_SEARCH:
+        raise LimitError("it searches a text too long for so large a pattern")
+    return compiled.search(text)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return _search(text, pattern) is not None
+
+
+def _find(text: str, pattern: str) -> str:
+    found = _search(text, pattern)
+    return "" if found is None else str(found.group(0))
+
+
+def _within(text: str, position: int) -> int:
+    if not 0 <= position <= len(text):
+        raise Fault(OUT_OF_RANGE)
+    return position
+
+
+def _char_at(text: str, position: int) -> str:
+    return text[_within(text, position) : position + 1]
+
+
+def _index_from(text: str, part: str, start: int) -> int:
+    return text.find(part, _within(text, start))
+
+
+def _last_index(text: str, part: str) -> int:
+    """Search from the end. Python's own `rfind` takes the product of both lengths at the worst."""
+    if len(text) * len(part) <= _FEW:
+        return text.rfind(part)
+    found = text[::-1].find(part[::-1])
+    return found if found < 0 else len(text) - found - len(part)
+
+
+def _last_index_to(text: str, part: str, last: int) -> int:
+    return _last_index(text[: _within(text, last) + len(part)], part)
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    grows = len(new) - len(old)
+    if grows > 0 and len(text) + grows * (len(text) + 1) > work.MAX_TEXT:
+        count = text.count(old)
+        work.text_of(len(text) + grows * (count if limit < 0 else min(count, limit)))
+    return text.replace(old, new, limit)
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if separator:
+        if len(text) > work.MAX_ITEMS:
+            parts = text.count(separator) + 1
+            work.list_of(parts if limit < 0 else min(parts, limit))
+        return text.split(separator, limit - 1 if limit > 0 else -1)
+    work.list_of(len(text) if limit < 0 else min(len(text), limit))
+    if limit < 0 or limit >= len(text):
+        return list(text)
+    return [*text[: limit - 1], text[limit - 1 :]]
+
+
+def _from(text: str, start: int) -> str:
+    return text[_within(text, start) :]
+
+
+def _between(text: str, start: int, end: int) -> str:
+    if _within(text, start) > _within(text, end):
+        raise Fault(OUT_OF_RANGE)
+    return text[start:end]
+
+
+TOTAL: Final[dict[str, Function]] = {
+    "contains_string_string": lambda text, part: part in text,
+    "startsWith_string_string": str.startswith,
+    "endsWith_string_string": str.endswith,
+    "indexOf_string_string": lambda text, part: text.find(part),
+    "lastIndexOf_string_string": _last_index,
+    "lowerAscii_string": lambda text: text.translate(_LOWER),
+    "upperAscii_string": lambda text: text.translate(_UPPER),
+    "replace_string_string_string": _replace,
+    "replace_string_string_string_int": lambda text, old, new, limit: _replace(
+        text, old, new, max(limit, -1)
+    ),
+    "split_string_string": _split,
+    "split_string_string_int": _split,
+    "trim_string": lambda text: text.strip(_SPACE),
+    "reverse_string": lambda text: text[::-1],
+    "strings_quote_string": quoted,
+}
+PARTIAL: Final[dict[str, Function]] = {
+    "matches_string_string": _matches,
+    "find_string_string": _find,
+    "charAt_string_int": _char_at,
+    "indexOf_string_string_int": _index_from,
+    "lastIndexOf_string_string_int": _last_index_to,
+    "substring_string_int": _from,
+    "substring_string_int_int": _between,
+}

@@ -1,0 +1,194 @@
+"""Kernels over durations and timestamps, both int nanoseconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from policy_sched.language.runtime import int64
+from policy_sched.language.stdlib.builtins_math import maybe
+from policy_sched.language.values import CONVERSION, INT_MAX, OVERFLOW, Fault, truncated
+
+Function = Callable[..., Any]
+SECOND: Final = 10**9
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: 0001-01-01T00:00:00Z and the last nanosecond of 9999, as CEL's timestamps run.
+FIRST: Final = -62_135_596_800 * SECOND
+LAST: Final = 253_402_300_800 * SECOND - 1
+_UNITS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3600 * SECOND,
+}
+# Possessive: digits that are followed by no unit are not split in all ways.
+_PART: Final = re.compile(r"([0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION: Final = re.compile(rf"([+-]?)(0|(?:{_PART.pattern})++)")
+#: Characters of a text that is read: no duration, and no moment, needs as many digits.
+_MAX_TEXT: Final = 512
+_MOMENT: Final = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
+)
+#: The longest name of a time zone has half as many characters.
+_MAX_ZONE: Final = 64
+_OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
+
+
+def in_years(moment: int) -> int:
+    """Return a timestamp, or the overflow fault outside the years 1 to 9999."""
+    if not FIRST <= moment <= LAST:
+        raise Fault(OVERFLOW)
+    return moment
+
+
+def in_duration(length: int) -> int:
+    """Return a duration, or the overflow fault outside of int64 nanoseconds."""
+    return int64(length)
+
+
+def duration_of_text(text: str) -> int:
+    """Read Go's notation, such as "1h30m" or "1.5s"; fault: conversion."""
+    found = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if found is None:
+        raise Fault(CONVERSION)
+    length = sum(
+        int(Fraction(f"0{n}" if n[0] == "." else n.rstrip(".")) * _UNITS[unit])
+        for n, unit in _PART.findall(found[2])
+    )
+    if length > INT_MAX:
+        raise Fault(CONVERSION)
+    return -length if found[1] == "-" else length
+
+
+def timestamp_of_text(text: str) -> int:
+    """Read RFC 3339, nine decimals of a second kept; fault: conversion."""
+    found = _MOMENT.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if found is None:
+        raise Fault(CONVERSION)
+    try:
+        moment = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+    except ValueError:
+        raise Fault(CONVERSION) from None
+    offset = 0
+    if found[3]:
+        if int(found[4]) > 23 or int(found[5]) > 59:
+            raise Fault(CONVERSION)
+        offset = (int(found[4]) * 60 + int(found[5])) * (-60 if found[3] == "-" else 60)
+    since = moment - EPOCH
+    nanoseconds = (since.days * 86_400 + since.seconds - offset) * SECOND
+    nanoseconds += int((found[2] or "")[:9].ljust(9, "0"))
+    if not FIRST <= nanoseconds <= LAST:
+        raise Fault(CONVERSION)
+    return nanoseconds
+
+
+def _fraction(rest: int) -> str:
+    return f".{rest:09d}".rstrip("0") if rest else ""
+
+
+def text_of_duration(length: int) -> str:
+    """Print seconds with as many decimals as needed, such as "1.5s"."""
+    seconds, rest = divmod(abs(length), SECOND)
+    return f"{'-' if length < 0 else ''}{seconds}{_fraction(rest)}s"
+
+
+def text_of_timestamp(moment: int) -> str:
+    """Print RFC 3339 in UTC with as many decimals as needed."""
+    seconds, rest = divmod(moment, SECOND)
+    at = (EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
+    return f"{at.isoformat()}{_fraction(rest)}Z"
+
+
+@lru_cache(maxsize=256)
+def _zone(text: str) -> tzinfo:
+    if len(text) > _MAX_ZONE:
+        raise Fault(CONVERSION)
+    found = _OFFSET.fullmatch(text)
+    if found is not None:
+        minutes = int(found[2]) * 60 + int(found[3])
+        if minutes >= 24 * 60:
+            raise Fault(CONVERSION)
+        return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a directory such as "Europe"
+        raise Fault(CONVERSION) from None
+
+
+def _at(moment: int, zone: tzinfo) -> datetime:
+    try:
+        return (EPOCH + timedelta(seconds=moment // SECOND)).astimezone(zone)
+    except OverflowError:
+        raise Fault(OVERFLOW) from None
+
+
+_PARTS: Final[dict[str, Callable[[datetime], int]]] = {
+    "getFullYear": lambda at: at.year,
+    "getMonth": lambda at: at.month - 1,
+    "getDate": lambda at: at.day,
+    "getDayOfMonth": lambda at: at.day - 1,
+    "getDayOfWeek": lambda at: at.isoweekday() % 7,
+    "getDayOfYear": lambda at: at.timetuple().tm_yday - 1,
+    "getHours": lambda at: at.hour,
+    "getMinutes": lambda at: at.minute,
+    "getSeconds": lambda at: at.second,
+}
+
+
+def _in_utc(part: Callable[[datetime], int]) -> Function:
+    return lambda moment: part(_at(moment, UTC))
+
+
+def _in_zone(part: Callable[[datetime], int]) -> Function:
+    return lambda moment, zone: part(_at(moment, _zone(zone)))
+
+
+def _milliseconds(moment: int, zone: str = "UTC") -> int:
+    _zone(zone)
+    return moment % SECOND // 10**6
+
+
+def _whole(unit: int) -> Function:
+    return lambda length: truncated(length, unit)
+
+
+def _duration_milliseconds(length: int) -> int:
+    size = abs(length) % SECOND // 10**6
+    return -size if length < 0 else size
+
+
+TOTAL: Final[dict[str, Function]] = {
+    "int_timestamp": lambda moment: moment // SECOND,
+    "string_timestamp": text_of_timestamp,
+    "string_duration": text_of_duration,
+    "tryDuration_string": maybe(duration_of_text),
+    "tryTimestamp_string": maybe(timestamp_of_text),
+    "getHours_duration": _whole(3600 * SECOND),
+    "getMinutes_duration": _whole(60 * SECOND),
+    "getSeconds_duration": _whole(SECOND),
+    "getMilliseconds_duration": _duration_milliseconds,
+}
+PARTIAL: Final[dict[str, Function]] = {
+    "duration_string": duration_of_text,
+    "timestamp_string": timestamp_of_text,
+    "timestamp_int": lambda seconds: in_years(seconds * SECOND),
+    "add_timestamp_duration": lambda a, b: in_years(a + b),
+    "add_duration_timestamp": lambda a, b: in_years(a + b),
+    "add_duration_duration": lambda a, b: in_duration(a + b),
+    "sub_timestamp_timestamp": lambda a, b: in_duration(a - b),
+    "sub_timestamp_duration": lambda a, b: in_years(a - b),
+    "sub_duration_duration": lambda a, b: in_duration(a - b),
+    **{f"{name}_timestamp": _in_utc(part) for name, part in _PARTS.items()},
+    **{f"{name}_timestamp_string": _in_zone(part) for name, part in _PARTS.items()},
+    "getMilliseconds_timestamp": _milliseconds,
+    "getMilliseconds_timestamp_string": _milliseconds,
+}

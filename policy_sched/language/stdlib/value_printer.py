@@ -1,0 +1,113 @@
+"""Writes a compiled expression's value: as the language would write it, and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from policy_sched.language.stdlib.builtins_math import text_of_double
+from policy_sched.language.stdlib.builtins_time import text_of_duration, text_of_timestamp
+from policy_sched.language.stdlib.variables import RECORDS
+from policy_sched.language.syntax import quote
+from policy_sched.language.values import (
+    DOUBLE,
+    DURATION,
+    STRING,
+    TIMESTAMP,
+    ListType,
+    MapType,
+    OptionalType,
+    QuantityType,
+    RecordType,
+    Some,
+    Type,
+)
+from policy_sched.model import Node, PodInfo
+
+_TIMES: Final = {DURATION: text_of_duration, TIMESTAMP: text_of_timestamp}
+
+
+def value_text(value: Any, kind: Type) -> str:
+    """Return a value in words of the language; of a record, its name and its type."""
+    match kind:
+        case OptionalType():
+            if value is None:
+                return "optional.none()"
+            return f"optional.of({value_text(_inside(value), kind.element)})"
+        case ListType():
+            return f"[{', '.join(value_text(one, kind.element) for one in value)}]"
+        case MapType():
+            entries = [
+                f"{value_text(key, kind.key)}: {value_text(value[key], kind.value)}"
+                for key in sorted(value)
+            ]
+            return "{" + ", ".join(entries) + "}"
+        case QuantityType():
+            return _amount(value, kind)
+        case RecordType():
+            return _record(value, kind)
+    if kind in _TIMES:
+        return _TIMES[kind](value)
+    if kind == STRING:
+        return quote('"', value)
+    if kind == DOUBLE:
+        return text_of_double(value)
+    if isinstance(value, Mapping):  # resources
+        return "{" + ", ".join(f"{name}: {value[name]}" for name in sorted(value)) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else str(kind)
+
+
+def _record(value: Any, kind: RecordType) -> str:
+    """Return a node or pod by its name, a smaller record by its fields."""
+    if isinstance(value, Node):
+        return f"Node({value.metadata.name})"
+    if isinstance(value, PodInfo):
+        return f"Pod({value.key})"
+    fields = dict(kind.fields) or (RECORDS[kind.name].fields if kind.name in RECORDS else {})
+    shown = []
+    for name in fields:
+        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if isinstance(found, str | int | float):
+            shown.append(f"{name}: {quote(chr(34), found) if isinstance(found, str) else found}")
+    return f"{'' if kind.fields else kind.name}{{{', '.join(shown)}}}"
+
+
+def value_data(value: Any, kind: Type) -> Any:
+    """Return a value as JSON has it: quantities in the scheduler's unit, times as texts."""
+    match kind:
+        case OptionalType():
+            return None if value is None else value_data(_inside(value), kind.element)
+        case ListType():
+            return [value_data(one, kind.element) for one in value]
+        case MapType():
+            return {str(key): value_data(value[key], kind.value) for key in sorted(value)}
+        case RecordType():
+            return value_text(value, kind)
+    if kind in _TIMES:
+        return _TIMES[kind](value)
+    if isinstance(value, Mapping):
+        return {name: value[name] for name in sorted(value)}
+    return value if isinstance(value, bool | int | float | str) else value_text(value, kind)
+
+
+def _inside(value: Any) -> Any:
+    return value.value if isinstance(value, Some) else value
+
+
+def _amount(value: Any, kind: QuantityType) -> str:
+    """Return a quantity as Kubernetes writes it, in thousandths where its unit is that."""
+    if isinstance(value, Fraction):
+        return str(int(value)) if value.denominator == 1 else f"{int(value * 1000)}m"
+    return f"{value}m" if kind.dimension == "cpu" and value % 1000 else _whole(value, kind)
+
+
+def _whole(value: int, kind: QuantityType) -> str:
+    if kind.dimension == "cpu":
+        return str(value // 1000)
+    for suffix, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if kind.dimension == "bytes" and value and value % size == 0:
+            return f"{value // size}{suffix}"
+    return str(value)

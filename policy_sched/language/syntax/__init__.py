@@ -1,0 +1,88 @@
+"""Text becomes an AST; the only stage that knows Lark.
+
+Also the typed AST, comments, string literals, and hints for the syntax of other languages.
+"""
+
+from policy_sched.language.syntax.ast import (
+    AndExpr,
+    Binary,
+    CallExpr,
+    CondExpr,
+    Ident,
+    IndexExpr,
+    ListExpr,
+    Literal,
+    MapExpr,
+    MethodExpr,
+    Node,
+    OrExpr,
+    Select,
+    Unary,
+    children,
+    walk,
+)
+from policy_sched.language.syntax.ast_builder import KEYWORDS, RESERVED
+from policy_sched.language.syntax.comments import comments
+from policy_sched.language.syntax.parser import parse
+from policy_sched.language.syntax.quoting import ESCAPES, quote
+from policy_sched.language.syntax.typed_ast import (
+    And,
+    Call,
+    Cond,
+    Const,
+    Core,
+    Field,
+    Has,
+    Index,
+    Let,
+    ListLit,
+    Macro,
+    MapLit,
+    Or,
+    Span,
+    UserCall,
+    UserFunction,
+    Var,
+)
+
+__all__ = [
+    "ESCAPES",
+    "KEYWORDS",
+    "RESERVED",
+    "And",
+    "AndExpr",
+    "Binary",
+    "Call",
+    "CallExpr",
+    "Cond",
+    "CondExpr",
+    "Const",
+    "Core",
+    "Field",
+    "Has",
+    "Ident",
+    "Index",
+    "IndexExpr",
+    "Let",
+    "ListExpr",
+    "ListLit",
+    "Literal",
+    "Macro",
+    "MapExpr",
+    "MapLit",
+    "MethodExpr",
+    "Node",
+    "Or",
+    "OrExpr",
+    "Select",
+    "Span",
+    "Unary",
+    "UserCall",
+    "UserFunction",
+    "Var",
+    "children",
+    "comments",
+    "parse",
+    "quote",
+    "walk",
+]

@@ -1,0 +1,351 @@
+"""Builds syntax.py's nodes while Lark parses, noting what is well formed but no rule.
+
+Theory of operation. Lark calls a method for each named alternative of the grammar, with a value for
+every symbol of it, the punctuation included. Of an expression that value is `Value`: the characters
+that it covers, parentheses included, and its node. So no tree of Lark's is made, walked or kept.
+"""
+
+# ruff: noqa: D102 - the methods are the named alternatives of the grammar
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, cast
+
+from lark import Token
+
+from policy_sched.language.diagnostics import Problem
+from policy_sched.language.syntax.ast import (
+    AndExpr,
+    Bad,
+    Binary,
+    CallExpr,
+    CondExpr,
+    Ident,
+    IndexExpr,
+    ListExpr,
+    Literal,
+    MapExpr,
+    MethodExpr,
+    Node,
+    OrExpr,
+    Select,
+    Unary,
+)
+from policy_sched.language.syntax.strings import unquote
+from policy_sched.language.syntax.syntax_hints import if_problem
+from policy_sched.language.syntax.typed_ast import Span
+
+KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
+#: CEL's reserved words: fields and methods may be called so, variables and functions may not.
+RESERVED: Final = frozenset(
+    {
+        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let"),
+        *("loop", "package", "namespace", "return", "var", "void", "while"),
+    }
+)
+_MAX_INT: Final = 2**63 - 1
+
+#: An expression: its first character, the one behind its last, and its node.
+Value: TypeAlias = tuple[int, int, Node]
+# Named here because methods below are called `list`, `map` and `int`.
+Tokens: TypeAlias = list[Token]
+Values: TypeAlias = list[Value]
+Nodes: TypeAlias = list[Node]
+Elements: TypeAlias = list[tuple[bool, Node]]
+Entries: TypeAlias = list[tuple[bool, Node, Node]]
+Listed: TypeAlias = list[object]
+Enclosed: TypeAlias = list[object]
+"""An opening token, the tokens between, or None, and a closing token."""
+Signs: TypeAlias = tuple[int, int]
+"""The first character of a row of ``!`` or ``-``, and how many there are."""
+
+
+def _token_span(token: Token) -> Span:
+    start = token.start_pos or 0
+    return Span(start, start + len(token))
+
+
+def _start(token: Token) -> int:
+    return token.start_pos or 0
+
+
+def _end(token: Token) -> int:
+    return (token.start_pos or 0) + len(token)
+
+
+class TreeBuilder:
+    """Builds the nodes of one text after the other; `finish` gives what is wrong with a text."""
+
+    def __init__(self) -> None:
+        self._problems: list[Problem] = []
+        self._large: dict[Span, int] = {}
+
+    def finish(self) -> list[Problem]:
+        """Return what is wrong with the text that was parsed last, and forget it."""
+        found = self._problems + [
+            Problem(s.start, s.end, "PS011", "the number does not fit a 64-bit int")
+            for s in self._large
+        ]
+        self._problems, self._large = [], {}
+        return found
+
+    def _outside(self, start: int, end: int, feature: str, hint: str = "") -> Value:
+        message = f"{feature} is CEL, but not part of rules"
+        self._problems.append(Problem(start, end, "PS014", message, hint))
+        return start, end, Bad(span=Span(start, end))
+
+    def _keyword(self, name: Token, role: str, hint: str) -> None:
+        span = _token_span(name)
+        message = f"`{name}` is a reserved word and cannot name {role}"
+        self._problems.append(Problem(span.start, span.end, "PS005", message, hint))
+
+    # Operators.
+
+    def start(self, items: Values) -> Node:
+        return items[0][2]
+
+    def cond(self, items: tuple[Value, Token, Value, Token, Value]) -> Value:
+        (start, _, test), _, (_, _, then), _, (_, end, otherwise) = items
+        span = Span(start, end)
+        return start, end, CondExpr(test=test, then=then, otherwise=otherwise, span=span)
+
+    def or_(self, items: tuple[Value, Token, Value]) -> Value:
+        (start, _, left), _, (_, end, right) = items
+        same = isinstance(left, OrExpr) and left.span.start == start
+        args = (*left.args, right) if same and isinstance(left, OrExpr) else (left, right)
+        return start, end, OrExpr(args=args, span=Span(start, end))
+
+    def and_(self, items: tuple[Value, Token, Value]) -> Value:
+        (start, _, left), _, (_, end, right) = items
+        same = isinstance(left, AndExpr) and left.span.start == start
+        args = (*left.args, right) if same and isinstance(left, AndExpr) else (left, right)
+        return start, end, AndExpr(args=args, span=Span(start, end))
+
+    def relop(self, items: tuple[Value, Token, Value]) -> Value:
+        (start, _, left), op, (_, end, right) = items
+        span = Span(start, end)
+        node = Binary(op=str(op), left=left, right=right, op_span=_token_span(op), span=span)
+        return start, end, node
+
+    arith = relop
+
+    def nots(self, items: Tokens) -> Signs:
+        return _start(items[0]), len(items)
+
+    negs = nots
+
+    def not_(self, items: tuple[Signs, Value]) -> Value:
+        (start, count), (_, end, operand) = items
+        span = Span(start, end)
+        if count % 2 == 0:
+            operand = Unary(op="!", operand=operand, span=span)
+        return start, end, Unary(op="!", operand=operand, span=span)
+
+    def neg(self, items: tuple[Signs, Value]) -> Value:
+        (start, count), (_, end, operand) = items
+        span = Span(start, end)
+        number = isinstance(operand, Literal) and type(operand.value) in (int, float)
+        adjacent = number and operand.span.end == end
+        if count % 2 == 1 and adjacent and isinstance(operand, Literal):
+            if self._large.get(operand.span) == _MAX_INT + 1:
+                del self._large[operand.span]
+            assert not isinstance(operand.value, str)
+            return start, end, Literal(value=-operand.value, span=span)
+        if count % 2 == 0:
+            operand = Unary(op="-", operand=operand, span=span)
+        return start, end, Unary(op="-", operand=operand, span=span)
+
+    # Members.
+
+    def select(self, items: tuple[Value, Token, Token], *, optional: bool = False) -> Value:
+        (start, _, operand), _, name = items
+        end = _end(name)
+        node = Select(
+            operand=operand,
+            name=name.strip("`"),
+            name_span=_token_span(name),
+            optional=optional,
+            quoted=name.startswith("`"),
+            span=Span(start, end),
+        )
+        return start, end, node
+
+    def opt_select(self, items: tuple[Value, Token, Token]) -> Value:
+        return self.select(items, optional=True)
+
+    def sel(self, items: Tokens) -> Token:
+        name = items[0]
+        if name in KEYWORDS:
+            self._keyword(name, "a field", f'write ["{name}"], or the name in back-quotes')
+        return name
+
+    def method(self, items: tuple[Value, Token, Token, Token, Nodes | None, Token]) -> Value:
+        (start, _, target), _, name, _, args, close = items
+        if name in KEYWORDS:
+            self._keyword(name, "a method", "")
+        end = _end(close)
+        node = MethodExpr(
+            target=target,
+            name=str(name),
+            args=tuple(args or ()),
+            name_span=_token_span(name),
+            span=Span(start, end),
+        )
+        return start, end, node
+
+    def index(self, items: tuple[Value, Token, Value, Token]) -> Value:
+        (start, _, operand), _, (_, _, index), close = items
+        end = _end(close)
+        return start, end, IndexExpr(operand=operand, index=index, span=Span(start, end))
+
+    def opt_index(self, items: tuple[Value, Token, Token, Value, Token]) -> Value:
+        (start, _, operand), _, _, (_, _, index), close = items
+        end = _end(close)
+        span = Span(start, end)
+        return start, end, IndexExpr(operand=operand, index=index, optional=True, span=span)
+
+    # Primaries.
+
+    def paren(self, items: tuple[Token, Value, Token]) -> Value:
+        return _start(items[0]), _end(items[2]), items[1][2]
+
+    def ident(self, items: Tokens) -> Value:
+        name = items[0]
+        span = _token_span(name)
+        if name in RESERVED or name in KEYWORDS:
+            if name == "if":
+                self._problems.append(if_problem(span.start))
+            else:
+                self._keyword(name, "a variable", "")
+        return span.start, span.end, Ident(name=str(name), span=span)
+
+    def call(self, items: tuple[Token, Token, Nodes | None, Token]) -> Value:
+        name, _, args, close = items
+        if name == "if":
+            self._problems.append(if_problem(_start(name)))
+        elif name in RESERVED or name in KEYWORDS:
+            self._keyword(name, "a function", "")
+        start, end = _start(name), _end(close)
+        named = _token_span(name)
+        node = CallExpr(
+            name=str(name), args=tuple(args or ()), name_span=named, span=Span(start, end)
+        )
+        return start, end, node
+
+    def root_ident(self, items: Tokens) -> Value:
+        start = _start(items[0])
+        return self._outside(start, start + 1, "a leading dot", f"write `{items[1]}`")
+
+    root_call = root_ident
+
+    def message(self, items: Enclosed) -> Value:
+        typed, close = items[0], items[-1]
+        assert isinstance(typed, tuple)
+        assert isinstance(close, Token)
+        return self._outside(typed[0], _end(close), "a message literal `Type{...}`")
+
+    # Lists and maps.
+
+    def list(self, items: Enclosed) -> Value:
+        span = _enclosed(items)
+        elements = cast("Elements", items[1] or [])
+        node = ListExpr(
+            elements=tuple(node for _, node in elements),
+            optional=tuple(optional for optional, _ in elements),
+            span=span,
+        )
+        return span.start, span.end, node
+
+    def map(self, items: Enclosed) -> Value:
+        span = _enclosed(items)
+        entries = cast("Entries", items[1] or [])
+        node = MapExpr(
+            keys=tuple(key for _, key, _ in entries),
+            values=tuple(value for _, _, value in entries),
+            optional=tuple(optional for optional, _, _ in entries),
+            span=span,
+        )
+        return span.start, span.end, node
+
+    def args(self, items: Listed) -> Nodes:
+        """A comma list: of one item, or of the list so far (in place) and one more."""
+        value = cast("Value", items[-1])
+        if len(items) == 1:
+            return [value[2]]
+        so_far = cast("Nodes", items[0])
+        so_far.append(value[2])
+        return so_far
+
+    def elems(self, items: Listed) -> Listed:
+        """A comma list of what `elem`, `entry` or `field` gave."""
+        if len(items) == 1:
+            return items
+        so_far = cast("Listed", items[0])
+        so_far.append(items[-1])
+        return so_far
+
+    entries = fields = elems
+
+    def elem(self, items: tuple[Token | None, Value]) -> tuple[bool, Node]:
+        return items[0] is not None, items[1][2]
+
+    def entry(self, items: tuple[Token | None, Value, Token, Value]) -> tuple[bool, Node, Node]:
+        return items[0] is not None, items[1][2], items[3][2]
+
+    def field(self, _items: Listed) -> None:
+        """A field of a message, which is refused as a whole."""
+
+    # Literals.
+
+    def int(self, items: Tokens) -> Value:
+        span = _token_span(items[0])
+        digits = str(items[0])
+        value = int(digits, 16) if digits.startswith("0x") else _decimal(digits)
+        if value > _MAX_INT:
+            self._large[span] = value
+        return span.start, span.end, Literal(value=value, span=span)
+
+    def double(self, items: Tokens) -> Value:
+        span = _token_span(items[0])
+        value = float(items[0])
+        if value == float("inf"):
+            message = "the number does not fit a double"
+            self._problems.append(Problem(span.start, span.end, "PS011", message))
+        return span.start, span.end, Literal(value=value, span=span)
+
+    def string(self, items: Tokens) -> Value:
+        span = _token_span(items[0])
+        value, problems = unquote(str(items[0]), span.start)
+        self._problems.extend(problems)
+        return span.start, span.end, Literal(value=value, span=span)
+
+    def uint(self, items: Tokens) -> Value:
+        hint = f"write {items[0][:-1]}"
+        return self._outside(_start(items[0]), _end(items[0]), "an unsigned int", hint)
+
+    def bytes(self, items: Tokens) -> Value:
+        return self._outside(_start(items[0]), _end(items[0]), "bytes", "write a string")
+
+    def true(self, items: Tokens) -> Value:
+        span = _token_span(items[0])
+        return span.start, span.end, Literal(value=True, span=span)
+
+    def false(self, items: Tokens) -> Value:
+        span = _token_span(items[0])
+        return span.start, span.end, Literal(value=False, span=span)
+
+    def null(self, items: Tokens) -> Value:
+        hint = "ask with `has(...)` or use `.?field` and `.orValue(...)`"
+        return self._outside(_start(items[0]), _end(items[0]), "`null`", hint)
+
+
+def _enclosed(items: Enclosed) -> Span:
+    opening, closing = items[0], items[-1]
+    assert isinstance(opening, Token)
+    assert isinstance(closing, Token)
+    return Span(_start(opening), _end(closing))
+
+
+def _decimal(digits: str) -> int:
+    """Read decimal digits; more than any int64 has are all alike too many."""
+    return int(digits) if len(digits.lstrip("0")) <= 20 else 10**20

@@ -1,0 +1,139 @@
+"""Bounds how much a rule may do, and how large the texts and lists may be that it makes.
+
+Theory of operation. What a rule reads is as large as the API allows, and a text function is linear
+in it; so what grows without a bound grows by being nested or by being joined. A loop at the outside
+begins with `begin`: it, and everything inside of it, has `MAX_STEPS` for one row. Loops and
+functions over texts and lists inside of it `spend` as much as their arguments are long. An
+evaluation of all rows has `MAX_TOTAL` together. Counting depends on values alone, never on time:
+the same rule over the same cluster ends at the same place. A loop that is outermost in the function
+of one row is outermost in that of all rows, too, so both count alike.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from typing import Any, Final
+
+from policy_sched.language.values.errors import LimitError, Some
+
+#: Characters of a text, and elements of a list, that a rule makes.
+MAX_TEXT: Final = 2**20
+MAX_ITEMS: Final = 100_000
+#: Steps of an outermost loop with all that is inside of it, for one row; a step takes some 100 ns.
+MAX_STEPS: Final = 1_000_000
+#: Steps of all loops of one evaluation, all rows together.
+MAX_TOTAL: Final = 10_000_000
+#: So many characters of a text that a function reads are one step.
+_CHARACTERS: Final = 16
+#: Rows of a NumPy operation that are one step.
+_ROWS: Final = 64
+
+
+class _Left(threading.local):
+    """The steps that are left to the loop, and to the evaluation, of this thread."""
+
+    loop = MAX_STEPS
+    total = MAX_TOTAL
+    shared = False
+
+
+_LEFT: Final = _Left()
+
+
+def refill() -> None:
+    """Begin an evaluation."""
+    if not _LEFT.shared:
+        _LEFT.total = MAX_TOTAL
+
+
+@contextmanager
+def one_evaluation() -> Iterator[None]:
+    """Let evaluations inside share the steps that one has."""
+    refill()
+    before, _LEFT.shared = _LEFT.shared, True
+    try:
+        yield
+    finally:
+        _LEFT.shared = before
+
+
+def begin(items: Sized) -> None:
+    """Begin an outermost loop over ``items``."""
+    _LEFT.loop = MAX_STEPS
+    spend(len(items))
+
+
+def begin_rows(items: Sized, n: int) -> None:
+    """Begin an outermost loop over ``items`` whose body is computed for ``n`` rows at once."""
+    _LEFT.loop = MAX_STEPS
+    spend_of_total(len(items) * (1 + n // _ROWS))
+
+
+def spend_rows(items: Sized, n: int) -> None:
+    """Begin a loop inside of another whose body is computed for ``n`` rows at once."""
+    spend_of_total(len(items) * (1 + n // _ROWS))
+
+
+def spend(steps: int) -> None:
+    """Take steps of the loop's and of the evaluation's. Raises LimitError where none are left."""
+    left = _LEFT
+    left.loop -= steps
+    if left.loop < 0:
+        raise LimitError(f"its loops take more than {MAX_STEPS} steps")
+    spend_of_total(steps)
+
+
+def spend_of_total(steps: int) -> None:
+    """Take steps of the evaluation's. Raises LimitError where none are left."""
+    _LEFT.total -= steps
+    if _LEFT.total < 0:
+        text = f"it takes more than {MAX_TOTAL} steps for all nodes together"
+        raise LimitError(text, whole=True)
+
+
+def metered(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function inside of a loop, which costs as many steps as its arguments are long."""
+    spend(1 + sum(map(_weight, args)))
+    return function(*args)
+
+
+def folded(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call a function while a policy is compiled, which is one evaluation."""
+    spend_of_total(1 + sum(map(_weight, args)))
+    return function(*args)
+
+
+def weigh(value: object) -> None:
+    """Take a step for each value inside of a value, as often as it is there."""
+    if isinstance(value, Some):
+        weigh(value.value)
+    elif isinstance(value, (list, tuple, dict)):
+        spend_of_total(len(value))
+        for item in value.values() if isinstance(value, dict) else value:
+            weigh(item)
+
+
+def _weight(value: object) -> int:
+    if isinstance(value, str):
+        return len(value) // _CHARACTERS
+    return len(value) if isinstance(value, (list, tuple, dict)) else 0
+
+
+def text_of(length: int) -> None:
+    """Check the length of a text before it is made. Raises LimitError."""
+    if length > MAX_TEXT:
+        raise LimitError(f"it makes a text of more than {MAX_TEXT} characters")
+
+
+def list_of(length: int) -> None:
+    """Check the length of a list before it is made. Raises LimitError."""
+    if length > MAX_ITEMS:
+        raise LimitError(f"it makes a list of more than {MAX_ITEMS} elements")
+
+
+NAMES: Final[dict[str, object]] = {
+    function.__name__: function
+    for function in (refill, begin, begin_rows, spend, spend_rows, spend_of_total, metered)
+} | {"size_of": len}

@@ -1,0 +1,130 @@
+"""A node as a record by itself: for rules over a node that is not the row under evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from policy_sched.cluster.tables import NodeTable, names_of
+from policy_sched.model import (
+    Amount,
+    Condition,
+    HostPort,
+    Node,
+    ObjectMeta,
+    PodInfo,
+    Taint,
+    nanoseconds,
+    units,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """An image of a node: its size, and how many nodes have it."""
+
+    size_bytes: int = 0
+    num_nodes: int = 0
+
+
+class NodeFacts:
+    """What rules read of a node: the object as it is given, and what runs on it now.
+
+    The attributes are the fields of the record `Node` under their Python names. Without a table,
+    or where the table does not know the node, nothing runs on it.
+    """
+
+    def __init__(self, node: Node, table: NodeTable | None = None) -> None:
+        meta, info = node.metadata, node.status.node_info
+        self._node = node
+        self._table = table
+        self.name = meta.name
+        self.labels = meta.labels
+        self.annotations = meta.annotations
+        self.taints: tuple[Taint, ...] = node.spec.taints
+        self.unschedulable = node.spec.unschedulable
+        self.ready = node.ready
+        self.conditions: tuple[Condition, ...] = node.status.conditions
+        self.provider_id = node.spec.provider_id
+        self.architecture = info.architecture
+        self.operating_system = info.operating_system
+        self.os_image = info.os_image
+        self.kernel_version = info.kernel_version
+        self.kubelet_version = info.kubelet_version
+        self.runtime_version = info.container_runtime_version
+        self.declared_features: tuple[str, ...] = node.status.declared_features
+        self.creation_time = nanoseconds(meta.creation_timestamp)
+
+    @cached_property
+    def capacity(self) -> dict[str, int]:
+        """What the node has, in scheduler units."""
+        return _amounts(self._node.status.capacity)
+
+    @cached_property
+    def allocatable(self) -> dict[str, int]:
+        """What pods may use of it, in scheduler units."""
+        return _amounts(self._node.status.allocatable)
+
+    @cached_property
+    def images(self) -> dict[str, ImageFacts]:
+        """Its images by name."""
+        table = self._table
+        known = {} if table is None else table.images.states
+        count = (lambda _name: 1) if table is None else table.image_nodes
+        return {
+            name: ImageFacts(known[name].size if name in known else size, count(name))
+            for name, size in names_of(self._node)
+        }
+
+    @cached_property
+    def pods(self) -> tuple[PodInfo, ...]:
+        """The pods on it."""
+        row = None if self._table is None else self._table.row_of.get(self.name)
+        if self._table is None or row is None:
+            return ()
+        return tuple(self._table.pods_on(row).values())
+
+    @property
+    def pod_count(self) -> int:
+        """The number of pods on it."""
+        return len(self.pods)
+
+    @cached_property
+    def requested(self) -> dict[str, int]:
+        """What its pods request."""
+        return _sum(pod.requests for pod in self.pods)
+
+    @cached_property
+    def non_zero_requested(self) -> dict[str, int]:
+        """What its pods count for in scoring."""
+        return _sum(pod.non_zero_added for pod in self.pods)
+
+    @property
+    def free(self) -> dict[str, int]:
+        """What may be used less what is requested; may be below zero."""
+        names = {**self.allocatable, **self.requested}
+        requested = self.requested
+        return {name: self.allocatable.get(name, 0) - requested.get(name, 0) for name in names}
+
+    @property
+    def used_ports(self) -> tuple[HostPort, ...]:
+        """Host ports in use, each once."""
+        return tuple(dict.fromkeys(port for pod in self.pods for port in pod.host_ports))
+
+
+def _amounts(amounts: Mapping[str, Amount]) -> dict[str, int]:
+    return {name: units(name, amount) for name, amount in amounts.items()}
+
+
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    whole: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            whole[name] = whole.get(name, 0) + amount
+    return whole
+
+
+NO_NODE: Final = NodeFacts(Node(metadata=ObjectMeta(name="")))
+"""A node without any content."""

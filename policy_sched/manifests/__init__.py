@@ -1,0 +1,61 @@
+"""Files of Kubernetes objects: reading, decoding, defaults, workload expansion.
+
+YAML and JSON become objects of `model`, with file, line and column for each problem. Workloads
+become pods as controllers would create them.
+"""
+
+from policy_sched.manifests import workload_expansion
+from policy_sched.manifests.daemon_set_nodes import may_stay, should_run
+from policy_sched.manifests.decode import (
+    decode_as,
+    decode_json,
+    list_items,
+    object_key,
+    quantities_valid,
+)
+from policy_sched.manifests.defaulting import SYSTEM_PRIORITIES, Priorities, fill_in
+from policy_sched.manifests.load import SPLIT, SUFFIXES, ApiObject, Report, decode_object, load
+from policy_sched.manifests.places import ManifestPosition
+from policy_sched.manifests.struct_errors import BAD_VALUE, fit, fit_partly
+from policy_sched.manifests.workload_expansion import (
+    JOB_INDEX,
+    MOST_PODS,
+    REVISION_HASH,
+    TEMPLATE_HASH,
+    Owner,
+    Plain,
+    replicas_of,
+    suffix,
+)
+
+__all__ = [
+    "BAD_VALUE",
+    "JOB_INDEX",
+    "MOST_PODS",
+    "REVISION_HASH",
+    "SPLIT",
+    "SUFFIXES",
+    "SYSTEM_PRIORITIES",
+    "TEMPLATE_HASH",
+    "ApiObject",
+    "ManifestPosition",
+    "Owner",
+    "Plain",
+    "Priorities",
+    "Report",
+    "decode_as",
+    "decode_json",
+    "decode_object",
+    "fill_in",
+    "fit",
+    "fit_partly",
+    "list_items",
+    "load",
+    "may_stay",
+    "object_key",
+    "quantities_valid",
+    "replicas_of",
+    "should_run",
+    "suffix",
+    "workload_expansion",
+]

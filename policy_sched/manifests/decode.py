@@ -1,0 +1,268 @@
+"""API objects from plain data: the kind is known, the shape fits, the quantities are valid."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from policy_sched.manifests.struct_errors import BAD_VALUE, MISSING, WRONG_TYPE, Path, Report, fit
+from policy_sched.manifests.workload_expansion import MOST_PODS
+from policy_sched.model import (
+    CLUSTER_SCOPED,
+    DURATION_ANNOTATION,
+    KINDS,
+    SKIPPED_KINDS,
+    Amount,
+    ApiObject,
+    CsiStorageCapacity,
+    DaemonSet,
+    Deployment,
+    Job,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSpec,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    Workload,
+    decoder,
+    nanos,
+    nanoseconds_of,
+)
+
+UNKNOWN_KIND: Final = "PS706"
+MOST_INT32: Final = 2**31 - 1
+
+_OWN_KINDS: Final = {
+    "KubeSchedulerConfiguration": "a scheduler configuration is given with --config",
+    "Policy": "policies are given with --policies",
+    "PolicyTest": "scenarios are run by `policy-sched test`",
+}
+"""Kinds of files that are not manifests, and where they belong."""
+
+
+def decode_object(value: object, report: Report) -> ApiObject | None:
+    """Return the API object that plain data (of JSON or YAML) describes.
+
+    None if it is of a kind that Kubernetes has and scheduling does not read, and after its
+    problems were reported, each with its path inside the object.
+    """
+    found = kind_of(value, report)
+    if found is None or found in SKIPPED_KINDS:
+        return None
+    return decode_as(value, KINDS[found], report)
+
+
+def decode_as(value: object, kind: type[ApiObject], report: Report) -> ApiObject | None:
+    """Return plain data decoded as one kind; None after its problems were reported."""
+    try:
+        decoded: ApiObject | None = msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        decoded = fit(value, kind, report)
+    if decoded is not None and not quantities_valid(decoded):
+        decoded = fit(value, kind, report)
+    if decoded is not None:
+        problem = duration_problem(decoded) or size_problem(decoded)
+        if problem is not None:
+            report(*problem)
+            return None
+    if decoded is not None and not decoded.metadata.name:
+        hint = "generated names are not known here" if decoded.metadata.generate_name else ""
+        report(("metadata", "name"), MISSING, f"{kind_name(decoded)} has no metadata.name", hint)
+        return None
+    return decoded
+
+
+def decode_json(raw: bytes | msgspec.Raw, kind: type[ApiObject]) -> ApiObject | None:
+    """Return JSON decoded as one kind; None if it does not fit, which `decode_as` explains.
+
+    Raises msgspec.DecodeError if it is not JSON.
+    """
+    try:
+        decoded: ApiObject | None = decoder(kind).decode(raw)
+    except msgspec.ValidationError:
+        decoded = None  # nulls, perhaps, which are absent
+    if decoded is not None and quantities_valid(decoded):
+        return decoded
+    return fit(msgspec.json.decode(raw), kind, _unreported)
+
+
+def _unreported(_path: Path, _code: str, _message: str, _hint: str) -> None:
+    """Report nothing."""
+
+
+def duration_problem(decoded: ApiObject) -> tuple[Path, str, str, str] | None:
+    """Return the report on a pod's (or a template's) duration annotation that is no duration."""
+    path: Path = ("metadata", "annotations", DURATION_ANNOTATION)
+    metadata = None
+    if isinstance(decoded, Pod):
+        metadata = decoded.metadata
+    elif isinstance(decoded, Workload) and decoded.spec.template is not None:
+        path, metadata = ("spec", "template", *path), decoded.spec.template.metadata
+    text = None if metadata is None else metadata.annotations.get(DURATION_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        nanoseconds_of(text)
+    except ValueError as error:
+        return path, BAD_VALUE, str(error), ""
+    return None
+
+
+def size_problem(decoded: ApiObject) -> tuple[Path, str, str, str] | None:
+    """Return the report on a workload that wants more pods than a cluster has."""
+    path: Path = ("spec", "replicas")
+    count = 0
+    if isinstance(decoded, Job):
+        path = ("spec", "parallelism")
+        count = min(decoded.spec.parallelism or 1, decoded.spec.completions or MOST_INT32)
+    elif isinstance(decoded, Deployment | ReplicaSet | ReplicationController | StatefulSet):
+        count = decoded.spec.replicas
+    if count <= MOST_PODS:
+        return None
+    message = f"{count} pods are more than the {MOST_PODS} that a cluster may have"
+    return path, BAD_VALUE, message, ""
+
+
+def kind_of(value: object, report: Report) -> tuple[str, str] | None:
+    """Return apiVersion and kind if they are known together; None after reporting why not."""
+    if not isinstance(value, dict):
+        report((), WRONG_TYPE, "an object must be a mapping with apiVersion and kind", "")
+        return None
+    for field in ("apiVersion", "kind"):
+        given = value.get(field)
+        if given is None:
+            report((field,), MISSING, f"the object has no {field}", "")
+            return None
+        if not isinstance(given, str):
+            report((field,), WRONG_TYPE, f"{field} must be text", "")
+            return None
+    version, kind = value["apiVersion"], value["kind"]
+    if (version, kind) in KINDS or (version, kind) in SKIPPED_KINDS:
+        return version, kind
+    report(*_unknown_kind(version, kind))
+    return None
+
+
+def _unknown_kind(version: str, kind: str) -> tuple[Path, str, str, str]:
+    """Return the report on a pair of apiVersion and kind that is not known."""
+    if kind in _OWN_KINDS:
+        return ("kind",), UNKNOWN_KIND, f"a {kind} is not a manifest", _OWN_KINDS[kind]
+    known = [*KINDS, *sorted(SKIPPED_KINDS)]
+    versions = [v for v, k in known if k == kind]
+    if versions:
+        message = f"{kind} is not in apiVersion {version!r}"
+        return ("apiVersion",), UNKNOWN_KIND, message, f"write apiVersion: {versions[0]}"
+    close = difflib.get_close_matches(kind, [k for _, k in known], n=1, cutoff=0.6)
+    hint = f"did you mean {close[0]!r}?" if close else ""
+    return ("kind",), UNKNOWN_KIND, f"unknown kind {kind!r} of {version!r}", hint
+
+
+def list_items(value: object) -> Iterator[tuple[int, object]] | None:
+    """Return the items of a List (or PodList, NodeList, ...) with their indexes; None for others.
+
+    An item of a PodList that names no kind is a Pod of the list's version.
+    """
+    if not isinstance(value, dict):
+        return None
+    version, kind = value.get("apiVersion"), value.get("kind")
+    if not isinstance(kind, str) or not kind.endswith("List"):
+        return None
+    if isinstance(version, str) and (version, kind) in KINDS:
+        return None
+    items = value.get("items")
+    if not isinstance(items, list):
+        return None if "items" in value and items is not None else iter(())
+    item_kind = kind.removesuffix("List")
+    implied = {"apiVersion": version, "kind": item_kind} if item_kind else {}
+    return enumerate({**implied, **item} if isinstance(item, dict) else item for item in items)
+
+
+def kind_name(decoded: ApiObject) -> str:
+    """Return an object's kind, as the API names it."""
+    return decoded.kind or type(decoded).__name__
+
+
+def object_key(decoded: ApiObject) -> tuple[str, str, str]:
+    """Return kind, namespace ("" for what lives in none) and name."""
+    kind, meta = kind_name(decoded), decoded.metadata
+    namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or "default"
+    return kind, namespace, meta.name
+
+
+def quantities_valid(decoded: ApiObject) -> bool:
+    """Tell whether every quantity of an object can be read and none is negative."""
+    try:
+        for amounts in _amounts(decoded):
+            for amount in amounts.values():
+                if nanos(amount) < 0:
+                    return False
+    except ValueError:
+        return False
+    return True
+
+
+def _amounts(decoded: ApiObject) -> Iterable[Mapping[str, Amount]]:
+    """Return every map of quantities in an object."""
+    match decoded:
+        case Pod():
+            return _pod_amounts(decoded)
+        case Node():
+            return decoded.status.allocatable, decoded.status.capacity
+        case PersistentVolume():
+            return (decoded.spec.capacity,)
+        case PersistentVolumeClaim():
+            return decoded.spec.resources.requests, decoded.spec.resources.limits
+        case CsiStorageCapacity():
+            sizes = {"capacity": decoded.capacity, "maximum": decoded.maximum_volume_size}
+            return ({name: size for name, size in sizes.items() if size is not None},)
+        case (
+            Deployment()
+            | ReplicaSet()
+            | ReplicationController()
+            | StatefulSet()
+            | DaemonSet()
+            | Job()
+        ):
+            return _workload_amounts(decoded)
+    return ()
+
+
+def _workload_amounts(workload: Workload) -> Iterator[Mapping[str, Amount]]:
+    if workload.spec.template is not None:
+        yield from _spec_amounts(workload.spec.template.spec)
+    if isinstance(workload, StatefulSet):
+        for claim in workload.spec.volume_claim_templates:
+            yield from _amounts(claim)
+
+
+def _pod_amounts(pod: Pod) -> Iterator[Mapping[str, Amount]]:
+    status = pod.status
+    yield from _spec_amounts(pod.spec)
+    yield status.allocated_resources
+    if status.resources is not None:
+        yield status.resources.requests
+        yield status.resources.limits
+    for given in (*status.container_statuses, *status.init_container_statuses):
+        yield given.allocated_resources
+        if given.resources is not None:
+            yield given.resources.requests
+            yield given.resources.limits
+
+
+def _spec_amounts(spec: PodSpec) -> Iterator[Mapping[str, Amount]]:
+    for container in (*spec.containers, *spec.init_containers):
+        yield container.resources.requests
+        yield container.resources.limits
+    yield spec.overhead
+    if spec.resources is not None:
+        yield spec.resources.requests
+        yield spec.resources.limits
+    for volume in spec.volumes:
+        if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
+            yield volume.ephemeral.volume_claim_template.spec.resources.requests

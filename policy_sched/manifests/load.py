@@ -1,0 +1,466 @@
+"""Manifests: files and directories of API objects, and everything that is wrong with them.
+
+Theory of operation. Every object is JSON first: a record of a JSON text, or what `plain_documents`
+makes of YAML. JSON goes straight into structs; only an object that msgspec refuses, or whose
+quantities are not valid, is read a second time, alone, as YAML with positions (of which JSON is a
+part). Every problem of every file is a Diagnostic; the objects that are in order are returned all
+the same.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+from typing import Final, TextIO
+
+import msgspec
+
+from policy_sched.errors import Diagnostic
+from policy_sched.manifests.decode import (
+    UNKNOWN_KIND,
+    decode_as,
+    decode_json,
+    decode_object,
+    duration_problem,
+    kind_name,
+    kind_of,
+    list_items,
+    object_key,
+    size_problem,
+)
+from policy_sched.manifests.defaulting import Priorities, fill_in
+from policy_sched.manifests.places import LocatedManifest, ManifestPosition
+from policy_sched.manifests.struct_errors import BAD_VALUE, Path, Report
+from policy_sched.model import (
+    KINDS,
+    SKIPPED_KINDS,
+    ApiObject,
+    Pod,
+    PriorityClass,
+    RejectedError,
+    RuntimeClass,
+    Workload,
+    admit,
+)
+from policy_sched.source import (
+    LIBYAML,
+    UNREADABLE,
+    PlainDocument,
+    Record,
+    SourceFile,
+    decode_text,
+    is_stray_link,
+    plain_documents,
+    read_bytes,
+    read_stream,
+)
+
+__all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
+
+DUPLICATE: Final = "PS708"
+
+SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
+"""Endings of the files that a directory is searched for; each also with .gz."""
+
+STDIN: Final = "-"
+SPLIT: Final = "split it, for instance into a file for each kind"
+"""What to do about a file that is too large."""
+SLOW_YAML: Final = 8 << 20
+"""Characters of YAML from which on JSON is recommended: 8 MiB, which take some 1.5 s."""
+
+MAX_NOT_PLAIN: Final = 64 << 20
+"""Characters of a YAML document with anchors, aliases or tags: 64 MiB, which take 3 GB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """What was read: objects in the order of the files, problems, and how many were passed over.
+
+    ``skipped`` counts objects of Kubernetes' own kinds that scheduling does not read. ``hints``
+    say how the files could be read faster.
+    """
+
+    objects: list[ApiObject]
+    diagnostics: list[Diagnostic]
+    skipped: int = 0
+    hints: tuple[str, ...] = ()
+
+
+def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = True) -> Manifests:
+    """Read API objects from files, directories (recursively, sorted) and "-" for ``stdin``.
+
+    Files end in .yaml, .yml, .json or .jsonl, or one of these and .gz; each may hold many
+    objects. With ``defaults``, pods are completed as the API server would have (`defaulting`).
+    """
+    loading = _Loading()
+    for path in paths:
+        for name in _files(path, loading):
+            data = _read(name, stdin, loading)
+            if data is not None:
+                loading.read(name, data)
+    if defaults:
+        loading.complete_pods()
+    diagnostics = sorted(loading.diagnostics)
+    return Manifests(loading.objects, diagnostics, loading.skipped, tuple(loading.hints))
+
+
+def _files(path: str, loading: _Loading) -> Iterator[str]:
+    """Yield the files that a path means, in order."""
+    place = FilePath(path)
+    if path == STDIN or not place.is_dir():
+        yield path
+        return
+    found = sorted(
+        str(p)
+        for p in place.rglob("*")
+        if p.is_file() and p.name.removesuffix(".gz").endswith(SUFFIXES)
+    )
+    if not found:
+        loading.fail(path, f"the directory holds no manifests ({', '.join(SUFFIXES)}, or .gz)")
+    for name in found:
+        if is_stray_link(FilePath(name), place, manifest=True):
+            loading.fail(name, "a symbolic link leads out of the directory, to no manifest")
+        else:
+            yield name
+
+
+def _read(name: str, stdin: TextIO | None, loading: _Loading) -> bytes | None:
+    """Return a file's bytes, unpacked; None after reporting why it cannot be read."""
+    try:
+        if name == STDIN:
+            text = "" if stdin is None else read_stream(stdin, name)
+            return text.encode(errors="surrogateescape")
+        return read_bytes(name, advice=SPLIT)
+    except UnicodeDecodeError:
+        reason = "what comes in is not UTF-8"
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    loading.fail(name, f"the file cannot be read: {reason}")
+    return None
+
+
+class _Head(msgspec.Struct, gc=False):
+    """What says how a record is decoded."""
+
+    apiVersion: str = ""  # noqa: N815  # the API's own name saves a renaming of every record
+    kind: str = ""
+
+
+class _List(_Head, gc=False):
+    """A List, or a PodList and the like; its items are decoded one by one."""
+
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+_head: Final = msgspec.json.Decoder(_Head)
+_list: Final = msgspec.json.Decoder(_List)
+
+_NESTED: Final = "a list inside a list is not read"
+_NO_HEAD: Final = _Head()
+_SKIPPED: Final = ApiObject()
+"""Stands for an object of a kind that is passed over."""
+_CLASS_NAME: Final[Path] = ("spec", "priorityClassName")
+
+
+def _records(data: bytes) -> tuple[_Head | None, tuple[bytes | msgspec.Raw, ...]]:
+    """Return the objects of a JSON text; if it is a list, with the kind that it implies.
+
+    Raises msgspec.DecodeError if the text is not JSON, or its list is none.
+    """
+    head = _head.decode(data)
+    if not _of_list(head.apiVersion, head.kind):
+        return None, (data,)
+    return _implied(head), _list.decode(data).items
+
+
+def _of_list(version: str, kind: str) -> bool:
+    return kind.endswith("List") and (version, kind) not in KINDS
+
+
+def _implied(head: _Head) -> _Head:
+    kind = head.kind.removesuffix("List")
+    return _Head(head.apiVersion, kind) if kind else _NO_HEAD
+
+
+def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject | None:
+    """Decode one JSON record straight into its struct; None if that needs a closer look."""
+    try:
+        head = _head.decode(record)
+        kind = (head.apiVersion or implied.apiVersion, head.kind or implied.kind)
+        struct = KINDS.get(kind)
+        if struct is None:
+            return _SKIPPED if kind in SKIPPED_KINDS else None
+        decoded = decode_json(record, struct)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if decoded is None or not decoded.metadata.name:
+        return None
+    if duration_problem(decoded) or size_problem(decoded):
+        return None
+    decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
+    return decoded
+
+
+def _priority_class(decoded: ApiObject) -> tuple[Path, str]:
+    """Return the priority class that a pod, or a workload's pods, get their priority from.
+
+    It comes with its path; it is empty where there is none, or the priority is given.
+    """
+    path, spec = _CLASS_NAME, None
+    if isinstance(decoded, Pod):
+        spec = decoded.spec
+    elif isinstance(decoded, Workload) and decoded.spec.template is not None:
+        path, spec = ("spec", "template", *_CLASS_NAME), decoded.spec.template.spec
+    return path, "" if spec is None or spec.priority is not None else spec.priority_class_name
+
+
+class _Loading:
+    """One load in progress."""
+
+    def __init__(self) -> None:
+        self.objects: list[ApiObject] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.hints: list[str] = []
+        self.skipped = 0
+        self._seen: dict[tuple[str, str, str], ManifestPosition] = {}
+        self._unclassed: list[tuple[str, Path, ManifestPosition]] = []
+        self._runtimes: list[tuple[Pod, ManifestPosition]] = []
+
+    def fail(self, name: str, message: str) -> None:
+        """Report a file as a whole."""
+        self.diagnostics.append(Diagnostic(name, 1, 1, UNREADABLE, message))
+
+    def read(self, name: str, data: bytes) -> None:
+        """Read every object of one file."""
+        text = decode_text(name, data)
+        if isinstance(text, Diagnostic):
+            self.diagnostics.append(text)
+            return
+        file, kind = SourceFile(name, text), name.removesuffix(".gz")
+        if kind.endswith(".jsonl"):
+            self._json_lines(file)
+        elif kind.endswith(".json") or (name == STDIN and text.lstrip().startswith("{")):
+            self._json(file)
+        else:
+            self._yaml(file)
+
+    def _json_lines(self, file: SourceFile) -> None:
+        """Read one object a line."""
+        start = 0
+        for line in file.text.split("\n"):
+            if line.strip():
+                end = start + len(line.removesuffix("\r"))
+                self._one(
+                    line.encode(errors="replace"),
+                    ManifestPosition(file, Record(start, 0, end), True),
+                )
+            start += len(line) + 1
+
+    def _json(self, file: SourceFile) -> None:
+        """Read one object, the objects of a list, or one a line if there are several."""
+        data = file.text.encode(errors="replace")
+        whole = ManifestPosition(file, Record(0, 0, len(file.text)), True)
+        try:
+            implied, records = _records(data)
+        except (msgspec.DecodeError, RecursionError):
+            lines = [line for line in data.split(b"\n") if line.strip()]
+            if len(lines) > 1 and _is_json(lines[0]):
+                self._json_lines(file)
+            else:
+                self._document(whole)
+            return
+        if implied is None:
+            self._one(data, whole)
+            return
+        start = 0
+        for record in records:
+            text = bytes(record).decode()
+            start = file.text.index(text, start)
+            place = ManifestPosition(file, Record(start, 0, start + len(text)), True)
+            start += len(text)
+            self._one(record, place, implied, nested=True)
+
+    def _yaml(self, file: SourceFile) -> None:
+        if len(file.text) > SLOW_YAML:
+            self.hints.append(slow_yaml(file))
+        documents, problems = plain_documents(file)
+        for document in documents:
+            if self._plain_document(file, document):
+                return
+        self.diagnostics.extend(problems)
+
+    def _plain_document(self, file: SourceFile, document: PlainDocument) -> bool:
+        """Take one document; return whether what follows in the file cannot be read."""
+        head, items = document.head, document.items
+        whole = ManifestPosition(file, document.whole)
+        if items is None or not isinstance(head, dict) or not _is_list(head):
+            data = document.json()
+            return self._not_plain(whole) if data is None else self._one(data, whole)
+        wrong = [
+            ManifestPosition(file, item).look().problems for item in items if item.json is None
+        ]
+        if any(wrong):  # nothing of a document is taken whose text is wrong
+            self.diagnostics.extend(problem for problems in wrong for problem in problems)
+            return False
+        implied = _implied(_Head(head.get("apiVersion") or "", head["kind"]))
+        for item in items:
+            self._one(item.json, ManifestPosition(file, item), implied, nested=True)
+        return False
+
+    def _not_plain(self, place: ManifestPosition) -> bool:
+        """Take a document that has to be read with its places, which takes 45 times its size."""
+        size = place.record.end - place.record.start
+        words = f"{size >> 20} MiB of YAML with anchors, aliases or tags"
+        if size > MAX_NOT_PLAIN:
+            most = f"at most {MAX_NOT_PLAIN >> 20} MiB of such a document are read"
+            self.fail(place.file.path, f"{words}: {most}; write the aliases out, or use JSON")
+            return True
+        if size > SLOW_YAML:
+            self.hints.append(
+                f"{place}: {words}, which take 7 times as long and 45 times their size"
+            )
+        return self._document(place)
+
+    def _one(
+        self,
+        record: bytes | msgspec.Raw | None,
+        place: ManifestPosition,
+        implied: _Head = _NO_HEAD,
+        *,
+        nested: bool = False,
+    ) -> bool:
+        """Take one object, with a second look if it needs one; see `_document`.
+
+        ``nested``: it is the item of a list, and implied is the kind that the list implies.
+        """
+        decoded = None if record is None else _fast(record, implied)
+        if decoded is _SKIPPED:
+            self.skipped += 1
+        elif decoded is not None and object_key(decoded) not in self._seen:
+            self._take(decoded, place)
+        elif nested:
+            self._item(place.look(), place, implied)
+        else:
+            return self._document(place)
+        return False
+
+    def _take(self, decoded: ApiObject, place: ManifestPosition) -> None:
+        self._seen[object_key(decoded)] = place
+        self.objects.append(decoded)
+        path, name = _priority_class(decoded)
+        if name:
+            self._unclassed.append((name, path, place))
+        if isinstance(decoded, Pod) and decoded.spec.runtime_class_name:
+            self._runtimes.append((decoded, place))
+
+    def _document(self, place: ManifestPosition) -> bool:
+        """Take a document after a second look: an object, or a list of them.
+
+        Returns whether what follows in the file cannot be read.
+        """
+        found = place.look()
+        self.diagnostics.extend(found.problems)
+        if found.problems:
+            return found.ended
+        items = list_items(found.value)
+        if items is None:
+            self._object(found, place, ())
+            return False
+        for index, item in items:
+            at: Path = ("items", index)
+            if list_items(item) is not None:
+                self._report(found, at, UNKNOWN_KIND, _NESTED)
+            else:
+                self._object(replace(found, value=item), place, at)
+        return False
+
+    def _item(self, found: LocatedManifest, place: ManifestPosition, implied: _Head) -> None:
+        """Take an item of a list after a second look."""
+        self.diagnostics.extend(found.problems)
+        if found.problems:
+            return
+        if list_items(found.value) is not None:
+            self._report(found, (), UNKNOWN_KIND, _NESTED)
+            return
+        if isinstance(found.value, dict) and implied.kind:
+            given = {"apiVersion": implied.apiVersion, "kind": implied.kind, **found.value}
+            found = replace(found, value=given)
+        self._object(found, place, ())
+
+    def _report(
+        self, found: LocatedManifest, path: Path, code: str, message: str, hint: str = ""
+    ) -> None:
+        self.diagnostics.append(found.diagnostic(path, code, message, hint))
+
+    def _object(self, found: LocatedManifest, place: ManifestPosition, prefix: Path) -> None:
+        """Take one object; ``prefix`` is where it stands in what was looked at."""
+
+        def report(path: Path, code: str, message: str, hint: str) -> None:
+            self._report(found, (*prefix, *path), code, message, hint)
+
+        kind = kind_of(found.value, report)
+        if kind is None:
+            return
+        if kind in SKIPPED_KINDS:
+            self.skipped += 1
+            return
+        decoded = decode_as(found.value, KINDS[kind], report)
+        if decoded is None:
+            return
+        if found.marked is not None:
+            start, end = found.marked.span(prefix)
+            place = ManifestPosition(found.file, Record(start, 0, end), place.is_json)
+        key = object_key(decoded)
+        if key in self._seen:
+            name = "/".join(part for part in key[1:] if part)
+            message = f"{kind_name(decoded)} {name} is there twice"
+            report(
+                ("metadata", "name"), DUPLICATE, message, f"the first one is at {self._seen[key]}"
+            )
+            return
+        self._take(decoded, place)
+
+    def complete_pods(self) -> None:
+        """Do to the pods what the API server does when they are created."""
+        priorities = Priorities(o for o in self.objects if isinstance(o, PriorityClass))
+        known = priorities.names
+        for name, path, place in self._unclassed:
+            if name not in known:
+                message = f"there is no PriorityClass {name!r}"
+                self._report(place.look(), path, "PS705", message)
+        for pod in self.objects:
+            if isinstance(pod, Pod):
+                fill_in(pod)
+                priorities.admit(pod)
+        classes = {o.metadata.name: o for o in self.objects if isinstance(o, RuntimeClass)}
+        for pod, place in self._runtimes:
+            found = classes.get(pod.spec.runtime_class_name)
+            try:
+                if found is not None:
+                    admit(pod.spec, found)
+            except RejectedError as error:
+                path = ("spec", "runtimeClassName")
+                self._report(place.look(), path, BAD_VALUE, str(error))
+
+
+def slow_yaml(file: SourceFile) -> str:
+    """Return the advice on a large file of YAML."""
+    words = f"{file.path}: {len(file.text) >> 20} MiB of YAML; JSON is read four times as fast"
+    why = "" if LIBYAML else ", and this PyYAML lacks libyaml, which takes YAML ten times as long"
+    return f"{words} (kubectl get -o json){why}"
+
+
+def _is_list(head: Mapping[str, object]) -> bool:
+    version, kind = head.get("apiVersion"), head.get("kind")
+    known = isinstance(kind, str) and (version is None or isinstance(version, str))
+    return known and _of_list(str(version or ""), str(kind))
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,233 @@
+"""Shapes of API objects: finds everything in plain data that does not fit a struct, by path.
+
+msgspec decodes fast but stops at the first misfit and names no map key. This walk is for the
+objects that it refused: it reports all misfits, and returns the data as Go reads JSON: a null
+field is absent, and a null item of a list or map is the zero value of its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+import msgspec.inspect as types
+
+from policy_sched.model import quantity
+
+Path = tuple[str | int, ...]
+"""Where something is in an object: keys of mappings, indexes of sequences."""
+
+Report = Callable[[Path, str, str, str], None]
+"""Takes path, code, message and hint of one problem."""
+
+WRONG_TYPE: Final = "PS703"
+MISSING: Final = "PS704"
+BAD_VALUE: Final = "PS707"
+
+T = TypeVar("T")
+
+
+_LEFT_OUT: Final = object()
+"""Stands for what a lenient walk leaves out."""
+
+_SHAPES: Final[dict[object, types.Type]] = {}
+"""The shapes that were looked at."""
+
+
+def fit(value: object, kind: type[T], report: Report) -> T | None:
+    """Return ``value`` decoded as ``kind``; None after all its problems were reported."""
+    if kind not in _SHAPES:
+        _SHAPES[kind] = types.type_info(kind)
+    walk = _Walk(report)
+    cleaned = walk.visit(value, _SHAPES[kind], ())
+    return None if walk.failed else msgspec.convert(cleaned, kind)
+
+
+def fit_partly(value: object, kind: type[T]) -> T:
+    """Return what of ``value`` can be read as ``kind``, without the fields that do not fit."""
+    if kind not in _SHAPES:
+        _SHAPES[kind] = types.type_info(kind)
+    walk = _Walk(_unreported, lenient=True)
+    cleaned = walk.visit(value, _SHAPES[kind], ())
+    return msgspec.convert({} if walk.failed else cleaned, kind)
+
+
+def _unreported(_path: Path, _code: str, _message: str, _hint: str) -> None:
+    """Report nothing: what does not fit is left out."""
+
+
+def _described(value: object) -> str:
+    """Return what a value is, in words."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f"the text {value!r}" if len(value) <= 40 else "a text"
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+    return type(value).__name__
+
+
+class _Walk:
+    """One walk over one object; ``lenient``: fields and items that do not fit are left out."""
+
+    def __init__(self, report: Report, *, lenient: bool = False) -> None:
+        self._report = report
+        self._lenient = lenient
+        self.failed = False
+
+    def visit(self, value: object, shape: types.Type, path: Path) -> Any:
+        """Return the value without nulls; report what does not fit."""
+        match shape:
+            case types.StructType():
+                return self._struct(value, shape, path)
+            case types.DictType():
+                return self._mapping(value, shape, path)
+            case types.VarTupleType():
+                return self._sequence(value, shape, path)
+            case types.UnionType():
+                return self._union(value, shape, path)
+            case types.StrType():
+                return self._text(value, path)
+            case types.IntType():
+                return self._integer(value, shape, path)
+            case types.BoolType():
+                return (
+                    value if isinstance(value, bool) else self._wrong(value, "true or false", path)
+                )
+            case types.DateTimeType():
+                return self._time(value, path)
+            case types.AnyType():
+                return value
+        raise TypeError(f"no struct of the model has a {type(shape).__name__}")
+
+    def _struct(self, value: object, shape: types.StructType, path: Path) -> Any:
+        if not isinstance(value, dict):
+            return self._wrong(value, "a mapping", path)
+        known = {field.encode_name: field for field in shape.fields}
+        return {
+            name: found
+            for name, inner in value.items()
+            if name in known
+            and inner is not None
+            and (found := self._inner(inner, known[name].type, (*path, name))) is not _LEFT_OUT
+        }
+
+    def _mapping(self, value: object, shape: types.DictType, path: Path) -> Any:
+        if not isinstance(value, dict):
+            return self._wrong(value, "a mapping", path)
+        return {
+            name: found
+            for name, inner in value.items()
+            if (found := self._inner(inner, shape.value_type, (*path, name))) is not _LEFT_OUT
+        }
+
+    def _sequence(self, value: object, shape: types.VarTupleType, path: Path) -> Any:
+        if not isinstance(value, list):
+            return self._wrong(value, "a list", path)
+        found = [self._inner(v, shape.item_type, (*path, i)) for i, v in enumerate(value)]
+        return [one for one in found if one is not _LEFT_OUT] if self._lenient else found
+
+    def _inner(self, value: object, shape: types.Type, path: Path) -> Any:
+        """Visit a field or an item; a lenient walk leaves it out if it does not fit."""
+        if value is None:
+            value = _zero(shape)
+        if not self._lenient:
+            return self.visit(value, shape, path)
+        found = self.visit(value, shape, path)
+        failed, self.failed = self.failed, False
+        return _LEFT_OUT if failed else found
+
+    def _union(self, value: object, shape: types.UnionType, path: Path) -> Any:
+        if _is_amount(shape):
+            return self._amount(value, path)
+        options = [t for t in shape.types if not isinstance(t, types.NoneType)]
+        if len(options) > 1 and isinstance(value, str):  # a number or a percentage
+            return value
+        return self.visit(value, options[0], path)
+
+    def _text(self, value: object, path: Path) -> Any:
+        if isinstance(value, str):
+            return value
+        plain = isinstance(value, bool | int | float)
+        hint = f'write it in quotes: "{_written(value)}"' if plain else ""
+        return self._wrong(value, "text", path, hint)
+
+    def _integer(self, value: object, shape: types.IntType, path: Path) -> Any:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            return self._wrong(value, "a whole number", path)
+        if (shape.ge is not None and value < shape.ge) or (
+            shape.le is not None and value > shape.le
+        ):
+            self._problem(path, BAD_VALUE, f"{value} is not between {shape.ge} and {shape.le}")
+        return value
+
+    def _time(self, value: object, path: Path) -> Any:
+        if not isinstance(value, str):
+            return self._wrong(value, "a time", path)
+        try:
+            return msgspec.convert(value, datetime)
+        except msgspec.ValidationError:
+            message = f"{value!r} is not a time"
+            self._problem(path, BAD_VALUE, message, "write it as 2006-01-02T15:04:05Z")
+            return value
+
+    def _amount(self, value: object, path: Path) -> Any:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return self._wrong(value, "a quantity", path)
+        try:
+            negative = quantity(value).sign() < 0
+        except ValueError as error:
+            self._problem(path, BAD_VALUE, f"{_described(value)} is not a quantity: {error}")
+            return value
+        if negative:
+            message = f"{_described(value)} must be greater than or equal to 0"
+            self._problem(path, BAD_VALUE, message)
+        return value
+
+    def _wrong(self, value: object, expected: str, path: Path, hint: str = "") -> Any:
+        name = str(path[-1]) if path and isinstance(path[-1], str) else "this"
+        message = f"{name} must be {expected}, not {_described(value)}"
+        self._problem(path, WRONG_TYPE, message, hint)
+        return value
+
+    def _problem(self, path: Path, code: str, message: str, hint: str = "") -> None:
+        self.failed = True
+        self._report(path, code, message, hint)
+
+
+def _zero(shape: types.Type) -> object:
+    """Return what a null item of a list or a map stands for: the zero value of its Go type."""
+    match shape:
+        case types.StructType() | types.DictType():
+            return {}
+        case types.VarTupleType():
+            return []
+        case types.IntType():
+            return 0
+        case types.BoolType():
+            return False
+        case types.DateTimeType():
+            return "0001-01-01T00:00:00Z"
+    return 0 if _is_amount(shape) else ""
+
+
+def _is_amount(shape: types.Type) -> bool:
+    """Tell whether a shape is that of `quantity.Amount`: text, integer or float."""
+    if not isinstance(shape, types.UnionType):
+        return False
+    return any(isinstance(t, types.FloatType) for t in shape.types)
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

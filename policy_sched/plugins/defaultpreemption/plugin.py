@@ -1,0 +1,175 @@
+"""A policy's preemption section as PostFilter: room for a pod that fits nowhere.
+
+The search is in the package ``preemption``, the eligibility rules in the policy (DefaultPreemption
+in the default profile); this module chooses the nodes to search and writes kube-scheduler's
+messages. Nothing is evicted here: the result names the node and the victims, and the scheduler
+carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.framework import (
+    SUCCESS,
+    Code,
+    CycleState,
+    Diagnosis,
+    Handle,
+    PostFilterResult,
+    Status,
+    histogram,
+    hookimpl,
+    rows_with,
+    tally,
+)
+from policy_sched.framework.evaluate import FilterDryRun, Nominations
+from policy_sched.language import CompiledPolicy, RuleError
+from policy_sched.language.runtime import Activation
+from policy_sched.model import PodInfo
+from policy_sched.preemption import (
+    BoundPreemption,
+    CandidateLimit,
+    Eviction,
+    PreemptionAttempt,
+    PreemptionSearch,
+    rules_of,
+)
+
+NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+NEVER: Final = "not eligible due to preemptionPolicy=Never."
+RULED_OUT: Final = "not eligible due to a rule of {}."
+TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+
+#: Condition of a pod to be disrupted, and its reason where a scheduler set it.
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+BY_SCHEDULER: Final = "PreemptionByScheduler"
+
+
+class BoundRules(Protocol):
+    """A policy over a cluster's tables, as far as preemption reads it."""
+
+    @property
+    def preemption(self) -> BoundPreemption | None:
+        """The policy's section of that name."""
+
+    def matches(self, pod: PodInfo, cycle: Activation) -> bool:
+        """Return whether the policy's matchConditions hold."""
+
+
+class Preemption:
+    """Answers PostFilter with a node and its victims, or says why nothing can be done.
+
+    The policy's params minCandidateNodesPercentage and minCandidateNodesAbsolute say how many
+    candidates are enough, as the arguments of kube-scheduler's plugin do.
+    """
+
+    def __init__(
+        self, policy: CompiledPolicy, bound: BoundRules, handle: Handle, profile: str
+    ) -> None:
+        assert bound.preemption is not None, "only policies with the section become this plugin"
+        self._name = policy.name
+        self._policy = bound
+        self._cycle = Activation(profile=profile, preempting=True)
+        self._handle = handle
+        self._nominations = Nominations(handle.cache, handle.nominator)
+        self._rules = rules_of(bound.preemption, handle.pods, handle.now)
+        candidate_limit = CandidateLimit(
+            _number(policy.params, "minCandidateNodesPercentage", 10),
+            _number(policy.params, "minCandidateNodesAbsolute", 100),
+        )
+        self._search = PreemptionSearch(
+            handle.cache, handle.objects, self._rules, candidate_limit, handle.extenders
+        )
+
+    @hookimpl
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> PostFilterResult:
+        """Find the node on which evicting pods does the least harm."""
+        try:
+            if not self._policy.matches(pod, replace(self._cycle, now=self._handle.now())):
+                return PostFilterResult(Status(Code.UNSCHEDULABLE))
+            return self._answer(state, pod, diagnosis)
+        except RuleError as error:
+            return PostFilterResult(_said(Code.ERROR, str(error)))
+
+    def _answer(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
+        refusal = self._refusal(pod, diagnosis)
+        if refusal:
+            return PostFilterResult(_said(Code.UNSCHEDULABLE, refusal))
+        found = self._look(state, pod, rows_with(diagnosis.statuses, Code.UNSCHEDULABLE))
+        if isinstance(found, Status):
+            return PostFilterResult(_said(found.code, found.message()))
+        if isinstance(found, Eviction):
+            node = self._handle.nodes.names[found.row]
+            return PostFilterResult(SUCCESS, node, found.victims)
+        counts = tally(found)
+        errors = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
+        if errors:
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            return PostFilterResult(_said(Code.ERROR, text))
+        others = diagnosis.node_count - sum(counts.values())
+        rest = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))
+        reasons = histogram({**counts, rest: others} if others else counts)
+        text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
+        return PostFilterResult(_said(Code.UNSCHEDULABLE, text), nominated_node="")
+
+    def _look(
+        self, state: CycleState, pod: PodInfo, helped: NDArray[np.intp]
+    ) -> Eviction | Status | Mapping[int, Status]:
+        filter_dry_run = state.read(FilterDryRun)
+        assert filter_dry_run is not None, "the failed attempt left its filters in the state"
+        attempt = PreemptionAttempt(
+            pod,
+            state,
+            filter_dry_run,
+            self._handle.cache,
+            self._nominations,
+        )
+        return self._search.search(attempt, helped, self._handle.random)
+
+    def _refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
+        """Return why the pod may not evict others; empty if it may."""
+        if not self._rules.eligible(pod):
+            return NEVER if pod.preemption_policy == "Never" else RULED_OUT.format(self._name)
+        row = self._nominations.row_of(pod)
+        if row is None:
+            return ""
+        status = diagnosis.statuses.get(row)
+        if status is not None and status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        return TERMINATING if self._waits_for_victims(pod, row) else ""
+
+    def _waits_for_victims(self, pod: PodInfo, row: int) -> bool:
+        """Tell whether pods that the pod could evict are leaving its nominated node already."""
+        leaving = filter(_leaves_by_preemption, self._handle.nodes.pods_on(row).values())
+        return bool(self._evictable(pod, leaving))
+
+    def _evictable(self, pod: PodInfo, others: Iterable[PodInfo]) -> bool:
+        rows = [self._handle.cache.pod_row(other.uid) for other in others]
+        known = np.array([row for row in rows if row is not None], np.intp)
+        return bool(self._rules.victim(pod, known).any())
+
+
+def _leaves_by_preemption(pod: PodInfo) -> bool:
+    if not pod.terminating:
+        return False
+    for condition in pod.pod.status.conditions:
+        if condition.type == DISRUPTION_TARGET:
+            return condition.status == "True" and condition.reason == BY_SCHEDULER
+    return False
+
+
+def _number(params: Mapping[str, object], name: str, default: int) -> int:
+    value = params.get(name, default)
+    return value if isinstance(value, int) else default
+
+
+def _said(code: Code, text: str) -> Status:
+    return Status(code, (f"preemption: {text}",))

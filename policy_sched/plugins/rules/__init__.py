@@ -1,0 +1,16 @@
+"""Compiled policies become hook implementations.
+
+Bound policies hold a policy over a cluster's tables; hooks run them at each extension point and
+translate results to Status.
+"""
+
+from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
+from policy_sched.plugins.rules.normalize_context import Scored
+from policy_sched.plugins.rules.plugin import rule_plugin
+
+__all__ = [
+    "BoundPolicy",
+    "Scored",
+    "bind",
+    "rule_plugin",
+]

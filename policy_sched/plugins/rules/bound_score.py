@@ -1,0 +1,183 @@
+"""The score of a policy over a table: raw scores, what failed, and what normalisation makes of it.
+
+Theory of operation. Raw scores may cover rows on which the pod cannot run, and kept for other
+pods, so a rule that fails only marks its row: whether that ends the attempt is known when the
+scores of the feasible rows are normalised. Raw scores are int64, or float64 where a rule that is a
+double is normalised. A normalize expression is computed over those rows,
+each with its own raw score, and statistics over all of them that did not fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.language import BoundUnit, Score
+from policy_sched.language.runtime import (
+    FAILED,
+    Activation,
+    RawScores,
+    Runtime,
+    failures,
+    normalized,
+)
+from policy_sched.language.values import Failure, LimitError, RuleError, one_evaluation
+from policy_sched.model import PodInfo
+from policy_sched.plugins.rules.normalize_context import Scored
+
+Rows = npt.NDArray[np.intp] | None
+Scores = npt.NDArray[np.int64]
+
+#: Up to this many rows are computed one by one.
+FEW_ROWS: Final = 8
+
+
+class BoundScore:
+    """The ``score`` section of the policy ``name`` over one cluster's tables."""
+
+    def __init__(self, name: str, score: Score, table: NodeTable, runtime: Runtime) -> None:
+        self._name = name
+        self._score = score
+        self._table = table
+        self._unit = BoundUnit(score.unit, runtime)
+        expression = score.expression
+        self._normalizer = None if expression is None else BoundUnit(expression, runtime)
+        self._shares = not score.normalizes_by_row
+        self._dtype: type[np.float64 | np.int64] = np.float64 if score.double else np.int64
+        self._failed: float = np.nan if score.double else FAILED
+        self._last: RawScores = np.zeros(0, self._dtype)
+        self._last_normalized: Scores | None = None
+
+    def raw(self, pod: PodInfo, cycle: Activation, rows: Rows) -> RawScores:
+        """Return the raw score per row; where the rule failed, 0 or, if marked, FAILED."""
+        bound = self._unit
+        root = bound.unit.roots[0]
+        instead = self._failed if self._score.marks_failures else 0
+        if rows is not None and len(rows) <= FEW_ROWS:
+            values = []
+            for row in rows.tolist():
+                value = bound.answer(0, pod, cycle, row)
+                values.append(instead if isinstance(value, Failure) else value)
+            return np.array(values, dtype=self._dtype)
+        n = self._table.n if rows is None else len(rows)
+        try:
+            out = bound.vector(pod, cycle, rows, n)
+        except LimitError as error:
+            if error.whole:
+                raise
+            return self._row_by_row(pod, cycle, range(n) if rows is None else rows.tolist())
+        result = out[root.value]
+        if not isinstance(result, np.ndarray) or result.ndim == 0:
+            if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):
+                return self._flat(float(result) if self._score.double else int(result), n)
+            result = np.full(n, result, dtype=self._dtype)
+        if root.error is not None:
+            errors = out[root.error]
+            if np.any(errors):
+                result = np.where(errors, instead, result)
+        scores: RawScores = result.astype(self._dtype, copy=False)
+        return scores
+
+    def _row_by_row(self, pod: PodInfo, cycle: Activation, rows: Iterable[int]) -> RawScores:
+        """Return what `raw` does where the rule takes too much work of some rows."""
+        root = self._unit.unit.roots[0]
+        instead = self._failed if self._score.marks_failures else 0
+        values = []
+        with one_evaluation():
+            for row in rows:
+                try:
+                    out = self._unit.functions.scalar(pod, cycle, row)
+                except LimitError as error:
+                    if error.whole:
+                        raise
+                    values.append(instead)
+                    continue
+                failed = root.error is not None and out[root.error]
+                values.append(instead if failed else out[root.value])
+        return np.array(values, dtype=self._dtype)
+
+    def _flat(self, score: float, n: int) -> RawScores:
+        """Return an array of one score; the last one is shared, and read-only."""
+        if len(self._last) != n or (n and self._last.item(0) != score):
+            self._last = np.full(n, score, dtype=self._dtype)
+            self._last.flags.writeable = False
+            self._last_normalized = None
+        return self._last
+
+    def failure(
+        self, pod: PodInfo, cycle: Activation, scores: RawScores, rows: npt.NDArray[np.intp]
+    ) -> str | None:
+        """Return why the attempt ends: what failed on the first of the feasible rows that did.
+
+        None if no rule failed there, or if that ends nothing.
+        """
+        if not self._score.aborts:
+            return None
+        places = np.flatnonzero(failures(scores))
+        if not len(places):
+            return None
+        row = int(rows[places[0]])
+        return self._said("score", self._unit.answer(0, pod, cycle, row), row)
+
+    def _said(self, part: str, error: Any, row: int) -> str:
+        words = error.message if isinstance(error, Failure) else "error"
+        return f"rule {self._name}.{part}: {words} (node {self._table.names[row]})"
+
+    def normalize(
+        self, scores: RawScores, pod: PodInfo | None, cycle: Activation, rows: Rows = None
+    ) -> Scores:
+        """Return the scores of the feasible rows within 0..100; failed ones are 0.
+
+        ``rows``: the feasible rows; None: all of them. Scores that `raw` shared are normalised
+        once; what is returned may be read-only. Raises RuleError where a normalize expression
+        fails whose policy says Abort.
+        """
+        if not self._shares or scores is not self._last:
+            return self._normalized(scores, pod, cycle, rows)
+        if self._last_normalized is None:
+            self._last_normalized = self._normalized(scores, pod, cycle, rows)
+            self._last_normalized.flags.writeable = False
+        return self._last_normalized
+
+    def _normalized(
+        self, scores: RawScores, pod: PodInfo | None, cycle: Activation, rows: Rows
+    ) -> Scores:
+        if self._normalizer is None:
+            name = self._score.normalizer
+            return scores if name is None else normalized(name, scores)
+        failed = failures(scores)
+        if not failed.any():
+            return self._expressed(self._normalizer, scores, pod, cycle, rows)
+        good = np.flatnonzero(~failed)
+        result = np.zeros(len(scores), np.int64)
+        left = good if rows is None else rows[good]
+        result[good] = self._expressed(self._normalizer, scores[good], pod, cycle, left)
+        return result
+
+    def _expressed(
+        self,
+        bound: BoundUnit,
+        scores: RawScores,
+        pod: PodInfo | None,
+        cycle: Activation,
+        rows: Rows,
+    ) -> Scores:
+        """Return what the normalize expression makes of scores none of which failed."""
+        n = len(scores)
+        seen = Scored.of(scores, cycle)
+        out = bound.vector(pod, seen, slice(0, n) if rows is None else rows, n)
+        root = bound.unit.roots[0]
+        value = np.broadcast_to(np.asarray(out[root.value], dtype=np.int64), scores.shape)
+        errors = 0 if root.error is None else out[root.error]
+        if self._score.aborts and np.any(errors):
+            place = int(np.flatnonzero(np.broadcast_to(np.asarray(errors), scores.shape))[0])
+            site = int(np.broadcast_to(np.asarray(errors), scores.shape)[place])
+            failure = Failure("", bound.unit.words(site))
+            row = place if rows is None else int(rows[place])
+            raise RuleError(self._said("score.normalize", failure, row))
+        result: Scores = np.where(errors, 0, value)
+        return result

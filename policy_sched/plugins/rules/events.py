@@ -1,0 +1,250 @@
+"""Which events may help a pod that a policy rejected: derived from what its rules read.
+
+Theory of operation. Every field that a rule can read is changed by events that are known, so an
+author registers nothing. Where a node's verdict depends on nothing beyond that node, the hint is
+the policy itself: it is evaluated again for the one node that changed. Otherwise
+every such event is worth an attempt. A pod that may evict others is tried again by any change of
+what runs on a node: where it still does not fit, evicting fewer than before may be enough now.
+Most rules never say yes to a node because it got another pod; those that may hear of that, too.
+Rules that gate a pod read the pod and what it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from policy_sched.language import CompiledPolicy
+from policy_sched.language.ir import Dependency
+from policy_sched.model import (
+    ALL,
+    ASSIGNED_POD_ADD,
+    DEFAULT_NAMESPACE,
+    TIMER,
+    UPDATE,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    CoschedulingGroup,
+    EventResource,
+    Hint,
+    Namespace,
+    Node,
+    PodGroup,
+    PodInfo,
+    QueueingHint,
+    action_label,
+)
+
+#: What a rule reads of nodes to the change of a node that can change it (language.md 2.7);
+#: fields that are not here have no change of their own.
+_NODE_CHANGES: Final = {
+    "name": ActionType(0),
+    "creationTime": ActionType(0),
+    "labels": ActionType.UPDATE_NODE_LABEL,
+    "domain": ActionType.UPDATE_NODE_LABEL | ActionType.DELETE,
+    "taints": ActionType.UPDATE_NODE_TAINT,
+    "unschedulable": ActionType.UPDATE_NODE_TAINT,
+    "allocatable": ActionType.UPDATE_NODE_ALLOCATABLE,
+    "free": ActionType.UPDATE_NODE_ALLOCATABLE,
+    "nodes": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
+    "cluster": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
+    "annotations": ActionType.UPDATE_NODE_ANNOTATION,
+    "conditions": ActionType.UPDATE_NODE_CONDITION,
+    "ready": ActionType.UPDATE_NODE_CONDITION,
+    "declaredFeatures": ActionType.UPDATE_NODE_DECLARED_FEATURE,
+    "requested": ActionType(0),
+    "nonZeroRequested": ActionType(0),
+    "podCount": ActionType(0),
+    "pods": ActionType(0),
+    "usedPorts": ActionType(0),
+}
+_GOES: Final = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
+_COMES: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL
+#: The same for bound pods.
+_POD_CHANGES: Final = {
+    "free": _GOES,
+    "requested": _GOES,
+    "nonZeroRequested": _GOES,
+    "podCount": _GOES,
+    "usedPorts": _GOES,
+    "pods": _GOES | _COMES,
+    "domain": _GOES | _COMES,
+    "cluster": _GOES | _COMES,
+}
+#: What of a waiting pod can change, as PodInfo has it.
+_OWN_CHANGES: Final = {
+    "labels": ActionType.UPDATE_POD_LABEL,
+    "tolerations": ActionType.UPDATE_POD_TOLERATION,
+    "requests": ActionType.UPDATE_POD_SCALE_DOWN,
+    "non_zero_requests": ActionType.UPDATE_POD_SCALE_DOWN,
+    "scheduling_gates": (
+        ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED | ActionType.UPDATE_OTHER
+    ),
+    "annotations": ActionType.UPDATE_OTHER,
+    "node_selector": ActionType.UPDATE_OTHER,
+    "node_affinity": ActionType.UPDATE_OTHER,
+}
+_NAMESPACE: Final = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE)
+#: Events that change the counts of a group, other than its pods that wait for Permit.
+_OF_A_GROUP: Final = (
+    ClusterEvent(EventResource.POD_GROUP, ALL),
+    ClusterEvent(
+        EventResource.POD, ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
+    ),
+)
+
+Helps = Callable[[PodInfo, str], bool]
+"""Tell whether a policy has nothing against a pod on the node of that name, as it is now."""
+MayEvict = Callable[[PodInfo], bool]
+"""Tell whether there are pods that a pod could evict."""
+OwnHint = Callable[[str, str], Hint]
+"""From the kind of an object and what was done to it to the policy's own hint about that."""
+
+
+def events_of(
+    policy: CompiledPolicy, helps: Helps, own_hint: OwnHint, may_evict: MayEvict
+) -> tuple[ClusterEventWithHint, ...]:
+    """Return the events that may help a pod which the policy rejected or gated.
+
+    A policy with its own hint is evaluated for every event.
+    """
+    life = policy.life
+    found = _hinted(own_hint) if life.hint is not None else _events(policy, helps, may_evict)
+    timer = (ClusterEventWithHint(TIMER, every=life.every),) if life.every else ()
+    return (*found, *timer)
+
+
+def _hinted(own_hint: OwnHint) -> Iterator[ClusterEventWithHint]:
+    """Yield every event of every kind of object, each with the policy's own hint."""
+    for resource in EventResource:
+        if resource in (EventResource.WILDCARD, EventResource.POD):
+            continue
+        pod = resource in (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+        kind = EventResource.POD.value if pod else resource.value.rpartition("/")[2]
+        for action in ActionType:
+            hint = own_hint(kind, action_label(action))
+            yield ClusterEventWithHint(ClusterEvent(resource, action), hint)
+
+
+def _events(
+    policy: CompiledPolicy, helps: Helps, may_evict: MayEvict
+) -> Iterator[ClusterEventWithHint]:
+    veto = policy.veto_reads
+    reads = policy.rejecting_reads | veto
+    if policy.has_filter or policy.has_pre_filter or veto.node or policy.gate_reads.node:
+        alone = reads.scope <= Dependency.NODE and not veto.node and "nodes" not in reads.node
+        change = ActionType.ADD
+        pods = ActionType(0)
+        for field in reads.node:
+            change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
+            pods |= _POD_CHANGES.get(field, ActionType(0))
+        hint = _asks_again(helps, may_evict if pods else _nobody) if alone else None
+        yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint)
+        if pods:
+            yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), hint)
+        if policy.eased_by_pods and not pods & ActionType.ADD:
+            hint = _asks_again(helps, _nobody) if alone else None
+            yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint)
+    yield from _of_domains(policy)
+    own = ActionType(0)
+    belongs = set()
+    for path in reads.pod | policy.gate_reads.pod:
+        own |= _OWN_CHANGES.get(path[0], ActionType(0))
+        belongs.add(path[0])
+    if own:
+        event = ClusterEvent(EventResource.UNSCHEDULABLE_POD, own)
+        fields = tuple(sorted(field for field in belongs if field in _OWN_CHANGES))
+        yield ClusterEventWithHint(event, _changes_the_pod(fields))
+    if "namespaceObject" in belongs:
+        yield ClusterEventWithHint(_NAMESPACE, _is_its_namespace)
+    if "podGroup" in belongs:
+        yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
+
+
+def _of_domains(policy: CompiledPolicy) -> Iterator[ClusterEventWithHint]:
+    """Yield what parts the nodes anew, or changes the group.
+
+    Room that comes in a domain is news to those plugins that had found none there.
+    """
+    reads = policy.domain_reads
+    if reads is None:
+        return
+    change, pods = ActionType.ADD, ActionType(0)
+    for field in reads.node:
+        change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
+        pods |= _POD_CHANGES.get(field, ActionType(0))
+    yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change))
+    if pods:
+        yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods))
+    yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
+
+
+def _nobody(_pod: PodInfo) -> bool:
+    """Evictions change nothing that the policy reads."""
+    return False
+
+
+def _asks_again(helps: Helps, may_evict: MayEvict) -> Hint:
+    """Return the hint that asks the policy about the node on which something changed."""
+
+    def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        if may_evict(pod):
+            return QueueingHint.QUEUE
+        changed = old if new is None else new
+        if isinstance(changed, Node):
+            node = changed.metadata.name
+        elif isinstance(changed, PodInfo):
+            node = changed.node_name
+        else:
+            return QueueingHint.QUEUE
+        return QueueingHint.QUEUE if helps(pod, node) else QueueingHint.SKIP
+
+    return hint
+
+
+def _changes_the_pod(fields: tuple[str, ...]) -> Hint:
+    """Return the hint that queues a pod if one of its fields changed that the rules read."""
+
+    def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        if not isinstance(new, PodInfo) or new.uid != pod.uid:
+            return QueueingHint.SKIP
+        same = isinstance(old, PodInfo) and all(
+            getattr(old, field) == getattr(new, field) for field in fields
+        )
+        return QueueingHint.SKIP if same else QueueingHint.QUEUE
+
+    return hint
+
+
+def _is_its_namespace(pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """Queue if the pod's namespace came, or got other labels or annotations."""
+    if not isinstance(new, Namespace) or new.metadata.name != pod.namespace:
+        return QueueingHint.SKIP
+    same = (
+        isinstance(old, Namespace)
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+    )
+    return QueueingHint.SKIP if same else QueueingHint.QUEUE
+
+
+def _is_of_its_group(pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """Queue for the pod's own group: another pod of it, or the object that describes it.
+
+    What is only said of a group, in its status, is no news.
+    """
+    kinds = PodGroup | CoschedulingGroup
+    if isinstance(old, kinds) and isinstance(new, kinds) and old.spec == new.spec:
+        return QueueingHint.SKIP
+    key = (pod.namespace, pod.pod_group)
+    for one in (old, new):
+        if isinstance(one, PodInfo) and one.uid != pod.uid:
+            other = (one.namespace, one.pod_group)
+        elif isinstance(one, PodGroup | CoschedulingGroup):
+            other = (one.metadata.namespace or DEFAULT_NAMESPACE, one.metadata.name)
+        else:
+            continue
+        if pod.pod_group and other == key:
+            return QueueingHint.QUEUE
+    return QueueingHint.SKIP

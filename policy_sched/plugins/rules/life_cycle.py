@@ -1,0 +1,110 @@
+"""Sections of a policy that run after a node was chosen: for one pod and one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.language import BoundUnit, LifeCycle, Step, Unit
+from policy_sched.language.runtime import Activation, Runtime
+from policy_sched.language.values import Failure, RuleError
+from policy_sched.model import PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """The outcome of a section: whether it holds and, if not, why.
+
+    ``wait`` is how long the pod may wait for permission, in ns; 0 where it does not wait.
+    """
+
+    holds: bool
+    message: str = ""
+    wait: int = 0
+
+
+HOLDS: Final = StepOutcome(True)
+
+
+class BoundStep:
+    """One section over one cluster's tables. Evaluates against the tables' current state."""
+
+    def __init__(self, step: Step, runtime: Runtime) -> None:
+        self._step = step
+        self._unit = BoundUnit(step.unit, runtime)
+        self._explain = None if step.explain is None else BoundUnit(step.explain, runtime)
+        self._timeout = None if step.timeout is None else BoundUnit(step.timeout, runtime)
+
+    def holds(self, pod: PodInfo, cycle: Activation, row: int) -> bool:
+        """Tell whether the rule holds, or errs where errors are allowed; raises as `ask`."""
+        value = _value(self._unit, pod, cycle, row)
+        return self._tolerated(value) if isinstance(value, Failure) else bool(value)
+
+    def ask(self, pod: PodInfo, cycle: Activation, row: int) -> StepOutcome:
+        """Ask the section. Raises RuleError for an error where onError is Abort."""
+        value = _value(self._unit, pod, cycle, row)
+        if isinstance(value, Failure):
+            return HOLDS if self._tolerated(value) else StepOutcome(False, self._words(value))
+        if value:
+            return HOLDS
+        wait = 0 if self._timeout is None else _value(self._timeout, pod, cycle, row)
+        if isinstance(wait, Failure):
+            return HOLDS if self._tolerated(wait) else StepOutcome(False, self._words(wait))
+        return StepOutcome(False, self._message(pod, cycle, row), max(0, wait))
+
+    def text(self, pod: PodInfo, cycle: Activation, row: int) -> str:
+        """Return the value of a section that is a text; "" for an error that is ignored."""
+        value = _value(self._unit, pod, cycle, row)
+        if isinstance(value, Failure):
+            self._tolerated(value)
+            return ""
+        return str(value)
+
+    def _tolerated(self, failure: Failure) -> bool:
+        """Tell whether an error counts as a yes; raise RuleError where it ends the attempt."""
+        if self._step.on_error == "Abort":
+            raise RuleError(self._words(failure))
+        return self._step.on_error == "Allow"
+
+    def _message(self, pod: PodInfo, cycle: Activation, row: int) -> str:
+        if self._explain is None:
+            return self._step.message or f"rule {self._step.name}"
+        words = _value(self._explain, pod, cycle, row)
+        return self._words(words) if isinstance(words, Failure) else str(words)
+
+    def _words(self, failure: Failure) -> str:
+        return f"rule {self._step.name}: {failure.message}"
+
+
+class BoundLifeCycle:
+    """The sections of one policy; those that it has not are None."""
+
+    def __init__(self, life: LifeCycle, table: NodeTable) -> None:
+        runtime = Runtime(table)
+
+        def bound(step: Step | None) -> BoundStep | None:
+            return None if step is None else BoundStep(step, runtime)
+
+        self.reserve = bound(life.reserve)
+        self.permit = bound(life.permit)
+        self.pre_bind = bound(life.pre_bind)
+        self.bind = bound(life.bind)
+        self.post_bind = bound(life.post_bind)
+        self._hint = _unit(life.hint, runtime)
+
+    def hint(self, pod: PodInfo, cycle: Activation) -> bool:
+        """Tell whether ``cycle.event`` justifies an attempt; RuleError if the hint fails."""
+        assert self._hint is not None, "the policy has no hint"
+        value = _value(self._hint, pod, cycle, 0)
+        if isinstance(value, Failure):
+            raise RuleError(f"requeue.hint: {value.message}")
+        return bool(value)
+
+
+def _unit(unit: Unit | None, runtime: Runtime) -> BoundUnit | None:
+    return None if unit is None else BoundUnit(unit, runtime)
+
+
+def _value(bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> Any:
+    return bound.answer(0, pod, cycle, row)

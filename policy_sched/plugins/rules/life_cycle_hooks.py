@@ -1,0 +1,214 @@
+"""The hooks of a policy for what follows the choice of a node: Reserve, Permit, binding.
+
+Theory of operation. Each section is evaluated for one pod and its chosen node, on
+which the cache counts the pod already. A pod that has to wait leaves a function by which it is
+asked about again when something that its rule reads has changed: its group's counts, nodes and
+what runs on them, the time. When a pod that a Permit rule let through or held is undone, all other
+pods of its group that wait for the same policy are sent back with it, as users of the coscheduling
+plugin expect: a gang that lost a member would only wait for its time to be up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from policy_sched.errors import ClusterError
+from policy_sched.framework import (
+    SKIP,
+    SUCCESS,
+    Code,
+    CycleState,
+    DryRunMarker,
+    Handle,
+    PendingStatus,
+    PermitCondition,
+    PermitResult,
+    PodsToActivate,
+    Status,
+    hookimpl,
+)
+from policy_sched.language import CompiledPolicy
+from policy_sched.language.ir import Dependency
+from policy_sched.language.runtime import Activation
+from policy_sched.language.values import RuleError
+from policy_sched.model import PodInfo
+from policy_sched.plugins import DefaultBinder
+from policy_sched.plugins.rules.bound_policy import BoundPolicy
+from policy_sched.plugins.rules.life_cycle import BoundStep
+
+_SECOND: Final = 1_000_000_000
+_ALLOWED: Final = PermitResult()
+
+
+def life_cycle_hooks(
+    policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
+) -> dict[str, Callable[..., object]]:
+    """Return the hooks of the policy's sections, by name."""
+    rules = _LifeCycle(policy, bound, handle, profile)
+    life = policy.life
+    hooks: dict[str, Callable[..., object]] = {}
+    if life.reserve is not None or life.permit is not None:
+        hooks["reserve"] = rules.reserve
+    if life.permit is not None:
+        hooks |= {"permit": rules.permit, "unreserve": rules.unreserve}
+    if life.pre_bind is not None:
+        hooks["pre_bind"] = rules.pre_bind
+    if life.bind is not None:
+        hooks["bind"] = rules.bind
+    if life.post_bind is not None:
+        hooks["post_bind"] = rules.post_bind
+    return hooks
+
+
+class _LifeCycle:
+    """The hooks of one bound policy."""
+
+    def __init__(
+        self, policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
+    ) -> None:
+        self._name = policy.name
+        self._policy = policy
+        self._bound = bound
+        self._sections = bound.life
+        self._handle = handle
+        self._profile = profile
+        self._binder = DefaultBinder({}, handle)
+        permit = policy.life.permit
+        self._permit_reads = None if permit is None else permit.unit.reads
+        matching = policy.match_reads
+        self._match_moves = bool(matching.node) or matching.scope is Dependency.VOLATILE
+
+    @hookimpl
+    def reserve(self, pod: PodInfo, node: str) -> Status:
+        """Let the pod have the node, or send it back."""
+        return self._ask(self._sections.reserve, pod, node, apart=True)
+
+    @hookimpl
+    def unreserve(self, state: CycleState, pod: PodInfo) -> None:
+        """Send the other pods of the group back that wait for this policy."""
+        if not pod.pod_group or state.read(DryRunMarker) is not None or not self._takes_part(pod):
+            return
+        group = self._handle.waiting_pods.of_group((pod.namespace, pod.pod_group))
+        for waiting in tuple(group.values()):
+            if waiting.pod.uid != pod.uid and self._name in waiting.pending_plugins:
+                text = f"pod {pod.key} of pod group {pod.pod_group} was sent back"
+                waiting.reject(self._name, text)
+
+    def _takes_part(self, pod: PodInfo) -> bool:
+        """Tell whether no matchCondition is false of a pod."""
+        try:
+            return self._bound.matches(pod, self._cycle(pod, apart=True))
+        except RuleError:
+            return True
+
+    @hookimpl
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> PermitResult:
+        """Allow the binding, or let the pod wait for as long as the policy says."""
+        section = self._sections.permit
+        assert section is not None, "only policies with the section have this hook"
+        cycle = self._cycle(pod, apart=True)
+        if not self._bound.matches(pod, cycle):
+            return _ALLOWED
+        answer = section.ask(pod, cycle, self._row(node))
+        if answer.holds:
+            return _ALLOWED
+        reasons = (answer.message,)
+        if not answer.wait:
+            return PermitResult(Status(Code.UNSCHEDULABLE, reasons))
+        self._call_siblings(state, pod)
+        again = self._again(section, pod, node, reasons)
+        return PermitResult(Status(Code.WAIT, reasons), answer.wait / _SECOND, again)
+
+    @hookimpl
+    def pre_bind(self, pod: PodInfo, node: str) -> Status:
+        """Let the binding begin, or send the pod back."""
+        return self._ask(self._sections.pre_bind, pod, node)
+
+    @hookimpl
+    def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:
+        """Bind the pod, or leave it to the next plugin."""
+        section = self._sections.bind
+        cycle = self._cycle(pod)
+        if section is None or not self._bound.matches(pod, cycle):
+            return SKIP
+        if not section.holds(pod, cycle, self._row(node)):
+            return SKIP
+        return self._binder.bind(state, pod, node)
+
+    @hookimpl
+    def post_bind(self, pod: PodInfo, node: str) -> None:
+        """Tell of the binding in an event whose reason is the policy's name."""
+        section = self._sections.post_bind
+        cycle = self._cycle(pod)
+        if section is None or not self._bound.matches(pod, cycle):
+            return
+        note = section.text(pod, cycle, self._row(node))
+        if note:
+            self._handle.client.record_event(pod, "Normal", self._name, "Binding", note)
+
+    def _ask(
+        self, section: BoundStep | None, pod: PodInfo, node: str, *, apart: bool = False
+    ) -> Status:
+        if section is None:
+            return SUCCESS
+        cycle = self._cycle(pod, apart=apart)
+        if not self._bound.matches(pod, cycle):
+            return SUCCESS
+        answer = section.ask(pod, cycle, self._row(node))
+        return SUCCESS if answer.holds else Status(Code.UNSCHEDULABLE, (answer.message,))
+
+    def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
+        """Return what the rules see now; ``apart``: the pod itself does not count in its group."""
+        handle = self._handle
+        group = handle.groups.counts(pod, apart=apart)
+        return Activation(now=handle.now(), profile=self._profile, pod_group=group)
+
+    def _row(self, node: str) -> int:
+        """Return the row of the chosen node; ClusterError if it is gone by now."""
+        row = self._handle.nodes.row_of.get(node)
+        if row is None:
+            raise ClusterError(f"node {node} is gone")
+        return row
+
+    # Waiting for permission.
+
+    def _again(
+        self, section: BoundStep, pod: PodInfo, node: str, reasons: tuple[str, ...]
+    ) -> PermitCondition:
+        """Return how Permit is evaluated again: pods that read the same things share a topic."""
+        reads = self._permit_reads
+        assert reads is not None, "the policy has a permit section"
+        if self._match_moves:
+            reads = reads | self._policy.match_reads
+        grouped = ("podGroup",) in reads.pod
+        key = (pod.namespace, pod.pod_group)
+
+        def ask() -> Status:
+            cycle = self._cycle(pod, apart=True)
+            try:
+                if self._match_moves and not self._bound.matches(pod, cycle):
+                    return SUCCESS
+                holds = section.holds(pod, cycle, self._row(node))
+            except (ClusterError, RuleError) as error:
+                return Status(Code.ERROR, (str(error),))
+            return SUCCESS if holds else Status(Code.WAIT, reasons)
+
+        def version() -> Hashable:
+            handle = self._handle
+            counts = handle.groups.of(key) if grouped else None
+            nodes = handle.nodes.journal.version if reads.node else 0
+            return counts, nodes, handle.now() if reads.clock else 0
+
+        alike = reads.pod <= {("podGroup",)} and not reads.node
+        return PermitCondition(ask, (id(self), key), version, alike)
+
+    def _call_siblings(self, state: CycleState, pod: PodInfo) -> None:
+        """Activate the other pods of the group: the pod waits only for them."""
+        reads = self._permit_reads
+        if reads is None or ("podGroup",) not in reads.pod:
+            return
+        siblings = [uid for uid in self._handle.groups.siblings(pod) if uid != pod.uid]
+        if siblings:
+            asked = state.read(PodsToActivate)
+            state.write(PodsToActivate([*(asked.uids if asked else ()), *siblings]))

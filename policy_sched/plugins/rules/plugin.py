@@ -1,0 +1,280 @@
+"""A policy's compiled rules as a plugin: one hook per section that the policy has.
+
+The hooks are closures over the bound policy. A policy that has a section implements its point,
+and the PreFilter and PreScore points wherever its matchConditions can make them skip; which
+fields of the pod and of nodes it reads, and hence its signature and the events that may help a
+pod it rejected, is known from its rules: an author registers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    PASSES,
+    SKIP,
+    SUCCESS,
+    Code,
+    Codes,
+    CycleState,
+    Feasible,
+    FilterResult,
+    Handle,
+    PreFilterResult,
+    RawScores,
+    Rows,
+    Scope,
+    Scores,
+    Signature,
+    Status,
+    hookimpl,
+)
+from policy_sched.framework.evaluate import Key, key_getter
+from policy_sched.framework.runtime import broken
+from policy_sched.language import CompiledPolicy
+from policy_sched.language.runtime import Activation, Event
+from policy_sched.language.values import NodeFacts
+from policy_sched.model import (
+    ClusterEventWithHint,
+    Hint,
+    Node,
+    PodInfo,
+    QueuedPod,
+    QueueingHint,
+    node_matcher,
+)
+from policy_sched.plugins.defaultpreemption import Preempting, Preemption
+from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
+from policy_sched.plugins.rules.events import events_of
+from policy_sched.plugins.rules.life_cycle_hooks import life_cycle_hooks
+from policy_sched.plugins.rules.placement_hooks import placement_hooks
+
+#: Reads that are no fields of the pod; a policy with one of them is evaluated at every attempt.
+_OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
+
+
+def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
+    """Return a plugin object with the hooks of the policy's sections."""
+    bound = bind(policy, handle.nodes, handle.pods)
+    rules = _Rules(policy, bound, handle, profile)
+    hooks: dict[str, Callable[..., object]] = {
+        "sign_pod": rules.sign_pod,
+        "events_to_register": rules.events_to_register,
+    }
+    if policy.has_pre_enqueue:
+        hooks["pre_enqueue"] = rules.pre_enqueue
+    if policy.has_queue_sort:
+        hooks["queue_sort"] = rules.queue_sort
+    if policy.has_filter:
+        hooks["filter"] = rules.filter
+    if policy.has_pre_filter or (policy.has_filter and policy.has_match):
+        hooks["pre_filter"] = rules.pre_filter
+    if policy.has_score:
+        hooks["score"] = rules.score
+        if policy.has_match or policy.has_score_match or policy.score_reads.preferred:
+            hooks["pre_score"] = rules.pre_score
+        if policy.has_normalize:
+            hooks["normalize_score"] = rules.normalize_score
+    if bound.preemption is not None:
+        preemption = Preemption(policy, bound, handle, profile)
+        hooks["post_filter"] = preemption.post_filter
+    hooks |= life_cycle_hooks(policy, bound, handle, profile)
+    hooks |= placement_hooks(policy, bound, handle, profile)
+    return _Plugin(**hooks)
+
+
+class _Plugin(SimpleNamespace):
+    """Namespace of hooks; `__dir__` is short so that pluggy scans it fast."""
+
+    def __dir__(self) -> list[str]:
+        return list(vars(self))
+
+
+class _Rules:
+    """The hooks of one bound policy."""
+
+    def __init__(
+        self, policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
+    ) -> None:
+        self._policy = policy
+        self._bound = bound
+        self._handle = handle
+        self._profile = profile
+        self._name = policy.name
+        self._still = Activation(profile=profile)
+        self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
+        self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
+        self._like = key_getter(self.sign_pod())
+        self._helped: dict[Key, bool] = {}
+        self._helped_at: tuple[int, str] = (-1, "")
+        self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Name the pod fields that the rules read; the compiler found them."""
+        reads = self._policy.reads
+        fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
+        by_row = self._policy.normalizes_by_row
+        return Signature(fields, Scope(int(reads.scope)), proved=True, normalizes_by_row=by_row)
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Derive the events, and whether they help, from what the rules read.
+
+        The caller must keep them: they refer to the rules.
+        """
+        return events_of(self._policy, self._helps, self._own_hint, Preempting(self._handle))
+
+    @hookimpl
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Gate the pod if a preEnqueue rule says no."""
+        found = self._bound.pre_enqueue(pod, self._now(pod))
+        if found is None:
+            return SUCCESS
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (found,), self._name)
+
+    @hookimpl
+    def queue_sort(self, queued: QueuedPod) -> tuple[int | float | str, ...]:
+        """Return the values of the policy's sort keys."""
+        if not self._sorts_groups:
+            return self._bound.queue_key(queued)
+        return self._bound.queue_key(queued, self._handle.groups.counts(queued.info))
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Skip if a matchCondition is false; else name the only nodes, if the policy does."""
+        cycle = self._cycle(state, pod)
+        if not self._bound.matches(pod, cycle):
+            return PreFilterResult(SKIP)
+        if not self._policy.has_pre_filter:
+            return PreFilterResult()
+        names = self._bound.node_names(pod, cycle)
+        if names is not None and not names:
+            reasons = (self._policy.pre_filter_message,)
+            return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons))
+        return PreFilterResult(node_names=names)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+        """Run the filter rules over the rows."""
+        cycle = self._cycle(state, pod)
+        codes = self._bound.filter(pod, cycle, rows)
+        if codes is None:
+            return PASSES
+
+        def describe(where: NDArray[np.intp], found: Codes) -> list[Status]:
+            explained = self._bound.explain(pod, cycle, where, found)
+            return [Status(_code(one.resolvable), one.reasons) for one in explained]
+
+        parts = (lambda: self._bound.by_rule(pod, cycle, rows)) if self._several else None
+        return FilterResult(codes, describe, parts=parts, fatal=self._bound.aborting)
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+        """Skip if a matchCondition, of the policy or of its score, is false.
+
+        A preferred term of the pod that is not valid ends the attempt where the score weighs it.
+        """
+        cycle = self._cycle(state, pod)
+        bound = self._bound
+        if not (bound.matches(pod, cycle) and bound.matches_score(pod, cycle)):
+            return SKIP
+        if self._policy.score_reads.preferred and pod.node_affinity is not None:
+            error = node_matcher(pod.node_affinity).error
+            if error:
+                return Status(Code.ERROR, (error,))
+        return SUCCESS
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> RawScores:
+        """Run the score rule over the rows."""
+        return self._bound.score(pod, self._cycle(state, pod), rows)
+
+    @hookimpl
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: RawScores) -> Scores:
+        """Normalise the scores of all feasible rows."""
+        if not self._policy.normalizes_by_row:
+            return self._bound.normalize(scores)
+        feasible = state.read(Feasible)
+        assert feasible is not None, "it is there from PreScore on"
+        cycle, rows = self._cycle(state, pod), feasible.rows
+        failure = self._bound.score_failure(pod, cycle, scores, rows)
+        if failure is not None:
+            raise PluginError(broken("score", self._name, failure))
+        return self._bound.normalize(scores, pod, cycle, rows)
+
+    def _helps(self, pod: PodInfo, node: str) -> bool:
+        """Tell whether the rules have nothing against the pod on one node, as it is now.
+
+        What happens on a node is told of every pod that was rejected: of those that the rules
+        cannot tell apart one is asked about.
+        """
+        at = self._handle.nodes.journal.version, node
+        if self._helped_at != at:
+            self._helped_at, self._helped = at, {}
+        key = self._like(pod)
+        known = self._helped.get(key)
+        if known is None:
+            known = self._helped[key] = self._asked(pod, node)
+        return known
+
+    def _asked(self, pod: PodInfo, node: str) -> bool:
+        table, bound = self._handle.nodes, self._bound
+        row = table.row_of.get(node)
+        if row is None:
+            return False
+        if not bound.matches(pod, self._still):
+            return True
+        names = bound.node_names(pod, self._still)
+        if names is not None and node not in names:
+            return False
+        codes = bound.filter(pod, self._still, np.array([row], np.intp))
+        return codes is None or codes.item() == 0 or codes.item() in bound.aborting
+
+    def _own_hint(self, kind: str, action: str) -> Hint:
+        """Return the policy's hint about one kind of event."""
+        table, life = self._handle.nodes, self._bound.life
+
+        def facts(one: object) -> NodeFacts | None:
+            return NodeFacts(one, table) if isinstance(one, Node) else None
+
+        def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+            event = Event(
+                kind,
+                action,
+                facts(old),
+                facts(new),
+                old if isinstance(old, PodInfo) else None,
+                new if isinstance(new, PodInfo) else None,
+            )
+            cycle = Activation(now=self._handle.now(), profile=self._profile, event=event)
+            worth = not self._bound.matches(pod, cycle) or life.hint(pod, cycle)
+            return QueueingHint.QUEUE if worth else QueueingHint.SKIP
+
+        return hint
+
+    def _now(self, pod: PodInfo) -> Activation:
+        handle = self._handle
+        return Activation(
+            now=handle.now(), profile=self._profile, pod_group=handle.groups.counts(pod)
+        )
+
+    def _cycle(self, state: CycleState, pod: PodInfo) -> Activation:
+        """Return the activation of this cycle; its time is fixed."""
+        if not self._moves:
+            return self._still
+        cycle = state.read(Activation)
+        if cycle is None:
+            cycle = self._now(pod)
+            state.write(cycle)
+        return cycle
+
+
+def _code(resolvable: bool) -> Code:
+    return Code.UNSCHEDULABLE if resolvable else Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -1,0 +1,93 @@
+"""Claims, volumes and classes as the API server has them, and what their fields mean."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policy_sched.cluster import ApiObjects
+from policy_sched.model import (
+    ApiObject,
+    ClaimUse,
+    CsiNode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodInfo,
+    StorageClass,
+)
+
+#: Older than the field ``storageClassName``, and stronger where both are there.
+BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+#: On a claim: its binding has been completed.
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+#: On a volume or a claim: a controller bound it, not a person.
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+#: On a claim: the node for which a volume is to be provisioned.
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+#: The provisioner of classes whose volumes only people make.
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+STORAGE: Final = "storage"
+
+
+class StorageLookup:
+    """Finds storage objects by name; what it returns is the API server's and not to be changed."""
+
+    def __init__(self, objects: ApiObjects) -> None:
+        self._objects = objects
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """Return a claim, None if there is none."""
+        return self._objects.named(PersistentVolumeClaim, namespace, name)
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """Return a volume, None if there is none."""
+        return self._objects.named(PersistentVolume, "", name)
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        """Return a storage class, None if there is none."""
+        return self._objects.named(StorageClass, "", name)
+
+    def csi_node(self, name: str) -> CsiNode | None:
+        """Return what the CSI drivers of a node say, None if they say nothing."""
+        return self._objects.named(CsiNode, "", name)
+
+
+def class_of(one: PersistentVolume | PersistentVolumeClaim) -> str:
+    """Return the name of the storage class of a volume or a claim, "" for none."""
+    beta = one.metadata.annotations.get(BETA_CLASS)
+    return one.spec.storage_class_name or "" if beta is None else beta
+
+
+def fully_bound(claim: PersistentVolumeClaim) -> bool:
+    """Tell whether a claim has a volume, and both sides know."""
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+
+
+def waits_for_pod(found: StorageClass | None) -> bool:
+    """Tell whether claims of a class are bound when a pod is scheduled.
+
+    A class that is not known binds at once, as does one without a mode: the API server fills
+    Immediate in.
+    """
+    return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def not_found(kind: str, name: str) -> str:
+    """Return the API server's words for an object that is not there."""
+    return f'{kind} "{name}" not found'
+
+
+def namespace_of(one: ApiObject) -> str:
+    """Return the namespace of an object that has one; without any it is in "default"."""
+    return one.metadata.namespace or "default"
+
+
+def foreign(claim: PersistentVolumeClaim, use: ClaimUse, pod: PodInfo) -> str:
+    """Say that an ephemeral claim was not made for the pod; "" if it was, or is no such claim."""
+    if not use.ephemeral:
+        return ""
+    for owner in claim.metadata.owner_references:
+        if owner.controller and owner.uid == pod.pod.metadata.uid:
+            return ""
+    name = f"{namespace_of(claim)}/{claim.metadata.name}"
+    return f"PVC {name} was not created for pod {pod.key} (pod is not owner)"

@@ -1,0 +1,265 @@
+"""Compares what was decided with what was expected, field by field.
+
+Rules of the conformance data: the pod is assumed on the expected node whatever we would pick, so
+that node need only be among our best; a plugin that is absent from a node's scores counts as 0;
+order matters only inside a list of reasons. A person may state a message without what preemption
+adds to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.policytest.outcome import (
+    Between,
+    Matching,
+    NodeScore,
+    Number,
+    Outcome,
+    PluginOutcome,
+    Words,
+)
+
+Value = str | int | bool | list[str]
+"""What a field can hold, as it is shown and written to JSON."""
+
+NO_CLAIMS: Final = " no new claims to deallocate"
+"""DynamicResources' part of a message (kube-scheduler's FitError text)."""
+NOT_FOUND: Final = ". not found"
+"""The end of a message where DynamicResources had not seen the pod."""
+PREEMPTION_TAIL: Final = " preemption: "
+"""Where DefaultPreemption's part begins."""
+
+ABSENT: Final = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field in which the decision is not as expected; ``field`` is a dotted path."""
+
+    field: str
+    expected: Value
+    got: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How strictly to compare.
+
+    complete: the expectation is a machine's record: what it leaves out did not happen.
+    nominations: the record says, too, when a nomination has changed.
+    """
+
+    complete: bool
+    nominations: bool = False
+
+
+def compare(expected: Outcome, got: Outcome, rules: Rules) -> tuple[Difference, ...]:
+    """Return every field in which ``got`` is not as ``expected``, in the order of the cycle."""
+    return tuple(_differences(expected, got, rules))
+
+
+def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Difference]:
+    complete = rules.complete
+    yield from _answers("preEnqueue", expected.pre_enqueue, got.pre_enqueue, complete)
+    yield from _answers("preFilter", expected.pre_filter, got.pre_filter, complete)
+    if expected.feasible is not None:
+        yield from _sets("feasible", expected.feasible, got.feasible)
+    yield from _rejections(expected.rejected, got.rejected or {}, complete)
+    yield from _scores(expected.scores, got.scores or {}, complete)
+    if expected.best is not None:
+        yield from _sets("best", expected.best, got.best)
+    if expected.chosen is not None and expected.chosen not in (got.best or ()):
+        yield Difference("chosen", expected.chosen, list(got.best or ()))
+    if expected.placed is False and got.feasible:
+        yield Difference("chosen", ABSENT, list(got.best or ()))
+    if expected.not_on is not None:
+        wrong = sorted(set(expected.not_on) & set(got.best or ()))
+        if wrong:
+            yield Difference("notOn", sorted(expected.not_on), wrong)
+    if expected.order is not None:
+        yield from _order(expected.order, got.scores or {})
+    yield from _message(expected, got, rules)
+    yield from _answers("postFilter", expected.post_filter, got.post_filter, complete)
+    yield from _evictions(expected, got, complete)
+    if expected.victims is not None:
+        victims = [victim for one in got.preemption or () for victim in one.victims]
+        yield from _sets("victims", expected.victims, tuple(victims))
+    yield from _answers("reserve", expected.reserve, got.reserve, complete)
+    yield from _answers("permit", expected.permit, got.permit, complete)
+    if expected.nominated is not None or (rules.nominations and got.nominated is not None):
+        yield from _nominated(expected.nominated, got.nominated)
+    yield from _placed_together(expected, got)
+
+
+def _nominated(expected: str | None, got: str | None) -> Iterator[Difference]:
+    if expected != got:
+        shown = ["as before" if node is None else node or ABSENT for node in (expected, got)]
+        yield Difference("nominated", *shown)
+
+
+def _placed_together(expected: Outcome, got: Outcome) -> Iterator[Difference]:
+    if expected.placement is not None and expected.placement != got.placement:
+        yield Difference("placement", expected.placement or ABSENT, got.placement or ABSENT)
+    scores = got.placements or {}
+    for name, score in sorted((expected.placements or {}).items()):
+        field = f"placements.{name}"
+        if name not in scores:
+            yield Difference(field, _score_shown(score), "no such placement")
+        elif score != scores[name]:
+            yield Difference(field, _score_shown(score), _score_shown(scores[name]))
+
+
+def _score_shown(score: int | None) -> Value:
+    return "no room" if score is None else score
+
+
+def _answers(
+    field: str, expected: PluginOutcome | None, got: PluginOutcome | None, complete: bool
+) -> Iterator[Difference]:
+    """Compare two answers; one that is stated must be there, and in a record no other is."""
+    if expected is None:
+        if complete and got is not None:
+            yield Difference(field, ABSENT, _shown(got))
+    elif got is None:
+        yield Difference(field, _shown(expected), ABSENT)
+    else:
+        yield from _answer(field, expected, got, complete)
+
+
+def _answer(
+    field: str, expected: PluginOutcome, got: PluginOutcome, complete: bool
+) -> Iterator[Difference]:
+    if (expected.code is not None or complete) and expected.code != got.code:
+        yield Difference(f"{field}.code", expected.code or ABSENT, got.code or ABSENT)
+    if (expected.plugin is not None or complete) and (expected.plugin or "") != (got.plugin or ""):
+        yield Difference(f"{field}.plugin", expected.plugin or ABSENT, got.plugin or ABSENT)
+    if expected.reasons is not None or complete:
+        yield from _reasons(field, expected.reasons or (), got.reasons or ())
+    if expected.rule is not None and not _same_rule(expected.rule, got):
+        yield Difference(f"{field}.rule", expected.rule, got.rule or ABSENT)
+
+
+def _reasons(field: str, expected: Sequence[Words], got: Sequence[Words]) -> Iterator[Difference]:
+    same = len(expected) == len(got)
+    if not (same and all(_fits(one, str(ours)) for one, ours in zip(expected, got, strict=True))):
+        yield Difference(f"{field}.reasons", list(map(str, expected)), list(map(str, got)))
+
+
+def _fits(expected: Words, got: str) -> bool:
+    return expected.fits(got) if isinstance(expected, Matching) else expected == got
+
+
+def _same_rule(expected: str, got: PluginOutcome) -> bool:
+    """A rule may be named with its policy, ``SpotNodes.filter[0]``, or without."""
+    return got.rule is not None and expected in (got.rule, got.rule.removeprefix(f"{got.plugin}."))
+
+
+def _rejections(
+    expected: Mapping[str, PluginOutcome] | None, got: Mapping[str, PluginOutcome], complete: bool
+) -> Iterator[Difference]:
+    for node, answer in sorted((expected or {}).items()):
+        yield from _answers(f"rejected.{node}", answer, got.get(node), complete)
+    if complete:
+        for node in sorted(set(got) - set(expected or {})):
+            yield Difference(f"rejected.{node}", ABSENT, _shown(got[node]))
+
+
+def _scores(
+    expected: Mapping[str, NodeScore] | None, got: Mapping[str, NodeScore], complete: bool
+) -> Iterator[Difference]:
+    for node, score in sorted((expected or {}).items()):
+        ours = got.get(node)
+        if ours is None:
+            yield Difference(f"scores.{node}", "a score", ABSENT)
+            continue
+        if score.total is not None:
+            yield from _number(f"scores.{node}.total", score.total, _whole(ours.total))
+        stated, actual = score.plugins or {}, ours.plugins or {}
+        names = set(stated) | set(actual) if complete else set(stated)
+        for name in sorted(names):
+            field = f"scores.{node}.plugins.{name}"
+            yield from _number(field, stated.get(name, 0), _whole(actual.get(name)))
+
+
+def _number(field: str, expected: Number, got: int) -> Iterator[Difference]:
+    if isinstance(expected, Between):
+        if not expected.fits(got):
+            yield Difference(field, str(expected), got)
+    elif expected != got:
+        yield Difference(field, expected, got)
+
+
+def _whole(number: Number | None) -> int:
+    """Return an observed number; a plugin that is absent from a node's scores counts as 0."""
+    return number if isinstance(number, int) else 0
+
+
+def _order(expected: Sequence[Sequence[str]], got: Mapping[str, NodeScore]) -> Iterator[Difference]:
+    """Compare the ranks of the nodes that are named; others may stand between them."""
+    named = [name for equal in expected for name in equal]
+    totals = {name: _whole(got[name].total) for name in named if name in got}
+    ranked = sorted({*totals.values()}, reverse=True)
+    ours = [sorted(name for name in totals if totals[name] == total) for total in ranked]
+    if ours != [sorted(equal) for equal in expected]:
+        yield Difference("order", _ranks(expected), _ranks(ours))
+
+
+def _ranks(order: Sequence[Sequence[str]]) -> list[str]:
+    return [" = ".join(sorted(equal)) for equal in order]
+
+
+def _message(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Difference]:
+    if expected.message is None and not rules.complete:
+        return
+    wanted, ours = expected.message or "", str(got.message or "")
+    if not rules.complete and isinstance(wanted, str):
+        ours = as_far_as(wanted, ours)
+    if not _fits(wanted, ours):
+        yield Difference("message", str(wanted) or ABSENT, ours or ABSENT)
+
+
+def as_far_as(stated: str, message: str) -> str:
+    """Return a message without those parts of PostFilter plugins that a stated one has not."""
+    if NO_CLAIMS not in stated:
+        message = message.replace(f"{NO_CLAIMS},", "").removesuffix(NO_CLAIMS)
+    if message.endswith(NOT_FOUND) and not stated.endswith(NOT_FOUND):
+        message = message.removesuffix(NOT_FOUND) + "."
+    if PREEMPTION_TAIL not in stated:
+        message = message.partition(PREEMPTION_TAIL)[0].removesuffix(",")
+    return message
+
+
+def _evictions(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Difference]:
+    """The nomination must be one of the acceptable ones; what is acceptable is a list."""
+    if expected.preemption is None:
+        if complete and got.preemption:
+            yield Difference("preemption", ABSENT, _pairs(_as_sets(got)))
+        return
+    acceptable, ours = _as_sets(expected), _as_sets(got)
+    if not ours or not ours <= acceptable:
+        yield Difference("preemption", _pairs(acceptable), _pairs(ours))
+
+
+def _as_sets(outcome: Outcome) -> set[tuple[str, frozenset[str]]]:
+    return {(one.node, frozenset(one.victims)) for one in outcome.preemption or ()}
+
+
+def _pairs(evictions: set[tuple[str, frozenset[str]]]) -> list[str]:
+    return sorted(f"{node}: {', '.join(sorted(victims))}" for node, victims in evictions)
+
+
+def _sets(
+    field: str, expected: tuple[str, ...], got: tuple[str, ...] | None
+) -> Iterator[Difference]:
+    if sorted(expected) != sorted(got or ()):
+        yield Difference(field, sorted(expected), sorted(got or ()))
+
+
+def _shown(answer: PluginOutcome) -> str:
+    words = [answer.code or "", f"by {answer.plugin}" if answer.plugin else ""]
+    reasons = "; ".join(map(str, answer.reasons or ()))
+    head = " ".join(word for word in words if word)
+    return f"{head}: {reasons}" if head and reasons else head or reasons or "an answer"

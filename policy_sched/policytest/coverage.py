@@ -1,0 +1,291 @@
+"""Rule coverage: what the tests of policies have seen of each rule, and what they have not.
+
+A rule that says yes or no is covered when tests have seen both, a score or a key when they have
+seen two different values. A policy is tested by the files that name it, and by those in its folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.language import CompiledPolicy
+from policy_sched.language.check import check_policy
+from policy_sched.language.diagnostics import PolicySource
+from policy_sched.language.runtime import Activation
+from policy_sched.model import PodInfo, QueuedPod
+from policy_sched.plugins.rules import Scored
+from policy_sched.policytest.coverage_node_order import watch_search
+from policy_sched.policytest.coverage_probes import (
+    ERROR,
+    CoverageCriterion,
+    Fixture,
+    PolicyProbes,
+    Probe,
+    ProbeRunner,
+    SourceLocation,
+    probes_of,
+)
+from policy_sched.policytest.scenario import Scenario
+from policy_sched.preemption import Case
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.load import content_hash
+from policy_sched.profiles.models import default_policies
+from policy_sched.scheduler import Scheduler
+
+ALL: Final = np.ones(1, np.bool_)
+Rows: TypeAlias = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class SpotCoverage:
+    """What was seen of one rule or condition, in words, and what was not."""
+
+    spot: SourceLocation
+    seen: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def covered(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.missing
+
+
+class RuleCoverage:
+    """Collects over many scenarios; `watch` one after the other."""
+
+    def __init__(self) -> None:
+        self._seen: dict[SourceLocation, set[object]] = {}
+        self._wanted: dict[SourceLocation, CoverageCriterion] = {}
+
+    def watch(
+        self, scenario: Scenario, plans: Sequence[CompiledPlan], scheduler: Scheduler
+    ) -> CoverageWatch:
+        """Return the report about the pods of one scenario."""
+        probes: dict[str, list[PolicyProbes]] = {}
+        orders: dict[str, list[tuple[PolicyProbes, CompiledPolicy]]] = {}
+        for ready in plans:
+            plan = ready.plan
+            tested = [s for s in plan.policies.values() if _is_tested(s, scenario)]
+            found = [_probes(_Form(source)) for source in tested]
+            probes[plan.scheduler_name] = found
+            pairs = [
+                (one, ready.policies[source.name])
+                for one, source in zip(found, tested, strict=True)
+                if one.node_order
+            ]
+            orders[plan.scheduler_name] = pairs
+            for probe in (probe for policy in found for probe in policy):
+                self._register(probe)
+        return CoverageWatch(probes, orders, scheduler, self._seen)
+
+    def expect(self, source: PolicySource) -> None:
+        """Count the rules of a policy without mistakes, whether or not a scenario tests it."""
+        for probe in _probes(_Form(source)):
+            self._register(probe)
+
+    def _register(self, probe: Probe) -> None:
+        spot = probe.spot
+        if spot is None or probe.expression is None or self._wanted.get(spot) == "once":
+            return
+        self._wanted[spot] = probe.criterion
+
+    def report(self) -> list[SpotCoverage]:
+        """Return every rule and condition of the tested policies, in file order."""
+        return [
+            _coverage(spot, self._wanted[spot], self._seen.get(spot, set()))
+            for spot in sorted(self._wanted)
+        ]
+
+
+def _coverage(spot: SourceLocation, wanted: CoverageCriterion, seen: set[object]) -> SpotCoverage:
+    values = sorted((one for one in seen if one != ERROR), key=str)
+    if wanted == "both":
+        missing = [word for value, word in ((True, "true"), (False, "false")) if value not in seen]
+    else:
+        missing = ["a value"] if not values else []
+        missing = ["a second value"] if wanted == "values" and len(values) == 1 else missing
+    words = [_word(value) for value in values[:2]]
+    return SpotCoverage(spot, (*words, *([ERROR] if ERROR in seen else [])), tuple(missing))
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class CoverageWatch:
+    """Looks at the rules at the moments at which the scheduler asks them."""
+
+    def __init__(
+        self,
+        probes: dict[str, list[PolicyProbes]],
+        orders: dict[str, list[tuple[PolicyProbes, CompiledPolicy]]],
+        scheduler: Scheduler,
+        seen: dict[SourceLocation, set[object]],
+    ) -> None:
+        self._probes = probes
+        self._orders = orders
+        self._scheduler = scheduler
+        self._handle = scheduler.handle
+        self._seen = seen
+        self._decided = 0
+
+    def decides(self, pod: PodInfo) -> None:
+        """A pod is about to be decided: gates, filters and scores over all nodes."""
+        self._decided += 1
+        rows = np.flatnonzero(self._handle.nodes.live.values[: self._handle.nodes.n])
+        every = np.ones(len(rows), np.bool_)
+        cycle = self._cycle(pod)
+        asker = self._asker(pod, cycle, rows)
+        once = self._asker(pod, cycle, np.zeros(1, np.intp))
+        for policy in self._of(pod):
+            if not once.ask_all(policy.match, ALL).all():
+                continue
+            if not once.ask_all(policy.gates, ALL).all():
+                continue
+            for key in policy.order:
+                once.ask(key, ALL)
+            for variable in policy.variables:
+                asker.ask(variable, every)
+            once.ask_all(policy.narrowing, ALL)
+            passed = asker.ask_all(policy.filter, every)
+            asker.ask_all(policy.domains, every)
+            if once.ask_all(policy.score_match, ALL).all():
+                asker.ask_all(policy.score, passed)
+                self._ask_normalizer(policy, pod, asker, rows[passed], passed)
+
+    def _ask_normalizer(
+        self, policy: PolicyProbes, pod: PodInfo, asker: ProbeRunner, rows: Rows, passed: np.ndarray
+    ) -> None:
+        """Ask a normalizer about the nodes that passed, with their raw scores."""
+        if not policy.normalize or not policy.score:
+            return
+        values = asker.values(policy.score[0].expression) or []
+        raw = [value for value, counts in zip(values, passed, strict=True) if counts]
+        scored = np.array([value != ERROR for value in raw], np.bool_)
+        if scored.any():
+            scores = np.array([value for value in raw if value != ERROR])
+            seen = Scored.of(scores, self._cycle(pod))
+            every = np.ones(len(scores), np.bool_)
+            self._asker(pod, seen, rows[scored]).ask_all(policy.normalize, every)
+
+    def chose(self, pod: PodInfo, node: str) -> None:
+        """A node was chosen, and the pod is counted on it."""
+        rows = np.array([self._handle.nodes.row_of[node]], np.intp)
+        asker = self._asker(pod, self._cycle(pod, apart=True), rows)
+        for policy in self._of(pod):
+            if asker.ask_all(policy.match, ALL).all():
+                for step in policy.steps:
+                    asker.ask(step, ALL)
+                for timeout in policy.timeouts:
+                    asker.ask(timeout, ALL)
+
+    def fits_nowhere(self, pod: PodInfo) -> None:
+        """Filters left no node: run the probes of the preemption section."""
+        now = self._handle.now()
+        here = np.zeros(1, np.intp)
+        once = self._asker(pod, Activation(now=now, profile=pod.scheduler_name), here)
+        for policy in self._of(pod):
+            if not once.ask_all(policy.match, ALL).all():
+                continue
+            if not self._asker(pod, Case(now), here).ask_all(policy.eligible, ALL).all():
+                continue
+            if policy.victims:
+                self._ask_victims(policy.victims, pod, now)
+        for policy, compiled in self._orders.get(pod.scheduler_name, ()):
+            profile = self._scheduler.profiles[pod.scheduler_name]
+            witness = partial(self._ask_order, policy, pod)
+            watch_search(compiled, pod, profile, self._handle, witness)
+
+    def _ask_order(
+        self, policy: PolicyProbes, pod: PodInfo, number: int, case: Case, row: int
+    ) -> None:
+        self._asker(pod, case, np.array([row], np.intp)).ask(policy.node_order[number], ALL)
+
+    def _ask_victims(self, probes: Sequence[Probe], pod: PodInfo, now: int) -> None:
+        nodes, pods = self._handle.nodes, self._handle.pods
+        for victim, row in zip(pods.infos, pods.node.values.tolist(), strict=False):
+            if victim is not None and row >= 0 and nodes.live.values[row]:
+                rows = np.array([row], np.intp)
+                asker = self._asker(pod, Case(now, victim), rows)
+                asker.ask_all(probes[:1], ALL)
+                for key in probes[1:]:
+                    asker.ask(key, ALL)
+
+    def _of(self, pod: PodInfo) -> Iterator[PolicyProbes]:
+        yield from self._probes.get(pod.scheduler_name, ())
+
+    def _asker(self, pod: PodInfo, cycle: Activation | Case, rows: np.ndarray) -> ProbeRunner:
+        scene = Fixture(self._handle.nodes, self._handle.pods, pod, cycle, rows)
+        return ProbeRunner(scene, self._seen)
+
+    def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
+        handle = self._handle
+        came = handle.now() + self._decided  # the pods of a scenario come one after the other
+        queued = QueuedPod(pod, came, came)
+        return Activation(
+            now=handle.now(),
+            queued=queued,
+            profile=pod.scheduler_name,
+            pod_group=handle.groups.counts(pod, apart=apart),
+        )
+
+
+class _Form:
+    """A policy by file and content: compiled once."""
+
+    def __init__(self, source: PolicySource) -> None:
+        self.source = source
+        self.key = (_file(source), content_hash(source))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Form) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=256)
+def _probes(form: _Form) -> PolicyProbes:
+    checked, _ = check_policy(form.source)
+    assert checked is not None, "the policy was compiled"
+    return probes_of(checked, _file(form.source))
+
+
+def _is_tested(source: PolicySource, scenario: Scenario) -> bool:
+    file = Path(_file(source)).resolve()
+    named = {Path(one).resolve() for one in scenario.policies}
+    folders = {file, *file.parents}
+    return Path(scenario.file).resolve().parent == file.parent or bool(named & folders)
+
+
+def _file(source: PolicySource) -> str:
+    """Return the file of a policy; "" for one without any text.
+
+    A ``preemption`` section has texts of the shipped policy where it leaves something open.
+    """
+    score, before, preemption = source.score, source.pre_filter, source.preemption
+    texts = [
+        *source.match_conditions,
+        *(rule.expression for rule in (*source.pre_enqueue, *source.filter)),
+        *(key.expression for key in source.queue_sort),
+        *(one.expression for one in source.variables),
+    ]
+    texts += [score.expression] if score else []
+    steps = (source.reserve, source.permit, source.pre_bind, source.bind, source.post_bind)
+    texts += [step.expression for step in steps if step]
+    texts += [before.node_names] if before and before.node_names else []
+    texts += [preemption.eligible, preemption.victim] if preemption else []
+    placement = source.placement
+    texts += [one for one in (placement.domain, placement.score) if one] if placement else []
+    texts += [key.expression for key in preemption.victim_order] if preemption else []
+    texts += [key.expression for key in preemption.node_order] if preemption else []
+    files = [text.file for text in texts if text.locate is not None]
+    shipped = str(default_policies() / "policy.yaml")
+    return next((file for file in files if file != shipped), files[0] if files else "")

@@ -1,0 +1,350 @@
+"""Probes of a policy: every rule, and every condition within one, compiled separately.
+
+Theory of operation. The scheduler runs a policy's rules together and stops at the first that says
+no. A test's author wants to know of each of them what it said. So each expression, and each
+condition below ``?:``, ``&&`` and ``||``, is compiled alone. A probe is asked only about the nodes
+for which its rule would have come to it: the right side of ``a && b`` where ``a`` is true, a filter
+rule where the rules before it let the node pass. Of a condition in a loop two questions are asked:
+is there an element for which it is reached and true, and one for which it is reached and false?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.language import BoundExpression, Expression, compile_expression
+from policy_sched.language.check import Checked, CheckedPolicy, CheckedStep, children
+from policy_sched.language.diagnostics import Text
+from policy_sched.language.ir import Reads
+from policy_sched.language.lower import Refusal
+from policy_sched.language.runtime import Activation
+from policy_sched.language.syntax import And, Cond, Core, Let, Macro, Or, Var
+from policy_sched.language.values import BOOL, Some
+from policy_sched.model import PodInfo
+from policy_sched.policytest.coverage_loops import conditions_inside, negated
+from policy_sched.preemption import Case
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+CoverageCriterion = Literal["both", "values", "once"]
+"""The values that coverage needs: true and false; two different values; any one value."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceLocation:
+    """The location of a rule, or of a condition within one. ``path`` is such as ``filter[0]``."""
+
+    file: str
+    line: int
+    column: int
+    policy: str
+    path: str
+    is_rule: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One expression, compiled by itself; conditions that are reached through it come after it.
+
+    ``if_true``, ``if_false``: of a condition whose value decides what is reached next, the probes
+    for true and for false. ``opposite``: of a condition in a loop, whether it is false for some
+    element; ``expression`` tells then only whether it is true for some.
+    """
+
+    spot: SourceLocation | None
+    criterion: CoverageCriterion
+    expression: Expression | None
+    inner: tuple[Probe, ...] = ()
+    if_true: tuple[Probe, ...] = ()
+    if_false: tuple[Probe, ...] = ()
+    opposite: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyProbes:
+    """The probes of one policy by section."""
+
+    match: tuple[Probe, ...]
+    variables: tuple[Probe, ...]
+    gates: tuple[Probe, ...]
+    order: tuple[Probe, ...]
+    narrowing: tuple[Probe, ...]
+    filter: tuple[Probe, ...]
+    score_match: tuple[Probe, ...]
+    score: tuple[Probe, ...]
+    normalize: tuple[Probe, ...]
+    domains: tuple[Probe, ...]
+    steps: tuple[Probe, ...]
+    timeouts: tuple[Probe, ...]
+    eligible: tuple[Probe, ...]
+    victims: tuple[Probe, ...]
+    node_order: tuple[Probe, ...]
+
+    def __iter__(self) -> Iterator[Probe]:
+        """Yield all probes, those within others too."""
+        sections = (
+            self.match, self.variables, self.gates, self.order, self.narrowing, self.filter,
+            self.score_match, self.score, self.normalize, self.domains, self.steps, self.timeouts,
+            self.eligible, self.victims, self.node_order,
+        )  # fmt: skip
+        stack = [probe for section in sections for probe in section]
+        while stack:
+            probe = stack.pop()
+            yield probe
+            stack += (*probe.inner, *probe.if_true, *probe.if_false)
+
+
+class _Prober:
+    """Makes the probes of one checked policy."""
+
+    def __init__(self, policy: CheckedPolicy) -> None:
+        self._policy = policy
+        self._globals = tuple((name, one.core) for name, one in policy.variables)
+
+    def rule(self, checked: Checked, criterion: CoverageCriterion = "both") -> Probe:
+        """Return the probe of a whole rule."""
+        text = checked.text
+        path = text.path.removesuffix(".expression")
+        return self._probe(checked.core, text, path, criterion, is_rule=True)
+
+    def within(self, checked: Checked) -> tuple[Probe, ...]:
+        """Return the probes of the conditions in an expression that is no rule itself."""
+        path = checked.text.path.removesuffix(".expression")
+        if checked.core.type == BOOL:
+            return (self._probe(checked.core, checked.text, path, "both"),)
+        return self._inner(checked.core, checked.text, path)
+
+    def _probe(
+        self,
+        core: Core,
+        text: Text,
+        path: str,
+        criterion: CoverageCriterion,
+        *,
+        is_rule: bool = False,
+    ) -> Probe:
+        expression = self._compiled(core)
+        if expression is not None and criterion == "values" and expression.reads == Reads():
+            criterion = "values" if _reads_the_moment(core) else "once"
+        spot = self._spot(core, text, path, is_rule=is_rule)
+        return Probe(spot, criterion, expression, self._inner(core, text, path))
+
+    def _spot(self, core: Core, text: Text, path: str, *, is_rule: bool) -> SourceLocation:
+        start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
+        line, column, _ = text.position(start)
+        shown = " ".join(text.text[start:end].split())
+        return SourceLocation(
+            _shown_file(text.file), line, column, self._policy.name, path, is_rule, shown
+        )
+
+    def _compiled(self, core: Core) -> Expression | None:
+        policy = self._policy
+        try:
+            return compile_expression(
+                core, policy.params, policy.params_type, policy.functions, self._globals
+            )
+        except Refusal:
+            return None
+
+    def _inner(self, core: Core, text: Text, path: str) -> tuple[Probe, ...]:
+        """Return the probes of the conditions below a tree, in evaluation order."""
+        match core:
+            case Cond(test=test, then=then, otherwise=otherwise):
+                probe = self._probe(test, text, path, "both")
+                return (
+                    Probe(
+                        probe.spot,
+                        probe.criterion,
+                        probe.expression,
+                        probe.inner,
+                        self._inner(then, text, path),
+                        self._inner(otherwise, text, path),
+                    ),
+                )
+            case And(args=args) | Or(args=args):
+                return self._chain(args, text, path, all_true=isinstance(core, And))
+            case Macro(operand=operand):
+                return (*self._inner(operand, text, path), *self._looped(core, text, path))
+            case Let(value=value):
+                return (*self._inner(value, text, path), *self._looped(core, text, path))
+        return tuple(probe for child in children(core) for probe in self._inner(child, text, path))
+
+    def _looped(self, core: Macro | Let, text: Text, path: str) -> Iterator[Probe]:
+        """Yield the probes of the conditions that read the variables of a loop."""
+        for condition, ask in conditions_inside(core):
+            true, false = self._compiled(ask(condition)), self._compiled(ask(negated(condition)))
+            if true is not None and false is not None:
+                spot = self._spot(condition, text, path, is_rule=False)
+                yield Probe(spot, "both", true, opposite=false)
+
+    def _chain(
+        self, args: Sequence[Core], text: Text, path: str, *, all_true: bool
+    ) -> tuple[Probe, ...]:
+        """Return the probe of the first operand; the next one is reached through its value."""
+        if not args:
+            return ()
+        first = self._probe(args[0], text, path, "both")
+        rest = self._chain(args[1:], text, path, all_true=all_true)
+        return (
+            Probe(
+                first.spot,
+                first.criterion,
+                first.expression,
+                first.inner,
+                rest if all_true else (),
+                () if all_true else rest,
+            ),
+        )
+
+
+def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
+    """Return the probes of a policy: of the rules that its own file holds.
+
+    What its ``preemption`` section leaves open stands in the shipped policy, and is no rule of it.
+
+    Scores of placements have none, nor has what a scenario has no occasion for: requeue hints.
+    """
+    prober = _Prober(policy)
+
+    def rules(found: Sequence[Checked], criterion: CoverageCriterion = "both") -> tuple[Probe, ...]:
+        return tuple(prober.rule(one, criterion) for one in found if one.text.file == file)
+
+    before, score, preemption = policy.pre_filter, policy.score, policy.preemption
+    normalizer = score.normalize if score else None
+    permit, placement = policy.permit, policy.placement
+    vetoes: list[CheckedStep | None] = [
+        policy.reserve, policy.permit, policy.pre_bind, policy.bind,
+    ]  # fmt: skip
+    after = policy.post_bind
+    return PolicyProbes(
+        match=rules(policy.match_conditions),
+        variables=tuple(p for _, one in policy.variables for p in prober.within(one)),
+        gates=rules([rule.expression for rule in policy.pre_enqueue]),
+        order=rules([key.expression for key in policy.queue_sort], "values"),
+        narrowing=rules([before.node_names] if before and before.node_names else (), "values"),
+        filter=rules([rule.expression for rule in policy.filter]),
+        score_match=rules(score.match_conditions if score else ()),
+        score=rules([score.expression] if score else (), "values"),
+        normalize=rules([normalizer] if isinstance(normalizer, Checked) else (), "values"),
+        domains=rules([placement.domain] if placement and placement.domain else (), "values"),
+        timeouts=rules([permit.timeout] if permit and permit.timeout else (), "values"),
+        steps=rules([step.expression for step in vetoes if step])
+        + rules([after.expression] if after else (), "once"),
+        eligible=rules([preemption.eligible] if preemption else ()),
+        victims=rules([preemption.victim] if preemption else ())
+        + rules(
+            [key.expression for key in preemption.victim_order] if preemption else (), "values"
+        ),
+        node_order=rules(
+            [key.expression for key in preemption.node_order] if preemption else (), "values"
+        ),
+    )
+
+
+def _reads_the_moment(core: Core) -> bool:
+    """Tell whether an expression reads raw scores or victims, which are no part of its reads."""
+    if isinstance(core, Var):
+        return core.name in ("score", "scores", "victim", "victims", "pdbViolations")
+    return any(_reads_the_moment(child) for child in children(core))
+
+
+def _shown_file(file: str) -> str:
+    """Return one name for a file, however it was named: seen from here if it is below."""
+    full = Path(file).resolve()
+    here = Path.cwd()
+    return str(full.relative_to(here) if full.is_relative_to(here) else full)
+
+
+ERROR: Final = "error"
+"""The value recorded for a rule that fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """One pod at one moment, and the rows of the nodes that probes run on."""
+
+    nodes: NodeTable
+    pods: PodTable
+    pod: PodInfo
+    cycle: Activation | Case
+    rows: npt.NDArray[np.intp]
+
+
+class ProbeRunner:
+    """Runs probes over a fixture, and records by location the values seen, and `ERROR`."""
+
+    def __init__(self, scene: Fixture, seen: dict[SourceLocation, set[object]]) -> None:
+        self._scene = scene
+        self._seen = seen
+
+    def ask(self, probe: Probe, mask: Mask) -> Mask:
+        """Run a probe over the rows of ``mask``; return where it is true.
+
+        A probe that cannot run by itself counts as true.
+        """
+        values = self.values(probe.expression)
+        if values is None:
+            return mask
+        if probe.opposite is not None:
+            self._note_elements(probe, values, mask)
+            return mask
+        if probe.spot is not None:
+            seen = self._seen.setdefault(probe.spot, set())
+            seen.update(value for value, counts in zip(values, mask, strict=True) if counts)
+        true = mask & np.array([value is True for value in values], np.bool_)
+        false = mask & np.array([value is False for value in values], np.bool_)
+        for inner in probe.inner:
+            self.ask(inner, mask)
+        for inner in probe.if_true:
+            self.ask(inner, true)
+        for inner in probe.if_false:
+            self.ask(inner, false)
+        return true
+
+    def ask_all(self, probes: Sequence[Probe], mask: Mask) -> Mask:
+        """Ask probes one after the other, each where all before it are true."""
+        for probe in probes:
+            mask = self.ask(probe, mask)
+        return mask
+
+    def _note_elements(self, probe: Probe, found: Sequence[object], mask: Mask) -> None:
+        """Keep what a condition in a loop says of elements: ``found`` tells where it is true."""
+        assert probe.spot is not None, "a condition has a place"
+        seen = self._seen.setdefault(probe.spot, set())
+        for said, values in ((True, found), (False, self.values(probe.opposite) or ())):
+            answers = {value for value, counts in zip(values, mask, strict=True) if counts}
+            seen |= {said if answer is True else ERROR for answer in answers if answer is not False}
+
+    def values(self, expression: Expression | None) -> list[Any] | None:
+        """Return a value per row, hashable, or `ERROR`; None if there is no expression."""
+        scene = self._scene
+        if expression is None:
+            return None
+        bound: BoundExpression = expression.bind(scene.nodes, scene.pods)
+        if isinstance(scene.cycle, Case):
+            case: Any = scene.cycle
+            pairs = [bound.scalar(scene.pod, case, row) for row in scene.rows.tolist()]
+        elif expression.by_row:
+            found, errors = bound.vector(scene.pod, scene.cycle, scene.rows)
+            pairs = list(zip(found, errors, strict=True))
+        else:
+            pairs = [bound.scalar(scene.pod, scene.cycle, 0)] * len(scene.rows)
+        return [ERROR if error else _plain(value) for value, error in pairs]
+
+
+def _plain(value: Any) -> object:
+    """Return a value that can be in a set and is equal where the rule's value is equal."""
+    if isinstance(value, Some):
+        return _plain(value.value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple | set | frozenset):
+        return tuple(sorted(str(one) for one in value))
+    return value if isinstance(value, bool | int | float | str) else repr(value)

@@ -1,0 +1,216 @@
+"""Reads one entry of ``expect``: the machine's full form, and what a person may write instead."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+import re2
+
+from policy_sched.policytest.outcome import (
+    Between,
+    Eviction,
+    Matching,
+    NodeScore,
+    Number,
+    Outcome,
+    PluginOutcome,
+    Words,
+)
+from policy_sched.policytest.shorthand import full_name
+from policy_sched.policytest.yaml_reader import WRONG_VALUE, Path, Plain, Reader
+from policy_sched.profiles.models import (
+    AnswerCode,
+    AnswerEntry,
+    EvictionEntry,
+    Expectation,
+    Limits,
+    Pattern,
+    ScoreEntry,
+    keys_of,
+)
+
+KEYS: Final = keys_of(Expectation)
+CODES: Final = get_args(AnswerCode)
+
+
+def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
+    """Return the expectation at ``path``; ``chosen: null`` says that the pod fits nowhere."""
+    stated = reader.mapping(value, path, KEYS)
+    pod = ""
+    if reader.require(stated, "pod", path):
+        pod = full_name(reader.text(stated["pod"], (*path, "pod")))
+
+    def answer(key: str) -> PluginOutcome | None:
+        return _answer(reader, stated[key], (*path, key)) if key in stated else None
+
+    def texts(key: str) -> tuple[str, ...] | None:
+        return reader.texts(stated[key], (*path, key)) if key in stated else None
+
+    def text(key: str) -> str | None:
+        return reader.text(stated[key], (*path, key)) if stated.get(key) is not None else None
+
+    rejected = scores = None
+    if "rejected" in stated:
+        at = (*path, "rejected")
+        nodes = reader.mapping(stated["rejected"], at)
+        rejected = {node: _answer(reader, one, (*at, node)) for node, one in nodes.items()}
+    if "scores" in stated:
+        at = (*path, "scores")
+        nodes = reader.mapping(stated["scores"], at)
+        scores = {node: _score(reader, one, (*at, node)) for node, one in nodes.items()}
+    return Outcome(
+        pod=pod,
+        pre_enqueue=answer("preEnqueue"),
+        pre_filter=answer("preFilter"),
+        rejected=rejected,
+        feasible=texts("feasible"),
+        scores=scores,
+        best=texts("best"),
+        chosen=text("chosen"),
+        placed=False if "chosen" in stated and stated["chosen"] is None else None,
+        message=(
+            _words(reader, stated["message"], (*path, "message"))
+            if stated.get("message") is not None
+            else None
+        ),
+        post_filter=answer("postFilter"),
+        preemption=_evictions(reader, stated, path),
+        reserve=answer("reserve"),
+        permit=answer("permit"),
+        nominated=text("nominated"),
+        not_on=texts("notOn"),
+        order=_order(reader, stated["order"], (*path, "order")) if "order" in stated else None,
+        victims=_full_names(texts("victims")),
+        placement=(text("placement") or "") if "placement" in stated else None,
+        placements=_placements(reader, stated, path),
+    )
+
+
+def _placements(reader: Reader, stated: Plain, path: Path) -> dict[str, int | None] | None:
+    if "placements" not in stated:
+        return None
+    at = (*path, "placements")
+    return {
+        name: None if score is None else reader.whole(score, (*at, name))
+        for name, score in reader.mapping(stated["placements"], at).items()
+    }
+
+
+def _full_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(full_name(name) for name in names)
+
+
+def _order(reader: Reader, value: object, path: Path) -> tuple[tuple[str, ...], ...]:
+    """Return nodes that are ranked; those of a list within the list are equal."""
+    return tuple(reader.texts(one, (*path, i)) for i, one in enumerate(reader.items(value, path)))
+
+
+def _words(reader: Reader, value: object, path: Path) -> Words:
+    """Return a text, or a pattern of one."""
+    if not isinstance(value, dict):
+        return reader.text(value, path)
+    stated = reader.mapping(value, path, keys_of(Pattern))
+    if not reader.require(stated, "matches", path):
+        return ""
+    at = (*path, "matches")
+    pattern = reader.text(stated["matches"], at)
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        reader.problem(at, WRONG_VALUE, f"this is no RE2 pattern: {_said(error)}")
+        return ""
+    return Matching(pattern)
+
+
+def _said(error: Exception) -> str:
+    said = error.args[0] if error.args else error
+    return said.decode() if isinstance(said, bytes) else str(said)
+
+
+def _reasons(reader: Reader, value: object, path: Path) -> tuple[Words, ...]:
+    if isinstance(value, str | dict):
+        return (_words(reader, value, path),)
+    items = reader.items(value, path)
+    return tuple(_words(reader, one, (*path, i)) for i, one in enumerate(items))
+
+
+def _number(reader: Reader, value: object, path: Path) -> Number:
+    """Return a whole number, or the limits of one."""
+    if not isinstance(value, dict):
+        return reader.whole(value, path)
+    stated = reader.mapping(value, path, keys_of(Limits))
+    return _between(reader, stated, path)
+
+
+def _between(reader: Reader, stated: Plain, path: Path) -> Between:
+    limits = {
+        key: reader.whole(stated[key], (*path, key)) for key in ("min", "max") if key in stated
+    }
+    least, most = limits.get("min"), limits.get("max")
+    if not limits:
+        reader.problem(path, WRONG_VALUE, "limits need min, max or both")
+    elif least is not None and most is not None and least > most:
+        reader.problem(path, WRONG_VALUE, f"no number is at least {least} and at most {most}")
+    return Between(least, most)
+
+
+def _answer(reader: Reader, value: object, path: Path) -> PluginOutcome:
+    """A text or a list of texts stands for the reasons alone."""
+    if isinstance(value, str | list):
+        return PluginOutcome(reasons=_reasons(reader, value, path))
+    stated = reader.mapping(value, path, keys_of(AnswerEntry))
+    code = plugin = reasons = rule = None
+    if "code" in stated:
+        code = reader.text(stated["code"], (*path, "code"))
+        if code and code not in CODES:
+            known = ", ".join(CODES)
+            reader.problem(
+                (*path, "code"), WRONG_VALUE, f'there is no code "{code}"', hint=f"known: {known}"
+            )
+    if "plugin" in stated:
+        plugin = reader.text(stated["plugin"], (*path, "plugin"))
+    if "reasons" in stated:
+        reasons = _reasons(reader, stated["reasons"], (*path, "reasons"))
+    if "rule" in stated:
+        rule = reader.text(stated["rule"], (*path, "rule"))
+    return PluginOutcome(code, plugin, reasons, rule)
+
+
+def _score(reader: Reader, value: object, path: Path) -> NodeScore:
+    """A number stands for the total alone."""
+    if not isinstance(value, dict):
+        return NodeScore(total=reader.whole(value, path))
+    stated = reader.mapping(value, path, keys_of(ScoreEntry))
+    total: Number | None = None
+    if "total" in stated:
+        total = _number(reader, stated["total"], (*path, "total"))
+        if "min" in stated or "max" in stated:
+            reader.problem(path, WRONG_VALUE, "total, or min and max of it, but not both")
+    elif "min" in stated or "max" in stated:
+        total = _between(reader, stated, path)
+    if "plugins" not in stated:
+        return NodeScore(total)
+    at = (*path, "plugins")
+    plugins = reader.mapping(stated["plugins"], at)
+    return NodeScore(total, {k: _number(reader, v, (*at, k)) for k, v in plugins.items()})
+
+
+def _evictions(reader: Reader, stated: Plain, path: Path) -> tuple[Eviction, ...] | None:
+    if "preemption" not in stated:
+        return None
+    at = (*path, "preemption")
+    return tuple(
+        _eviction(reader, one, (*at, i))
+        for i, one in enumerate(reader.items(stated["preemption"], at))
+    )
+
+
+def _eviction(reader: Reader, value: object, path: Path) -> Eviction:
+    stated = reader.mapping(value, path, keys_of(EvictionEntry))
+    node = ""
+    if reader.require(stated, "node", path):
+        node = reader.text(stated["node"], (*path, "node"))
+    victims = reader.texts(stated.get("victims"), (*path, "victims"))
+    return Eviction(node, tuple(full_name(victim) for victim in victims))

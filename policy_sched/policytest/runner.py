@@ -1,0 +1,341 @@
+"""Runs a scenario: decides its pending pods in order and compares each decision.
+
+The whole decision is compared before it is executed: every status and every score. Then the pod
+is assumed and reserved on the node that is expected, so that the steps which follow see the
+cluster that they were written for. What a machine recorded was decided without the plugins that
+are named in `UNRECORDED`, whatever its configuration says. Permit plugins run too, and again
+at every later step for the waiting pods; the clock does not advance, so none times out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from policy_sched.explain import filter_parts
+from policy_sched.framework import Code, CycleState, Status, WaitingPod
+from policy_sched.framework.evaluate import Evaluation
+from policy_sched.framework.runtime import Runner
+from policy_sched.model import Pod, PodInfo, QueuedPod
+from policy_sched.policytest.comparison import Rules, compare
+from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
+from policy_sched.policytest.outcome import Eviction, NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.report import StepResult
+from policy_sched.policytest.scenario import Scenario, decision_name, pod_name
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.scheduler import (
+    Attempt,
+    Bind,
+    Decision,
+    GroupPlan,
+    Preempt,
+    Reject,
+    Scheduler,
+    clear_lower_nominations,
+    decide,
+    dry_run_group,
+    pod_gone,
+    verdicts,
+)
+from policy_sched.scheduler.setup import assemble, read
+from policy_sched.simulate import load_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRun:
+    """What is to be compared, and the observers; by default all steps, and none.
+
+    ``wanted`` says of a scenario's and a pod's name whether the step is compared; the other pods
+    are placed all the same, for those that follow. ``roots`` are directories below which tests may
+    name policies and configurations, beside those that `References` finds.
+    """
+
+    coverage: RuleCoverage | None = None
+    wanted: Callable[[str, str], bool] = lambda _scenario, _pod: True
+    roots: tuple[str, ...] = ()
+
+
+UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
+"""Plugins that were disabled where decisions of kube-scheduler were recorded."""
+
+
+def run_scenario(scenario: Scenario, run: ScenarioRun | None = None) -> list[StepResult]:
+    """Return one result per expected step. Raises PolicyError where a file is wrong."""
+    return observe_scenario(scenario, run)[0]
+
+
+def observe_scenario(
+    scenario: Scenario, run: ScenarioRun | None = None
+) -> tuple[list[StepResult], dict[str, Outcome]]:
+    """Return one result per expected step, and by pod what happened in every wanted step."""
+    run = ScenarioRun() if run is None else run
+    pods = {pod_name(pod): pod for pod in scenario.pending}
+    wanted = {name for name in pods if run.wanted(scenario.name, name)}
+    if not wanted:
+        return [], {}
+    plans, _ = read(scenario.config, scenario.policies)
+    if scenario.complete:
+        plans = tuple(_without(UNRECORDED, plan) for plan in plans)
+    scheduler = assemble(plans, objects=scenario.objects, now=lambda: scenario.now)
+    load_cluster(scheduler.cache, scenario.objects)
+    coverage = run.coverage
+    watch = None if coverage is None else coverage.watch(scenario, plans, scheduler)
+    results: list[StepResult] = []
+    seen: dict[str, Outcome] = {}
+    for pod in scenario.pending:
+        scheduler.handle.groups.seen(PodInfo.of(pod))
+    rules = Rules(scenario.complete, nominations=scenario.complete and scenario.several)
+    running = {pod_name(one): one for one in scenario.objects if isinstance(one, Pod)}
+    times: Counter[str] = Counter()
+    for op in scenario.ops:
+        pod = pods.get(op.pod) or running[op.pod]
+        if op.delete or scheduler.cache.node_of(PodInfo.of(pod).uid):
+            pod_gone(scheduler, PodInfo.of(pod))
+        if op.delete:
+            continue
+        times[op.pod] += 1
+        if times[op.pod] == 1 and pod.status.nominated_node_name:
+            info = PodInfo.of(pod)
+            scheduler.handle.nominator.nominate(info, info.nominated_node_name)
+        name = decision_name(op.pod, times[op.pod])
+        expected = scenario.expect.get(name)
+        started = time.perf_counter()
+        outcome = _step(scheduler, pod, expected, watch, record=scenario.complete)
+        if op.pod not in wanted:
+            continue
+        seen[name] = outcome
+        if expected is not None:
+            differences = compare(expected, outcome, rules)
+            seconds = time.perf_counter() - started
+            step = StepResult(scenario.file, scenario.name, name, differences, outcome, seconds)
+            results.append(step)
+    return results, seen
+
+
+def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
+    """Return a plan as if these plugins were disabled."""
+    points = {
+        point: tuple(one for one in enabled if one[0] not in names)
+        for point, enabled in compiled.plan.points.items()
+    }
+    return replace(compiled, plan=replace(compiled.plan, points=points))
+
+
+def _step(
+    scheduler: Scheduler,
+    pod: Pod,
+    expected: Outcome | None,
+    watch: CoverageWatch | None,
+    *,
+    record: bool,
+) -> Outcome:
+    """Decide one pod, and leave the cluster as the steps that follow expect it.
+
+    ``record``: a nomination ends only where the expectation says so.
+    """
+    info = PodInfo.of(pod)
+    if watch is not None:
+        watch.decides(info)
+    observed = Observation(scheduler, pod, rules=_states_rules(expected))
+    if watch is not None and observed.outcome.feasible == ():
+        watch.fits_nowhere(info)
+    node = observed.assume(expected)
+    if watch is not None and node:
+        watch.chose(info, node)
+    observed.nominate(expected, clears=not record)
+    return observed.outcome
+
+
+def _states_rules(expected: Outcome | None) -> bool:
+    answers = (expected.rejected or {}).values() if expected is not None else ()
+    return any(answer.rule is not None for answer in answers)
+
+
+class Observation:
+    """One pod's decision, seen from all sides; ``outcome`` is what a scenario can state of it."""
+
+    def __init__(self, scheduler: Scheduler, pod: Pod, *, rules: bool = False) -> None:
+        """``rules``: the rules that reject nodes are named, too."""
+        self._scheduler = scheduler
+        self._info = PodInfo.of(pod)
+        self._state = CycleState()
+        self.outcome = self._decide()
+        if rules and self.outcome.rejected:
+            self.outcome = replace(self.outcome, rejected=self._by_rule(self.outcome.rejected))
+
+    def assume(self, expected: Outcome | None) -> str:
+        """Assume and reserve the pod on the expected node, else on the first of our best.
+
+        Returns the node if the pod was asked about there, though it may have been sent back.
+        """
+        best = self.outcome.best
+        node = expected.chosen if expected is not None and expected.chosen else None
+        if node is None:
+            if not best:
+                return ""
+            node = best[0]
+        if node not in self._scheduler.cache.nodes.row_of:
+            return ""
+        self._scheduler.cache.assume(self._info, node)
+        self._scheduler.handle.nominator.clear(self._info.uid)
+        runner = self._scheduler.profiles[self._info.scheduler_name].runner
+        status = runner.first_rejection("reserve", self._state, self._info, node)
+        if not status.ok:
+            self.outcome = replace(self.outcome, reserve=_answer(status))
+        elif runner.pipeline.at("permit"):
+            status = self._permit(runner, node)
+        if not (status.ok or status.code is Code.WAIT):
+            runner.everyone("unreserve", self._state, self._info, node)
+            self._scheduler.cache.forget(self._info.uid)
+        return node
+
+    def _permit(self, runner: Runner, node: str) -> Status:
+        """Ask for permission; a pod that waits is among the handle's waiting pods."""
+        handle = self._scheduler.handle
+        status, waits = runner.permit(self._state, self._info, node)
+        if waits:
+            times = {plugin: result.timeout for plugin, result in waits.items()}
+            again = {plugin: ask for plugin, r in waits.items() if (ask := r.again) is not None}
+            handle.waiting_pods.add(WaitingPod(self._info, node, times, handle.now(), again))
+            plugin, first = next(iter(waits.items()))
+            status = first.status.by(plugin)
+        self.outcome = replace(self.outcome, permit=_answer(status))
+        handle.waiting_pods.ask_again()
+        for waiting in handle.waiting_pods:
+            if waiting.answered:
+                handle.waiting_pods.remove(waiting.pod.uid)
+        return status
+
+    def nominate(self, expected: Outcome | None, *, clears: bool) -> None:
+        """Nominate the pod to the only node that is expected, else to the one we found.
+
+        With several acceptable nodes, no pod is nominated unless the expectation names the
+        node. ``clears``: a nomination that the decision ends is ended.
+        """
+        if expected is not None and expected.nominated is not None:
+            self._settle(expected.nominated)
+            return
+        ours = self.outcome.preemption
+        stated = ours if expected is None or expected.preemption is None else expected.preemption
+        if stated is not None and len(stated) == 1:
+            self._settle(stated[0].node)
+        elif clears and self.outcome.nominated == "":
+            self._settle("")
+
+    def _settle(self, node: str) -> None:
+        """Nominate the pod to a node, or to none."""
+        handle = self._scheduler.handle
+        if not node:
+            handle.nominator.clear(self._info.uid)
+            return
+        clear_lower_nominations(self._info, node, handle)
+        handle.nominator.nominate(self._info, node)
+
+    def _decide(self) -> Outcome:
+        info = self._info
+        profile = self._scheduler.profiles.get(info.scheduler_name)
+        if profile is None:
+            message = f'no profile has schedulerName "{info.scheduler_name}"'
+            return Outcome(info.key, message=message)
+        gate = profile.runner.first_rejection("pre_enqueue", info)
+        if not gate.ok:
+            return Outcome(info.key, pre_enqueue=_answer(gate))
+        plan = dry_run_group(info, profile, self._scheduler.handle)
+        if plan is not None:
+            return self._decided_together(plan)
+        attempt = Attempt(QueuedPod(info), profile)
+        table = self._scheduler.handle.nodes
+        # Ties are looked at, not broken: any source of randomness will do.
+        decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
+        self._state = attempt.state
+        return self._decided(decision)
+
+    def _decided_together(self, plan: GroupPlan) -> Outcome:
+        """Return what a plan for its whole group means for the pod."""
+        verdict = next(v for v in verdicts(plan) if v.attempt.queued.info.uid == self._info.uid)
+        self._state = verdict.attempt.state
+        scores = {one.name: one.total if one.status.ok else None for one in plan.tried}
+        chosen = "" if plan.best is None else plan.best.name
+        return replace(self._decided(verdict.decision), placement=chosen, placements=scores)
+
+    def _decided(self, decision: Decision) -> Outcome:
+        info, table = self._info, self._scheduler.handle.nodes
+        if isinstance(decision, Bind):
+            return self._placed(decision.evaluation)
+        diagnosis = decision.diagnosis
+        if diagnosis is None:
+            return Outcome(info.key, feasible=(), message=decision.message)
+        names = table.names
+        pre_filter, post_filter = diagnosis.pre_filter, diagnosis.post_filter
+        rejected = {} if pre_filter else diagnosis.statuses
+        return Outcome(
+            info.key,
+            pre_filter=_answer(pre_filter) if pre_filter else None,
+            rejected={names[row]: _answer(status) for row, status in rejected.items()},
+            feasible=(),
+            message=decision.message,
+            post_filter=_answer(post_filter) if post_filter else None,
+            preemption=_eviction(decision),
+            nominated=_nominated(decision),
+        )
+
+    def _by_rule(self, rejected: Mapping[str, PluginOutcome]) -> dict[str, PluginOutcome]:
+        """Return the answers with the first rule of each plugin's that rejects the node."""
+        nodes = self._scheduler.handle.nodes
+        parts = filter_parts(
+            self._scheduler.profiles[self._info.scheduler_name].runner, nodes, self._info
+        )
+        named = {}
+        for node, answer in rejected.items():
+            row = nodes.row_of[node]
+            rule = next(
+                (
+                    f"{part.name}.filter[0]" if part.name == part.plugin else part.name
+                    for part in parts
+                    if part.plugin == answer.plugin and part.rejected(nodes.n)[row]
+                ),
+                None,
+            )
+            named[node] = replace(answer, rule=rule)
+        return named
+
+    def _placed(self, evaluation: Evaluation) -> Outcome:
+        names = self._scheduler.handle.nodes.names
+        rows = evaluation.filtering.feasible_rows()
+        feasible = [names[row] for row in rows.tolist()]
+        scoring = evaluation.scoring
+        assert scoring is not None, "a feasible node was scored"
+        totals = scoring.total[rows].tolist()
+        weighted = scoring.weighted(rows)
+        scores = {
+            name: NodeScore(total, {plugin: part[i] for plugin, part in weighted.items()})
+            for i, (name, total) in enumerate(zip(feasible, totals, strict=True))
+        }
+        statuses = evaluation.filtering.statuses()
+        return Outcome(
+            self._info.key,
+            rejected={names[row]: _answer(status) for row, status in statuses.items()},
+            feasible=tuple(sorted(feasible)),
+            scores=scores,
+            best=tuple(sorted(names[row] for row in evaluation.best().tolist())),
+        )
+
+
+def _answer(status: Status) -> PluginOutcome:
+    return PluginOutcome(status.code.value, "" if status.ok else status.plugin, status.reasons)
+
+
+def _eviction(decision: Preempt | Reject) -> tuple[Eviction, ...] | None:
+    if isinstance(decision, Reject):
+        return None
+    return (Eviction(decision.node, tuple(victim.key for victim in decision.victims)),)
+
+
+def _nominated(decision: Preempt | Reject) -> str | None:
+    if isinstance(decision, Preempt):
+        return decision.node
+    return None if decision.nominated else ""

@@ -1,0 +1,362 @@
+"""Scenarios: a cluster, the pods to place in it, and what is expected of each of them.
+
+Two forms of one thing. A machine writes JSON lines (``.json``, ``.jsonl``, each with or without
+``.gz``): every line is a complete record, and what it leaves out did not happen. A person writes
+YAML documents (``kind: PolicyTest``) with short forms, and only what is stated is compared.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.manifests import ApiObject, Report, decode_object
+from policy_sched.model import DEFAULT_NAMESPACE, Pod
+from policy_sched.policytest.expectations import read_outcome
+from policy_sched.policytest.outcome import Outcome
+from policy_sched.policytest.references import References
+from policy_sched.policytest.shorthand import expand, full_name
+from policy_sched.policytest.yaml_reader import (
+    DUPLICATE,
+    MISSING_KEY,
+    WRONG_TYPE,
+    WRONG_VALUE,
+    Path,
+    Plain,
+    Reader,
+)
+from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
+from policy_sched.profiles.models import Operation as TestOperation
+from policy_sched.profiles.models import PolicyTest, keys_of, moment_of
+from policy_sched.scheduler.setup import EPOCH
+from policy_sched.source import (
+    MAX_BYTES,
+    UNREADABLE,
+    Marked,
+    SourceFile,
+    decode_text,
+    diagnostic,
+    parse_documents,
+    read_bytes,
+)
+
+KIND: Final = "PolicyTest"
+KEYS: Final = ("$schema", *keys_of(PolicyTest))
+SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
+MAX_YAML: Final = 8 << 20
+"""Bytes of a YAML file of scenarios, which is read with all its places: 8 MiB."""
+TOO_LARGE: Final = "split it, or write one scenario a line, as JSON in a .jsonl file"
+BAD_API_VERSION: Final = "PS706"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One event of a scenario: the pod (namespace/name) is decided, or it is gone."""
+
+    pod: str
+    delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario, decoded.
+
+    ``config`` is the KubeSchedulerConfiguration itself, or the path of a file, or None for the
+    default profile. ``complete`` is set where a machine recorded everything that happened.
+    ``ops`` is what happens, in this order; ``expect`` is by the name of the decision, see
+    `decision_name`. ``now`` is in nanoseconds since 1970.
+    """
+
+    name: str
+    file: str
+    config: Mapping[str, object] | str | None
+    policies: tuple[str, ...]
+    objects: tuple[ApiObject, ...]
+    pending: tuple[Pod, ...]
+    ops: tuple[Operation, ...]
+    expect: Mapping[str, Outcome]
+    complete: bool
+    now: int = EPOCH
+    several: bool = False
+    """Whether the scenario says itself what happens, so that a pod may be decided twice."""
+
+
+def decision_name(pod: str, number: int) -> str:
+    """Return the name of a pod's decision: that of the pod (namespace/name) for its first."""
+    return pod if number == 1 else f"{pod} (decision {number})"
+
+
+def load_scenarios(path: str, roots: Sequence[str] = ()) -> list[Scenario]:
+    """Return the scenarios of one file, in file order; they may name files below ``roots``.
+
+    Raises PolicyError with every problem of the file, and OSError where it cannot be read.
+    """
+    name = path.removesuffix(".gz")
+    if not name.endswith(SUFFIXES):
+        hint = f"known endings: {', '.join(SUFFIXES)}, each with or without .gz"
+        raise PolicyError([Diagnostic(path, 1, 1, WRONG_VALUE, "not a scenario file", hint)])
+    machine = name.endswith((".json", ".jsonl"))
+    try:
+        data = read_bytes(path, MAX_BYTES if machine else MAX_YAML, TOO_LARGE)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        message = f"the file cannot be unpacked: {error}"
+        raise PolicyError([Diagnostic(path, 1, 1, UNREADABLE, message)]) from None
+    text = decode_text(path, data)
+    if isinstance(text, Diagnostic):
+        raise PolicyError([text])
+    references = References(path, roots)
+    found = _json_scenarios(references, text) if machine else _yaml_scenarios(references, text)
+    scenarios: list[Scenario] = []
+    problems: list[Diagnostic] = []
+    for scenario, wrong in found:
+        problems.extend(wrong)
+        if scenario is not None:
+            scenarios.append(scenario)
+    if not scenarios and not problems:
+        problems.append(Diagnostic(path, 1, 1, MISSING_KEY, "there is no test in this file"))
+    if problems:
+        raise PolicyError(problems)
+    return scenarios
+
+
+Found = tuple[Scenario | None, Sequence[Diagnostic]]
+
+
+def _yaml_scenarios(references: References, text: str) -> Iterator[Found]:
+    file = SourceFile(references.file, text)
+    documents, problems = parse_documents(file, None)
+    yield None, problems
+    for document in documents:
+        if document.value is None:
+            continue
+        places = _Places(file, document)
+        reader = Reader(places.blank)
+        scenario = _scenario(reader, references, document.value, complete=False)
+        yield scenario, reader.problems
+
+
+def _json_scenarios(references: References, text: str) -> Iterator[Found]:
+    """Yield each line's scenario; a text that is one JSON document over several lines is one."""
+    path = references.file
+    lines = [(1, text)] if path.removesuffix(".gz").endswith(".json") else _lines(text)
+    for number, line in lines:
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            yield None, [Diagnostic(path, number, 1, WRONG_TYPE, f"not JSON: {error}")]
+            continue
+        places = _Places(SourceFile(path, line, number), None)
+        reader = Reader(places.blank)
+        yield _scenario(reader, references, value, complete=True), reader.problems
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+class _Places:
+    """Finds where a path stands; a JSON line is parsed for its marks only when asked."""
+
+    def __init__(self, file: SourceFile, document: Marked | None) -> None:
+        self._file = file
+        self._document = document
+
+    def blank(self, path: Path, key: bool) -> Diagnostic:
+        """Return a diagnostic without words at ``path``, or at the nearest thing around it."""
+        if self._document is None:
+            documents, _ = parse_documents(self._file, None)
+            if not documents:  # JSON that YAML cannot read: the line is all that can be said
+                return diagnostic(self._file, 0, "", "")
+            self._document = documents[0]
+        span = self._document.key_span(path) if key else self._document.span(path)
+        return diagnostic(self._file, span, "", "")
+
+
+def _scenario(
+    reader: Reader, references: References, value: object, *, complete: bool
+) -> Scenario | None:
+    if not _is_scenario(reader, value):
+        return None
+    fields = reader.mapping(value, (), KEYS)
+    policies = reader.texts(fields.get("policies"), ("policies",))
+    for i, policy in enumerate(policies):
+        single = isinstance(fields.get("policies"), str)
+        _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
+    objects = tuple(one for _, one in _objects(reader, fields, "objects"))
+    pending = tuple(_pods(reader, fields))
+    ops = _operations(reader, fields, objects, pending)
+    return Scenario(
+        name=_name(reader, fields),
+        file=references.file,
+        config=_config(reader, fields.get("config"), references),
+        policies=tuple(references.path(policy) for policy in policies),
+        objects=objects,
+        pending=pending,
+        ops=ops,
+        expect=_expectations(reader, fields, {pod_name(pod) for pod in pending}, ops),
+        complete=complete,
+        now=_now(reader, fields.get("now")),
+        several="ops" in fields,
+    )
+
+
+def _now(reader: Reader, value: object) -> int:
+    """Return the time that a document states, or the usual one."""
+    if value is None:
+        return EPOCH
+    try:
+        return moment_of(reader.text(value, ("now",)))
+    except ValueError as error:
+        reader.problem(("now",), WRONG_VALUE, str(error))
+        return EPOCH
+
+
+def _is_scenario(reader: Reader, value: object) -> bool:
+    """Tell whether a document is of our kind, or of none; of another kind no more is said."""
+    fields = reader.mapping(value, ())
+    version, kind = fields.get("apiVersion", API_VERSION), fields.get("kind", KIND)
+    if kind != KIND:
+        message = f'a scenario has kind {KIND}, not "{kind}"'
+        reader.problem(("kind",), WRONG_VALUE, message)
+        return False
+    if version != API_VERSION:
+        message = f'unknown apiVersion "{version}"'
+        reader.problem(
+            ("apiVersion",), BAD_API_VERSION, message, hint=f"this version reads {API_VERSION}"
+        )
+    return isinstance(value, dict)
+
+
+def _name(reader: Reader, fields: Plain) -> str:
+    if "name" in fields:
+        return reader.text(fields["name"], ("name",))
+    metadata = reader.mapping(fields.get("metadata", {}), ("metadata",))
+    if "name" in metadata:
+        return reader.text(metadata["name"], ("metadata", "name"))
+    reader.require(fields, "name", ())
+    return ""
+
+
+def _check_reference(reader: Reader, references: References, name: str, at: Path) -> None:
+    fault = references.fault(name)
+    if fault is not None:
+        reader.problem(at, WRONG_VALUE, fault[0], hint=fault[1])
+
+
+def _config(
+    reader: Reader, value: object, references: References
+) -> Mapping[str, object] | str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        _check_reference(reader, references, value, ("config",))
+        return references.path(value)
+    return reader.mapping(value, ("config",))
+
+
+def _objects(reader: Reader, fields: Plain, key: str) -> Iterator[tuple[int, ApiObject]]:
+    seen: set[tuple[type, str, str]] = set()
+    for i, value in enumerate(reader.items(fields.get(key), (key,))):
+        at = (key, i)
+        before = len(reader.problems)
+        manifest = expand(reader, value, at)
+        if len(reader.problems) > before:
+            continue
+
+        decoded = decode_object(manifest, _reporter(reader, at, value))
+        if decoded is None:
+            continue
+        name, namespace = decoded.metadata.name, decoded.metadata.namespace
+        if (type(decoded), namespace, name) in seen:
+            reader.problem(at, DUPLICATE, f"{type(decoded).__name__} {name} is there twice")
+        seen.add((type(decoded), namespace, name))
+        yield i, decoded
+
+
+def _reporter(reader: Reader, at: Path, written: object) -> Report:
+    """Return the function that notes a problem of a manifest where it, or its short form, stands.
+
+    A short form has no ``spec.containers[0].resources.requests.cpu``, but it may have ``cpu``.
+    """
+    short = written if isinstance(written, dict) and "kind" not in written else None
+
+    def report(path: Path, code: str, message: str, hint: str) -> None:
+        place = path
+        if short is not None:
+            place = path[-1:] if path and path[-1] in short else ()
+        reader.problem((*at, *place), code, message, hint=hint)
+
+    return report
+
+
+def _pods(reader: Reader, fields: Plain) -> Iterator[Pod]:
+    for i, one in _objects(reader, fields, "pending"):
+        if isinstance(one, Pod):
+            yield one
+        else:
+            reader.problem(("pending", i), WRONG_VALUE, "only pods can be pending")
+
+
+def pod_name(pod: Pod) -> str:
+    """Return a pod's namespace/name; one without a namespace is in ``default``."""
+    return f"{pod.metadata.namespace or DEFAULT_NAMESPACE}/{pod.metadata.name}"
+
+
+def _operations(
+    reader: Reader, fields: Plain, objects: Sequence[ApiObject], pending: Sequence[Pod]
+) -> tuple[Operation, ...]:
+    """Return what happens; without ``ops`` each pending pod is decided once."""
+    waiting = [pod_name(pod) for pod in pending]
+    if "ops" not in fields:
+        return tuple(map(Operation, waiting))
+    there = {*waiting, *(pod_name(one) for one in objects if isinstance(one, Pod))}
+    found = []
+    for i, value in enumerate(reader.items(fields["ops"], ("ops",))):
+        at = ("ops", i)
+        stated = reader.mapping(value, at, keys_of(TestOperation))
+        if isinstance(value, dict) and len(value) != 1:
+            reader.problem(at, WRONG_VALUE, "an operation has one key: decide or delete")
+        if len(stated) != 1:
+            continue
+        ((key, pod),) = stated.items()
+        name = full_name(reader.text(pod, (*at, key)))
+        if key == "decide" and name not in waiting:
+            reader.problem((*at, key), WRONG_VALUE, f"{name} is not pending")
+        elif name not in there:
+            reader.problem((*at, key), WRONG_VALUE, f"there is no pod {name}")
+        found.append(Operation(name, key == "delete"))
+    return tuple(found)
+
+
+def _expectations(
+    reader: Reader, fields: Plain, pending: set[str], ops: Sequence[Operation]
+) -> dict[str, Outcome]:
+    expect: dict[str, Outcome] = {}
+    decided = Counter(op.pod for op in ops if not op.delete)
+    expected: Counter[str] = Counter()
+    for i, value in enumerate(reader.items(fields.get("expect"), ("expect",))):
+        at = ("expect", i)
+        outcome = read_outcome(reader, value, at)
+        expected[outcome.pod] += 1
+        number, most = expected[outcome.pod], decided[outcome.pod]
+        problem, hint = "", ""
+        if outcome.pod and number > max(most, 1):
+            problem = f"expected {'twice' if number == 2 else f'{number} times'}"
+            hint = f"decisions in ops: {most}" if "ops" in fields else ""
+        elif outcome.pod and outcome.pod not in pending:
+            problem, hint = "not pending", f"pending: {', '.join(sorted(pending)) or 'none'}"
+        elif outcome.pod and not most:
+            problem = "expected and never decided"
+        if problem:
+            reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is {problem}", hint=hint)
+        expect[decision_name(outcome.pod, number)] = outcome
+    return expect

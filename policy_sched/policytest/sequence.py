@@ -1,0 +1,264 @@
+"""Sequences of operations on the scheduling queue: their file form, and what runs them.
+
+A sequence is one line of a ``.jsonl`` file (or one ``.json`` file, each with or without ``.gz``):
+a name and operations, each with the time in milliseconds and the whole state of the queue after
+it. Priority comes first in the queue, then time; the timing is kube-scheduler's default. The
+plugins that the operations name are these: OnNodeAdd waits for a node, Broken has a hint that
+fails, OnMatchingPodDelete waits for a bound pod to go whose label ``key`` is the pod's own,
+OnOwnLabel for a change of the pod's labels, SchedulingGates for its gates to open, and NoEvents
+for nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from policy_sched.errors import Diagnostic, PluginError, PolicyError
+from policy_sched.model import (
+    ASSIGNED_POD_DELETE,
+    DEFAULT_SCHEDULER,
+    NODE_ADD,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    Pod,
+    PodInfo,
+    QueuedPod,
+    QueueingHint,
+)
+from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.report import StepResult
+from policy_sched.queue import HintTable, SchedulingQueue
+from policy_sched.source import read_bytes
+
+MILLISECOND: Final = 1_000_000
+SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+GATES: Final = "SchedulingGates"
+BAD_SEQUENCE: Final = "PS703"
+
+
+class PodForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A pod, as far as the queue of these sequences looks at it."""
+
+    name: str
+    priority: int = 0
+    labels: dict[str, str] = {}
+    gated: bool = False
+
+    def info(self) -> PodInfo:
+        """Return the pod."""
+        gates = [{"name": "gate"}] if self.gated else []
+        form = {
+            "metadata": {"name": self.name, "uid": self.name, "labels": self.labels},
+            "spec": {"priority": self.priority, "schedulingGates": gates},
+        }
+        return PodInfo.of(msgspec.convert(form, Pod))
+
+
+class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The queue after an operation: names of pods, the active ones in popping order.
+
+    ``backoff``: by pod, the end of its backoff in milliseconds. ``popped``: the popped pod.
+    """
+
+    active: list[str] = []
+    backoff: dict[str, int] = {}
+    unschedulable: list[str] = []
+    gated: list[str] = []
+    in_flight: list[str] = []
+    popped: str | None = None
+
+
+Op: TypeAlias = Literal[
+    "add", "update", "pop", "fail", "error", "bound", "delete", "activate", "event", "flush"
+]
+
+
+class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One operation; which of the arguments it has depends on ``op``."""
+
+    op: Op
+    millis: int
+    after: State
+    pod: PodForm | None = None
+    name: str = ""
+    plugins: list[str] = []
+    pending: list[str] = []
+    event: Literal["", "NodeAdd", "AssignedPodDelete"] = ""
+    key: str = ""
+
+
+class Sequence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Operations on a queue that is empty at first."""
+
+    name: str
+    ops: list[Operation]
+
+
+def load_sequences(path: str) -> list[Sequence] | None:
+    """Return the sequences of a file; None if the file is of another kind.
+
+    Raises PolicyError with every line that is wrong, and OSError if the file cannot be read.
+    """
+    lines = [line for line in _lines(path) if line[1].strip()]
+    if not lines or not _is_sequence(lines[0][1]):
+        return None
+    sequences, problems = [], []
+    for number, line in lines:
+        try:
+            sequences.append(msgspec.json.decode(line, type=Sequence))
+        except (msgspec.DecodeError, RecursionError) as error:
+            problems.append(Diagnostic(path, number, 1, BAD_SEQUENCE, str(error)))
+    if problems:
+        raise PolicyError(problems)
+    return sequences
+
+
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    if not path.endswith(SUFFIXES):
+        return
+    try:
+        content = read_bytes(path)
+    except (OSError, EOFError, zlib.error):
+        return  # `load_scenarios` says what is wrong with it
+    if path.removesuffix(".gz").endswith(".json"):
+        yield 1, content
+    else:
+        yield from enumerate(content.split(b"\n"), start=1)
+
+
+def _is_sequence(line: bytes) -> bool:
+    try:
+        found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return "ops" in found and "pending" not in found
+
+
+def run_sequence(file: str, sequence: Sequence) -> list[StepResult]:
+    """Run a sequence on a queue of its own; return one result per operation."""
+    run = _Run()
+    results = []
+    for number, operation in enumerate(sequence.ops, start=1):
+        started = time.perf_counter()
+        found = run.step(operation)
+        differences = tuple(_differences(operation.after, found))
+        seconds = time.perf_counter() - started
+        step = f"{number}: {operation.op}"
+        results.append(StepResult(file, sequence.name, step, differences, seconds=seconds))
+    return results
+
+
+def _differences(expected: State, found: State) -> Iterator[Difference]:
+    fields = msgspec.structs.asdict(expected)
+    for name, value in fields.items():
+        got = getattr(found, name)
+        if value != got:
+            yield Difference(name, _shown(value), _shown(got))
+
+
+def _shown(value: object) -> list[str] | str:
+    if isinstance(value, dict):
+        return [f"{pod} {end} ms" for pod, end in sorted(value.items())]
+    return [str(one) for one in value] if isinstance(value, list) else str(value)
+
+
+class _Run:
+    """A queue, its clock and the plugins' hints."""
+
+    def __init__(self) -> None:
+        self._now = 0
+        self._queue = SchedulingQueue(
+            _sort_key,
+            lambda: self._now,
+            gate=lambda pod, _: GATES if pod.scheduling_gates else "",
+            hints=HintTable({DEFAULT_SCHEDULER: _HINTS}),
+        )
+
+    def step(self, operation: Operation) -> State:
+        """Do what the operation says and return the state after it."""
+        self._now = operation.millis * MILLISECOND
+        popped = self._do(operation)
+        queue = self._queue
+        return State(
+            active=[queued.info.name for queued in queue.active()],
+            backoff={q.info.name: q.backoff_until // MILLISECOND for q in queue.backoff()},
+            unschedulable=sorted(queued.info.name for queued in queue.unschedulable()),
+            gated=sorted(queued.info.name for queued in queue.gated()),
+            in_flight=sorted(queued.info.name for queued in queue.in_flight()),
+            popped=popped.info.name if popped is not None else None,
+        )
+
+    def _do(self, operation: Operation) -> QueuedPod | None:
+        queue = self._queue
+        match operation.op:
+            case "add":
+                queue.add((operation.pod or PodForm(operation.name)).info())
+            case "update":
+                queue.update((operation.pod or PodForm(operation.name)).info())
+            case "pop":
+                return queue.pop()
+            case "fail" | "error":
+                queued = queue.get(operation.name)
+                if queued is not None:
+                    rejected_by, pending = operation.plugins, operation.pending
+                    queue.add_unschedulable_if_not_present(
+                        queued, frozenset(rejected_by), frozenset(pending)
+                    )
+            case "bound":
+                queue.done(operation.name)
+            case "delete":
+                queue.delete(operation.name)
+            case "activate":
+                queue.activate([operation.name])
+            case "event":
+                self._event(operation)
+            case "flush":
+                queue.flush_backoff()
+                queue.flush_unschedulable()
+        return None
+
+    def _event(self, operation: Operation) -> None:
+        if operation.event == "NodeAdd":
+            self._queue.move_all_to_active_or_backoff(NODE_ADD, None, object())
+        else:
+            gone = PodForm("gone", labels={"key": operation.key}).info()
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None)
+
+
+def _sort_key(queued: QueuedPod) -> tuple[int, int]:
+    return (-queued.info.priority, queued.enqueued_at)
+
+
+def _broken(_pod: PodInfo, _old: object, _new: object) -> QueueingHint:
+    raise PluginError("this hint always fails")
+
+
+def _matching_pod(pod: PodInfo, old: object, _new: object) -> QueueingHint:
+    same = isinstance(old, PodInfo) and old.labels.get("key") == pod.labels.get("key")
+    return QueueingHint.QUEUE if same else QueueingHint.SKIP
+
+
+def _own(pod: PodInfo, _old: object, new: object) -> QueueingHint:
+    own = isinstance(new, PodInfo) and new.uid == pod.uid
+    return QueueingHint.QUEUE if own else QueueingHint.SKIP
+
+
+_POD: Final = EventResource.POD
+_OPENED: Final = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+_HINTS: Final = {
+    "OnNodeAdd": (ClusterEventWithHint(NODE_ADD),),
+    "Broken": (ClusterEventWithHint(NODE_ADD, _broken),),
+    "OnMatchingPodDelete": (
+        ClusterEventWithHint(ClusterEvent(_POD, ActionType.DELETE), _matching_pod),
+    ),
+    "OnOwnLabel": (ClusterEventWithHint(ClusterEvent(_POD, ActionType.UPDATE_POD_LABEL), _own),),
+    GATES: (ClusterEventWithHint(ClusterEvent(_POD, _OPENED), _own),),
+    "NoEvents": (),
+}

@@ -1,0 +1,281 @@
+"""Rewrites what the tests of a YAML file expect to what happens now, where the two differ.
+
+Theory of operation. Only values that differ are replaced, at the place where they stand, so
+comments and all else stay as written. A step that states nothing, and a scenario without
+``expect``, get the placement. As later steps see what earlier ones expect, the file is run and
+mended until nothing differs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+import yaml
+from yaml.nodes import MappingNode
+
+from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
+from policy_sched.policytest.comparison import as_far_as
+from policy_sched.policytest.outcome import NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.report import StepResult
+from policy_sched.policytest.runner import ScenarioRun, observe_scenario
+from policy_sched.policytest.scenario import MAX_YAML, decision_name, load_scenarios
+from policy_sched.policytest.shorthand import full_name
+from policy_sched.policytest.yaml_reader import Path, Plain
+from policy_sched.source import Marked, SourceFile, decode_text, parse_documents, read_bytes
+
+ROUNDS: Final = 20
+"""Far more than a file's longest chain of steps that change each other."""
+
+_ANSWERS: Final = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit")
+_Edit = tuple[int, int, str]
+
+
+def update_file(path: str, run: ScenarioRun) -> bool:
+    """Mend a file; return whether it was changed.
+
+    Raises PolicyError with the problems of the file or of its policies, and PolicySchedError
+    for a file of records: what a machine wrote is not to be mended.
+    """
+    if not path.endswith((".yaml", ".yml")):
+        raise PolicySchedError(f"{path}: only YAML files can be updated; this one holds records")
+    file = FilePath(path)
+    content = decode_text(path, read_bytes(path, MAX_YAML))
+    if isinstance(content, Diagnostic):
+        raise PolicyError([content])
+    first = file.read_text(encoding="utf-8")
+    for _ in range(ROUNDS):
+        text = file.read_text(encoding="utf-8")
+        mended = _mended(path, text, run)
+        if mended == text:
+            break
+        file.write_text(mended, encoding="utf-8")
+    return mended != first
+
+
+def _mended(path: str, text: str, run: ScenarioRun) -> str:
+    documents, _ = parse_documents(SourceFile(path, text), None)
+    edits: list[_Edit] = []
+    for scenario, document in zip(load_scenarios(path, run.roots), documents, strict=True):
+        results, seen = observe_scenario(scenario, run)
+        edits += _edits(document, {r.pod: r for r in results if not r.ok}, seen)
+    for start, end, new in sorted(set(edits), reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _edits(
+    document: Marked, wrong: Mapping[str, StepResult], seen: Mapping[str, Outcome]
+) -> Iterator[_Edit]:
+    """Yield what is to be replaced in one document; ``seen``: what happened to wanted pods."""
+    steps = document.value.get("expect") or []
+    if not steps and seen:
+        yield _appended(document, [_placement(got.pod, got) for got in seen.values()])
+    times: Counter[str] = Counter()
+    for i, stated in enumerate(steps):
+        pod = full_name(stated["pod"])
+        times[pod] += 1
+        name = decision_name(pod, times[pod])
+        at: Path = ("expect", i)
+        if set(stated) == {"pod"} and name in seen:
+            full = _placement(stated["pod"], seen[name])
+            yield from _extended(document, at, full)
+        elif name in wrong:
+            fields = {difference.field for difference in wrong[name].differences}
+            got = wrong[name].got
+            assert got is not None, "a step that was run has an outcome"
+            yield from _changes(document, at, stated, _restated(stated, got, fields))
+
+
+def _placement(name: str, got: Outcome) -> Plain:
+    """Return what is worth stating of a pod of which nothing was stated."""
+    short = name.removeprefix("default/")
+    if got.pre_enqueue is not None:
+        return {"pod": short, "preEnqueue": _reasons(got.pre_enqueue)}
+    if got.best:
+        return {"pod": short, "chosen": got.best[0]}
+    message = as_far_as("", str(got.message or ""))
+    return {"pod": short, "chosen": None, **({"message": message} if message else {})}
+
+
+def _restated(stated: Plain, got: Outcome, fields: set[str]) -> Plain:
+    """Return an expectation in the shape of ``stated``; ``fields`` are those that differ."""
+    heads = {field.partition(".")[0] for field in fields}
+    new: Plain = {}
+    for key, value in stated.items():
+        if key not in heads:
+            new[key] = value
+        elif key in _ANSWERS:
+            answer = getattr(got, _ATTRIBUTES[key])
+            if answer is not None:
+                new[key] = _answer(value, answer, key, fields)
+        elif key == "rejected":
+            found = {
+                node: _answer(one, (got.rejected or {})[node], f"rejected.{node}", fields)
+                for node, one in _mapping(value).items()
+                if node in (got.rejected or {})
+            }
+            new |= {key: found} if found else {}
+        elif key == "scores":
+            ours = got.scores or {}
+            scores = {n: _score(o, ours[n]) for n, o in _mapping(value).items() if n in ours}
+            new |= {key: scores} if scores else {}
+        else:
+            new[key] = _plain(key, value, got)
+    return new
+
+
+_ATTRIBUTES: Final = {
+    "preEnqueue": "pre_enqueue",
+    "preFilter": "pre_filter",
+    "postFilter": "post_filter",
+    "reserve": "reserve",
+    "permit": "permit",
+}
+
+
+def _plain(key: str, stated: object, got: Outcome) -> object:
+    best, totals = got.best or (), got.scores or {}
+    if key == "chosen":
+        return best[0] if best else None
+    if key == "notOn":
+        nodes = [stated] if isinstance(stated, str) else _items(stated)
+        return [node for node in nodes if node not in best]
+    if key == "feasible":
+        return sorted(got.feasible or ())
+    if key == "best":
+        return sorted(best)
+    if key == "order":
+        named = [n for one in _items(stated) for n in ([one] if isinstance(one, str) else one)]
+        return _ranked([name for name in named if name in totals], totals)
+    if key == "victims":
+        return [pod for one in got.preemption or () for pod in one.victims]
+    if key == "preemption":
+        return [{"node": one.node, "victims": list(one.victims)} for one in got.preemption or ()]
+    if key == "nominated":
+        return got.nominated
+    message = str(got.message or "")
+    return as_far_as(stated if isinstance(stated, str) else "", message)
+
+
+def _ranked(names: list[str], scores: Mapping[str, NodeScore]) -> list[object]:
+    totals: dict[str, Any] = {name: scores[name].total for name in names}
+    groups = [
+        [name for name in names if totals[name] == total]
+        for total in sorted(set(totals.values()), reverse=True)
+    ]
+    return [group[0] if len(group) == 1 else group for group in groups]
+
+
+def _answer(stated: object, got: PluginOutcome, field: str, fields: set[str]) -> object:
+    if not isinstance(stated, dict):
+        return _reasons(got)
+    words = {"code": got.code, "plugin": got.plugin, "rule": got.rule, "reasons": _reasons(got)}
+    return {
+        key: words[key] if f"{field}.{key}" in fields else value for key, value in stated.items()
+    }
+
+
+def _reasons(answer: PluginOutcome) -> object:
+    reasons = [str(reason) for reason in answer.reasons or ()]
+    return reasons[0] if len(reasons) == 1 else reasons
+
+
+def _score(stated: object, got: NodeScore) -> object:
+    if not isinstance(stated, dict):
+        return got.total
+    plugins = got.plugins or {}
+    new: Plain = {}
+    for key, value in stated.items():
+        if key == "plugins":
+            new[key] = {
+                name: _within(one, plugins.get(name, 0)) for name, one in _mapping(value).items()
+            }
+        elif key == "total":
+            new[key] = _within(value, got.total)
+    limits = {key: stated[key] for key in ("min", "max") if key in stated}
+    if limits:
+        kept = _within(limits, got.total)
+        new |= limits if kept == limits else {"total": kept}
+    return new
+
+
+def _within(stated: object, got: object) -> object:
+    """Return limits that still hold as they are, else the number."""
+    if isinstance(stated, dict) and isinstance(got, int):
+        least, most = stated.get("min", got), stated.get("max", got)
+        return stated if least <= got <= most else got
+    return got
+
+
+def _mapping(value: object) -> Plain:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+# Editing the text.
+
+
+def _changes(document: Marked, at: Path, old: object, new: object) -> Iterator[_Edit]:
+    """Yield the edits that turn the value at ``at`` into ``new``: as few as can be."""
+    if old == new:
+        return
+    node = document.node(at)
+    if not (isinstance(old, dict) and isinstance(new, dict) and isinstance(node, MappingNode)):
+        yield (*document.span(at), _flow(new))
+        return
+    if set(new) - set(old) or (node.flow_style and set(old) - set(new)) or not new:
+        yield (*document.span(at), _flow(new))
+        return
+    for key, value in old.items():
+        if key in new:
+            yield from _changes(document, (*at, key), value, new[key])
+        else:
+            yield _removed(document, (*at, key))
+
+
+def _removed(document: Marked, at: Path) -> _Edit:
+    """Return the edit that takes an entry of a block mapping away, with its lines."""
+    text = document.file.text
+    start, end = document.key_span(at)[0], document.span(at)[1]
+    begin = text.rfind("\n", 0, start)
+    return (begin, end, "") if not text[begin + 1 : start].strip() else (start, end, "")
+
+
+def _extended(document: Marked, at: Path, full: Plain) -> Iterator[_Edit]:
+    """Yield the edit that adds to a step of which nothing is stated but the pod."""
+    node = document.node(at)
+    if isinstance(node, MappingNode) and not node.flow_style:
+        start, _ = document.key_span((*at, "pod"))
+        _, end = document.span((*at, "pod"))
+        indent = " " * (document.file.position(start)[1] - 1)
+        more = [f"\n{indent}{key}: {_flow(v)}" for key, v in full.items() if key != "pod"]
+        yield end, end, "".join(more)
+    else:
+        yield (*document.span(at), _flow(full))
+
+
+def _appended(document: Marked, steps: list[Plain]) -> _Edit:
+    """Return the edit that gives a document its ``expect``."""
+    start, end = document.span(())
+    if document.file.text[start] == "{":
+        return end - 1, end - 1, f", expect: {_flow(steps)}"
+    lines = [
+        f"\n{'- ' if i == 0 else '  '}{key}: {_flow(value)}"
+        for step in steps
+        for i, (key, value) in enumerate(step.items())
+    ]
+    return end, end, "\nexpect:" + "".join(lines)
+
+
+def _flow(value: object) -> str:
+    """Return a value as YAML on one line."""
+    text = yaml.safe_dump(
+        value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False
+    )
+    return text.removesuffix("\n").removesuffix("\n...")

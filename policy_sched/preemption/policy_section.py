@@ -1,0 +1,176 @@
+"""A policy's ``preemption`` section over one cluster's tables: the choices of a search for victims.
+
+Whatever can be is computed for all victims or nodes at once; the rest, and everything in which an
+error turned up, one by one. Both give the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.language import BoundUnit, Choice, PreemptionChoices
+from policy_sched.language.codegen import BoundPlan, Rows, VictimScope
+from policy_sched.language.ir import Reads
+from policy_sched.language.runtime import Runtime
+from policy_sched.language.values import INT_MAX, INT_MIN, Failure, RuleError
+from policy_sched.model import PodInfo
+
+Keys: TypeAlias = npt.NDArray[Any]
+"""One key of an order, int64 or float64; a smaller one comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a rule of the section sees besides the pod and the cluster. ``now`` is in ns."""
+
+    now: int = 0
+    victim: PodInfo | None = None
+    victims: tuple[PodInfo, ...] = ()
+    pdb_violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spots:
+    """Nodes with their victims: m of them.
+
+    ``rows``: rows of the node table. ``victims``: rows of the pod table, shape (depth, m), -1
+    where there is none. ``violations``: int64, shape (m,). ``listed`` gives the victims of one
+    place, the most important first.
+    """
+
+    rows: Rows
+    victims: Rows
+    violations: npt.NDArray[np.int64]
+    listed: Callable[[int], tuple[PodInfo, ...]]
+
+
+class BoundPreemption:
+    """Preemption rules over one cluster's tables. Any method may raise RuleError."""
+
+    def __init__(self, choices: PreemptionChoices, nodes: NodeTable, pods: PodTable) -> None:
+        runtime = Runtime(nodes)
+
+        def bound(choice: Choice) -> _BoundChoice:
+            return _BoundChoice(choice, nodes, pods, runtime)
+
+        self.victim_reads: Reads = choices.victim.unit.reads
+        """What decides whether a pod is a victim."""
+        self.order_reads: Reads = reduce(
+            or_, (choice.unit.reads for choice in choices.victim_order), Reads()
+        )
+        """What the importance of victims depends on."""
+        self._eligible = bound(choices.eligible)
+        self._victim = bound(choices.victim)
+        self._victim_order = [bound(choice) for choice in choices.victim_order]
+        self._node_order = [bound(choice) for choice in choices.node_order]
+
+    def eligible(self, pod: PodInfo, now: int) -> bool:
+        """Tell whether the pod may evict others at all."""
+        return bool(self._eligible.one(pod, Case(now), 0))
+
+    def victim(self, pod: PodInfo, now: int, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Tell which pods of the pod table may be evicted; rows of any shape, -1 for no pod."""
+        return self._victim.of_pods(pod, now, rows).astype(np.bool_, copy=False)
+
+    def victim_order(self, pod: PodInfo | None, rows: Rows) -> tuple[Keys, ...]:
+        """Return the keys of pods, shape (p,); the most important pod has the least."""
+        return tuple(key.ordered(key.of_pods(pod, 0, rows)) for key in self._victim_order)
+
+    @property
+    def node_keys(self) -> tuple[Callable[[PodInfo, int, Spots], Keys], ...]:
+        """The keys of nodes, the deciding one first: pod, time and spots to keys, shape (m,)."""
+        return tuple(key.node_key for key in self._node_order)
+
+
+class _BoundChoice:
+    """One expression of the section."""
+
+    def __init__(self, choice: Choice, nodes: NodeTable, pods: PodTable, runtime: Runtime) -> None:
+        self._choice = choice
+        self._pods = pods
+        self._unit = BoundUnit(choice.unit, runtime)
+        plan = choice.plan
+        self._plan = None if plan is None else BoundPlan(plan, nodes, pods, runtime)
+        self._reads_nodes = plan is not None and plan.reads_nodes
+        self._rep = "" if plan is None else plan.value.rep
+
+    def one(self, pod: PodInfo | None, case: Case, row: int) -> Any:
+        """Return the value for one victim or node."""
+        value = self._unit.answer(0, pod, case, row)
+        if isinstance(value, Failure):
+            raise RuleError(f"{self._choice.name}: {value.message}")
+        return value
+
+    def of_pods(self, pod: PodInfo | None, now: int, rows: Rows) -> Keys:
+        """Return the values for rows of the pod table."""
+        of_rows = self._pods.node.values
+        if self._plan is not None:
+            scene = VictimScope(rows, of_rows[rows] if self._reads_nodes else rows)
+            value, error = self._plan.run(pod, Case(now), scene)
+            if error is None or not np.any((rows >= 0) & (error != 0)):
+                return self._numbers(value, rows.shape)
+        nodes = of_rows[rows]
+        infos = self._pods.infos
+        found = [
+            self.one(pod, Case(now, infos[row]), node) if row >= 0 else None
+            for row, node in zip(rows.reshape(-1).tolist(), nodes.reshape(-1).tolist(), strict=True)
+        ]
+        return _array(found).reshape(rows.shape)
+
+    def node_key(self, pod: PodInfo, now: int, spots: Spots) -> Keys:
+        """Return the keys of nodes."""
+        shape = spots.rows.shape
+        if self._plan is not None:
+            scene = VictimScope(spots.victims, spots.rows, spots.violations)
+            value, error = self._plan.run(pod, Case(now), scene)
+            if error is None or not np.any(error):
+                return self.ordered(self._numbers(value, shape))
+        found = [
+            self.one(pod, Case(now, None, spots.listed(place), violations), row)
+            for place, (row, violations) in enumerate(
+                zip(spots.rows.tolist(), spots.violations.tolist(), strict=True)
+            )
+        ]
+        return self.ordered(_array(found))
+
+    def _numbers(self, value: Any, shape: tuple[int, ...]) -> Keys:
+        if self._rep == "s":
+            strings = self._pods.strings
+            codes = np.broadcast_to(strings.code(value) if isinstance(value, str) else value, shape)
+            return _ranked([strings.text(code) for code in codes.reshape(-1).tolist()], shape)
+        array = np.asarray(value)
+        return array if array.shape == shape else np.full(shape, array)
+
+    def ordered(self, values: Keys) -> Keys:
+        """Return values as keys of which the least comes first."""
+        if values.dtype == np.float64:
+            if np.isnan(values).any():
+                raise RuleError(f"{self._choice.name}: not finite")
+            return -values if self._choice.descending else values
+        whole = values.astype(np.int64, copy=False)
+        return ~whole if self._choice.descending else whole
+
+
+def _array(values: list[Any]) -> Keys:
+    """Return values of one type as numbers that compare alike; None means no pod."""
+    known = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in known):
+        return _ranked(values, (len(values),))
+    if any(isinstance(value, float) for value in known):
+        return np.array([0.0 if value is None else value for value in values], np.float64)
+    whole = [min(max(int(value or 0), INT_MIN), INT_MAX) for value in values]
+    return np.array(whole, np.int64)
+
+
+def _ranked(texts: list[Any], shape: tuple[int, ...]) -> Keys:
+    """Return the rank of each text in the order of code points."""
+    ranks = {text: rank for rank, text in enumerate(sorted({t or "" for t in texts}))}
+    return np.array([ranks[text or ""] for text in texts], np.int64).reshape(shape)

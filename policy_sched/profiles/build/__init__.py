@@ -1,0 +1,35 @@
+"""A resolved plan becomes pipelines.
+
+Policies are compiled, plugins made, hooks registered with pluggy and frozen in profile order.
+"""
+
+from policy_sched.profiles.build.compile import adopt, compiled, hashes_of, known_form
+from policy_sched.profiles.build.pipeline import (
+    CompiledPlan,
+    build_pipeline,
+    compile_profiles,
+    raise_errors,
+)
+from policy_sched.profiles.build.plan_diff import (
+    PlanDiff,
+    diff_plans,
+    policy_names,
+    restarts_between,
+)
+from policy_sched.profiles.build.plugin_cache import PluginCache
+
+__all__ = [
+    "CompiledPlan",
+    "PlanDiff",
+    "PluginCache",
+    "adopt",
+    "build_pipeline",
+    "compile_profiles",
+    "compiled",
+    "diff_plans",
+    "hashes_of",
+    "known_form",
+    "policy_names",
+    "raise_errors",
+    "restarts_between",
+]

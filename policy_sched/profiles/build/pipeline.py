@@ -1,0 +1,161 @@
+"""Builds pipelines: a plan's plugins made, registered with pluggy, and frozen in profile order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from policy_sched.errors import Diagnostic, PolicyError, Severity
+from policy_sched.framework import CONFIGURED, Handle
+from policy_sched.framework.runtime import Pipeline, freeze_implementations
+from policy_sched.language import CompiledPolicy
+from policy_sched.language.diagnostics import (
+    MAX_ANNOTATED_PROFILE_COST,
+    MAX_PROFILE_COST,
+    MAX_RULE_COST,
+)
+from policy_sched.plugins import UNSUPPORTED, factories, plugin_points
+from policy_sched.plugins.rules import rule_plugin
+from policy_sched.profiles.build.compile import compiled, kept_hash
+from policy_sched.profiles.build.plugin_cache import PluginCache
+from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
+from policy_sched.profiles.models import UNKNOWN_PLUGIN, Problem, default_policies
+from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPlan:
+    """A profile's plan with its policies compiled; it knows no cluster yet."""
+
+    plan: ProfilePlan
+    policies: dict[str, CompiledPolicy]
+    content_hash: str
+
+
+def compile_profiles(
+    config: LoadedConfig, policies: Sequence[LoadedPolicy]
+) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
+    """Resolve and compile every profile; diagnostics of all of them, warnings included.
+
+    The default profile's policies are known, too; a policy in ``policies`` that has the name of
+    one of them takes its place. Without plans there are errors among the diagnostics.
+    """
+    shipped, known = _shipped_policies(str(default_policies()))
+    problems = list(known)
+    plans, found = resolve(config, (*shipped, *policies), plugin_points())
+    problems += found
+    problems += config.place.diagnostics(certificate_problems(config.model.extenders))
+    results = []
+    for i, plan in enumerate(plans):
+        ready: dict[str, CompiledPolicy] = {}
+        for name, source in plan.policies.items():
+            policy, more = compiled(source)
+            problems += (d for d in more if d not in problems)
+            if policy is not None:
+                ready[name] = policy
+        problems += _unsupported(config, i, plan)
+        problems += _too_costly(config, i, plan, ready)
+        results.append(CompiledPlan(plan, ready, _plan_hash(plan)))
+    failed = any(d.severity is Severity.ERROR for d in problems)
+    return () if failed else tuple(results), sorted(problems)
+
+
+@lru_cache(maxsize=4)
+def _shipped_policies(path: str) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:
+    """Return the default profile's policies, read once: they belong to the program."""
+    policies, problems = load_policies([path])
+    return policies, tuple(problems)
+
+
+def _plan_hash(plan: ProfilePlan) -> str:
+    """Return the hash of everything that a plan says."""
+    return content_hash(
+        [
+            plan.scheduler_name,
+            plan.percentage_of_nodes_to_score,
+            kept_hash(plan.points),
+            {name: kept_hash(args) for name, args in plan.args.items()},
+            {name: kept_hash(source) for name, source in plan.policies.items()},
+            plan.extenders,
+        ]
+    )
+
+
+def _too_costly(
+    config: LoadedConfig, index: int, plan: ProfilePlan, ready: Mapping[str, CompiledPolicy]
+) -> list[Diagnostic]:
+    """Refuse a profile whose rules together cost too much; what policies ask for is added."""
+    limit = MAX_PROFILE_COST + sum(
+        source.cost_limit for source in plan.policies.values() if source.cost_limit > MAX_RULE_COST
+    )
+    limit = min(limit, MAX_ANNOTATED_PROFILE_COST)
+    costs = {name: policy.units for name, policy in ready.items()}
+    if sum(costs.values()) <= limit:
+        return []
+    most = max(costs, key=lambda name: costs[name])
+    text = (
+        f"profiles[{index}]: the rules cost about {sum(costs.values()):.0f} ns for each node;"
+        f" the limit is {limit}, and {most} has {costs[most]:.0f} of it"
+    )
+    return [config.place.diagnostic(Problem(("profiles", index), "PS503", text))]
+
+
+def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
+    """Refuse plugins that upstream knows and this version does not have at all."""
+    known = factories().keys() | UNSUPPORTED.keys() | plan.policies.keys()
+    return [
+        config.place.diagnostic(
+            Problem(
+                place_of(config, index, name),
+                UNKNOWN_PLUGIN,
+                f'plugin "{name}" is not supported yet',
+            )
+        )
+        for name in plan.plugins
+        if name not in known
+    ]
+
+
+def build_pipeline(
+    ready: CompiledPlan, handle: Handle, generation: int = 0, made: PluginCache | None = None
+) -> Pipeline:
+    """Make a compiled plan's plugins for one cluster and freeze them.
+
+    ``made``: plugins that exist already. Raises PolicyError or PluginError if a plugin refuses
+    its arguments or does not fit.
+    """
+    plan = ready.plan
+    made = PluginCache() if made is None else made
+    profile = plan.scheduler_name
+    found = {
+        name: made.get((profile, name, policy), partial(rule_plugin, policy, handle, profile))
+        for name, policy in ready.policies.items()
+    }
+    for name in plan.plugins:
+        if name not in found and name in factories():
+            args = plan.args[name]
+            key = (profile, name, kept_hash(args))
+            found[name] = made.get(key, partial(factories()[name], args, handle))
+    order = {
+        field: [
+            (name, weight or 1)
+            for name, weight in plan.points[field]
+            if hook in found.get(name, ())
+        ]
+        for field, hook in CONFIGURED.items()
+    }
+    return freeze_implementations(
+        profile,
+        found,
+        order,
+        percentage_of_nodes_to_score=plan.percentage_of_nodes_to_score,
+        generation=generation,
+        content_hash=ready.content_hash,
+    )
+
+
+def raise_errors(problems: Sequence[Diagnostic]) -> None:
+    """Raise PolicyError with all problems if one of them is an error."""
+    if any(d.severity is Severity.ERROR for d in problems):
+        raise PolicyError(problems)

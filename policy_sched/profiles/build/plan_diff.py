@@ -1,0 +1,197 @@
+"""What differs between two compiled sets of policies, as far as the scheduler has to act on it.
+
+Plugins are compared by content: a policy by its texts and parameters, a Python plugin by its
+arguments. A rejection is void if its plugin was removed or changed; an added plugin can only
+reject more pods, and a score never makes a pod schedulable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from policy_sched.language.diagnostics import PolicySource
+from policy_sched.profiles.build.compile import kept_hash, rejecting_hash
+from policy_sched.profiles.build.pipeline import CompiledPlan
+from policy_sched.profiles.load import content_hash
+from policy_sched.profiles.models import DEFAULT_PLUGINS, KubeSchedulerConfiguration
+from policy_sched.profiles.resolve import ProfilePlan
+
+REJECTING: Final = (
+    *("preEnqueue", "preFilter", "filter", "placementGenerate"),
+    *("reserve", "permit", "preBind", "bind"),
+)
+"""Points whose plugins can reject a pod; postFilter runs for rejections of every plugin."""
+
+_NO_ARGS: Final[Mapping[str, object]] = {}
+GATING: Final = ("preEnqueue",)
+
+RESTART: Final = (
+    "leader_election",
+    "client_connection",
+    "enable_profiling",
+    "enable_contention_profiling",
+    "delay_cache_until_active",
+    "pod_initial_backoff_seconds",
+    "pod_max_backoff_seconds",
+)
+"""Settings that take effect only after a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDiff:
+    """What a new set changes; profiles by schedulerName, sorted.
+
+    ``policies``: names of the policies that were added, removed or changed; ``gone``: those that
+    no profile has any more. ``filters``:
+    profiles whose filters or other rejecting plugins differ, ``gates`` those whose PreEnqueue
+    plugins do. ``void``: by profile, the plugins whose rejections may not hold any more; None
+    instead of names: those of all plugins.
+    """
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    queue_sort: bool = False
+    void: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def helps(self, profile: str, rejected_by: Iterable[str]) -> bool:
+        """May a pod of the profile, that these plugins rejected, be accepted now?
+
+        A pod without rejecting plugins met an error: it may.
+        """
+        if profile not in self.void:
+            return False
+        names = self.void[profile]
+        rejectors = frozenset(rejected_by)
+        return names is None or not rejectors or not names.isdisjoint(rejectors)
+
+
+def diff_plans(old: Sequence[CompiledPlan], new: Sequence[CompiledPlan]) -> PlanDiff:
+    """Return what differs between two sets."""
+    before = {ready.plan.scheduler_name: ready for ready in old}
+    after = {ready.plan.scheduler_name: ready for ready in new}
+    both = sorted(before.keys() & after.keys())
+    changed = [n for n in both if before[n].content_hash != after[n].content_hash]
+    if [n for n in before if n in after] != [n for n in after if n in before]:
+        # All profiles use the first one's queue sort.
+        changed = both
+    pairs = {name: (before[name], after[name]) for name in changed}
+    void = {name: _void(*pair) for name, pair in pairs.items()}
+    return PlanDiff(
+        added=tuple(sorted(after.keys() - before.keys())),
+        removed=tuple(sorted(before.keys() - after.keys())),
+        changed=tuple(changed),
+        policies=_policies(before.values(), after.values()),
+        gone=tuple(sorted(policy_names(old) - policy_names(new))),
+        filters=_differing(pairs, REJECTING),
+        gates=_differing(pairs, GATING),
+        queue_sort=_queue_sort(old[0], new[0]),
+        void={name: names for name, names in void.items() if names is None or names},
+    )
+
+
+def policy_names(plans: Iterable[CompiledPlan]) -> frozenset[str]:
+    """Return the names of the policies that decide, the shipped default ones left out."""
+    names = {name for ready in plans for name in ready.policies}
+    return frozenset(names - {name for name, _ in DEFAULT_PLUGINS})
+
+
+def restarts_between(
+    old: KubeSchedulerConfiguration, new: KubeSchedulerConfiguration
+) -> tuple[str, ...]:
+    """Return the settings that differ and wait for a restart, as the file spells them."""
+    fields = type(old).model_fields
+    return tuple(
+        fields[name].alias or name for name in RESTART if getattr(old, name) != getattr(new, name)
+    )
+
+
+def _void(old: CompiledPlan, new: CompiledPlan) -> frozenset[str] | None:
+    if old.plan.extenders != new.plan.extenders or _differ(old, new, ("postFilter",)):
+        return None
+    before, after = _names(old, REJECTING), _names(new, REJECTING)
+    return (before - after) | {n for n in before & after if not _same(old, new, n)}
+
+
+def _differing(
+    pairs: Mapping[str, tuple[CompiledPlan, CompiledPlan]], points: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the profiles whose plugins say something else at the points."""
+    return tuple(name for name, (old, new) in pairs.items() if _differ(old, new, points))
+
+
+def _differ(old: CompiledPlan, new: CompiledPlan, points: Iterable[str]) -> bool:
+    names = _names(old, points)
+    return names != _names(new, points) or not all(_same(old, new, name) for name in names)
+
+
+def _names(ready: CompiledPlan, points: Iterable[str]) -> frozenset[str]:
+    """Return the plugins at the points."""
+    found = ready.plan.points
+    return frozenset(name for point in points for name, _ in found.get(point, ()))
+
+
+def _same(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
+    """Does a plugin of both say the same, scores left out?"""
+    if _is(old, new, name):
+        return True
+    return _rejecting(old.plan, name) == _rejecting(new.plan, name)
+
+
+def _is(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
+    """Is the plugin one policy, or are its arguments one object?
+
+    One form of a policy is compiled once; defaults, and arguments of one configuration, are kept.
+    """
+    before, after = old.policies.get(name), new.policies.get(name)
+    if before is None and after is None:
+        args = old.plan.args.get(name)
+        return args is not None and args is new.plan.args.get(name)
+    return before is after
+
+
+def _rejecting(plan: ProfilePlan, name: str) -> str:
+    """Return a hash of what a plugin says, scores left out."""
+    source = plan.policies.get(name)
+    return kept_hash(plan.args.get(name, _NO_ARGS)) if source is None else rejecting_hash(source)
+
+
+def _queue_sort(old: CompiledPlan, new: CompiledPlan) -> bool:
+    """Is the queue ordered by something else? The first profile's plugin orders it."""
+    names, after = _names(old, ("queueSort",)), _names(new, ("queueSort",))
+    if names != after:
+        return True
+    hashes = (
+        [content_hash([one.plan.policies.get(n), one.plan.args.get(n)]) for one in (old, new)]
+        for n in names
+        if not _is(old, new, n)
+    )
+    return any(before != now for before, now in hashes)
+
+
+def _policies(old: Iterable[CompiledPlan], new: Iterable[CompiledPlan]) -> tuple[str, ...]:
+    """Return the names of the policies that came, went or say something else."""
+    before, after = _sources(old), _sources(new)
+    left, right = (
+        {(name, kept_hash(found[name, form])) for name, form in found if (name, form) not in other}
+        for found, other in ((before, after), (after, before))
+    )
+    return tuple(sorted({name for name, _ in left ^ right}))
+
+
+def _sources(plans: Iterable[CompiledPlan]) -> dict[tuple[str, int], PolicySource]:
+    """Return the policies of all profiles, by name and compiled form."""
+    return {
+        (name, id(policy)): ready.plan.policies[name]
+        for ready in plans
+        for name, policy in ready.policies.items()
+    }

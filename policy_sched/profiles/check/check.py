@@ -1,0 +1,329 @@
+"""Checks policy and configuration files, together: what ``policy-sched check`` prints."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path as FilePath
+from typing import Any, Final, TextIO
+
+from policy_sched.errors import Diagnostic, Severity, bounded
+from policy_sched.language import problems_of
+from policy_sched.language.check import CheckedPolicy, check_policy
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
+from policy_sched.profiles.check.lint import lint_policy, without_suppressed
+from policy_sched.profiles.load import (
+    SUFFIXES,
+    DocumentPosition,
+    LoadedConfig,
+    LoadedPolicy,
+    beyond_ceiling,
+    duplicate_names,
+    files_below,
+    kind_of,
+    kind_problem,
+    load_config_document,
+    load_policies,
+    load_policy_document,
+    parse,
+    policy_source,
+    read_source,
+    test_problems,
+)
+from policy_sched.profiles.models import MISSING_KEY, default_policies, path_text
+from policy_sched.profiles.models import kube_scheduler_configuration as models
+from policy_sched.profiles.models import policy as models_policy
+from policy_sched.source import Marked, SourceFile, read_text
+
+_NAMES: Final = frozenset(
+    {(), ("spec",), ("spec", "params"), ("spec", "variables"), ("spec", "functions")}
+)
+"""Where a placeholder would have rules blamed for names that are not defined."""
+STDIN: Final = "-"
+_POLICY = (models_policy.API_VERSION, models_policy.KIND)
+_CONFIGURATION = (models.API_VERSION, models.KIND)
+_CONFIGURATION_GROUP = "kubescheduler.config.k8s.io/"
+
+
+Further = Callable[
+    [LoadedPolicy, PolicySource, CheckedPolicy, Sequence[Mapping[str, Any]]], list[Diagnostic]
+]
+"""From a policy, its source, its checked form and the arguments that configurations give it."""
+
+
+CheckOne = Callable[[LoadedPolicy], tuple[list[Diagnostic], float]]
+"""Returns what is wrong with one policy, and how many seconds the check took."""
+CheckEach = Callable[[CheckOne, Sequence[LoadedPolicy]], list[tuple[list[Diagnostic], float]]]
+"""Applies the check of one policy to many, in their order."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the files hold, and what is wrong with them so far."""
+
+    policies: list[LoadedPolicy] = field(default_factory=list)
+    configs: list[LoadedConfig] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    files: dict[str, SourceFile] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    """Files that hold something to check."""
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """How long reading and checking each file took."""
+
+    def read(self, marked: Marked, *, named: bool) -> None:
+        """Read one document; one of another kind is refused only in a file that was named."""
+        place = DocumentPosition(marked.file.path, marked)
+        self.files[marked.file.path] = marked.file
+        version, kind = kind_of(marked.value)
+        if kind in models_policy.TEST_KINDS:
+            self.known.add(marked.file.path)
+            self.diagnostics += test_problems(marked)
+            return
+        ours = version.startswith((models_policy.GROUP, _CONFIGURATION_GROUP))
+        if kind == models_policy.KIND and (named or ours):
+            policy, found = load_policy_document(marked)
+            self.policies += [] if policy is None else [policy]
+        elif kind == models.KIND:
+            config, found = load_config_document(marked.value, place)
+            self.configs += [] if config is None else [config]
+        elif named or ours:
+            problem = kind_problem(marked.value, (_POLICY, _CONFIGURATION))
+            found = [place.diagnostic(problem)]
+        else:
+            return
+        self.known.add(marked.file.path)
+        self.diagnostics += found
+
+    def read_file(self, source: SourceFile | Diagnostic, *, named: bool) -> None:
+        """Read a file's text, or note what keeps it from being read."""
+        if isinstance(source, Diagnostic):
+            self.known.add(source.file)
+            self.diagnostics.append(source)
+        else:
+            self.read_all(source, named=named)
+
+    def read_all(self, source: SourceFile, *, named: bool) -> None:
+        """Read a file's documents, and note what keeps them from being read."""
+        started = time.perf_counter()
+        self._read_all(source, named=named)
+        self.seconds[source.path] += time.perf_counter() - started
+
+    def _read_all(self, source: SourceFile, *, named: bool) -> None:
+        documents, unreadable = parse(source)
+        self.diagnostics += unreadable
+        if unreadable:
+            self.known.add(source.path)
+        for marked in documents:
+            self.read(marked, named=named)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What was checked, and what is wrong with it, in file order.
+
+    ``seconds``: how long reading and checking each file took.
+    """
+
+    files: list[str]
+    policies: tuple[LoadedPolicy, ...]
+    diagnostics: list[Diagnostic]
+    seconds: Mapping[str, float]
+
+
+def check_files(paths: Sequence[str]) -> list[Diagnostic]:
+    """Return every problem of the policies and configurations in ``paths``; see `check_all`."""
+    return check_all(paths).diagnostics
+
+
+def one_by_one(
+    work: CheckOne, policies: Sequence[LoadedPolicy]
+) -> list[tuple[list[Diagnostic], float]]:
+    """Check policies one after the other."""
+    return [work(policy) for policy in policies]
+
+
+def check_all(
+    paths: Sequence[str],
+    further: Further | None = None,
+    stdin: TextIO | None = None,
+    each: CheckEach = one_by_one,
+    *,
+    refuse_others: bool = True,
+    max_cost_limit: int = MAX_ANNOTATED_COST,
+) -> Checkup:
+    """Return every problem of the policies and configurations in ``paths``, in file order.
+
+    Directories are read recursively, a file only once; ``-`` is ``stdin``. A configuration may name
+    the policies found here, those of the shipped default profile, and installed Python plugins.
+    Tests of policies are looked at for their shape. Documents of other kinds are refused in a file
+    that is named, and passed over in a directory; but a path without anything to check is a
+    problem. Without ``refuse_others`` they are passed over in files that are named, too.
+    ``further``: what else is asked of policies without errors. ``each``: how policies are gone
+    through. ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
+    """
+    found = _Found()
+    seen: set[FilePath] = set()
+    for path in dict.fromkeys(paths):
+        if path == STDIN and stdin is not None:
+            text = read_text(stdin, STDIN)
+            source = text if isinstance(text, Diagnostic) else SourceFile(STDIN, text)
+            found.read_file(source, named=True)
+            if STDIN not in found.known:
+                found.diagnostics.append(_nothing_in(STDIN))
+            continue
+        root = FilePath(path)
+        any_here = False
+        for file in files_below(root):
+            if file.resolve() not in seen:
+                seen.add(file.resolve())
+                found.read_file(read_source(file), named=refuse_others and file == root)
+                any_here |= str(file) in found.known
+            else:
+                any_here = True
+        if not any_here:
+            found.diagnostics.append(_nothing_in(path))
+    found.diagnostics += beyond_ceiling(found.policies, max_cost_limit)
+    return _finished(found, further, each=each)
+
+
+def _nothing_in(path: str) -> Diagnostic:
+    """Return that a path holds nothing to check: a slip would look like success."""
+    folder = FilePath(path).is_dir()
+    where = "directory" if folder else "file"
+    message = f"there is no policy, configuration or policy test in this {where}"
+    hint = f"files that are read in a directory: {', '.join(SUFFIXES)}" if folder else ""
+    return Diagnostic(path, 1, 1, MISSING_KEY, message, hint)
+
+
+def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnostic]:
+    """Return every problem of a file that an editor has open, as its text is there.
+
+    Documents of other kinds are passed over. A configuration may name the policies in the files
+    and directories ``beside`` it; errors of those are not reported.
+    """
+    found = _Found()
+    found.read_all(SourceFile(path, text), named=False)
+    others: tuple[LoadedPolicy, ...] = ()
+    if found.configs:
+        names = {policy.name for policy in found.policies}
+        others = tuple(one for one in load_policies(beside)[0] if one.name not in names)
+    finished = _finished(found, None, others)
+    return [one for one in finished.diagnostics if one.file == path]
+
+
+def _finished(
+    found: _Found,
+    further: Further | None,
+    others: Sequence[LoadedPolicy] = (),
+    each: CheckEach = one_by_one,
+) -> Checkup:
+    """Return what is wrong with what was read; ``others`` are policies that are sound."""
+    found.diagnostics += duplicate_names(found.policies)
+    work = partial(_timed, configs=found.configs, further=further)
+    answers = each(work, found.policies)
+    for policy, (diagnostics, seconds) in zip(found.policies, answers, strict=True):
+        found.diagnostics += diagnostics
+        found.seconds[policy.place.name] += seconds
+    seen = {(d.file, d.line, d.column) for d in found.diagnostics}
+    for config in found.configs:
+        refused = _resolved(config, (*found.policies, *others))
+        found.diagnostics += [d for d in refused if (d.file, d.line, d.column) not in seen]
+    diagnostics = _without_suppressed(found)
+    return Checkup(sorted(found.files), tuple(found.policies), diagnostics, found.seconds)
+
+
+def _arguments(policy: str, configs: Sequence[LoadedConfig]) -> Iterator[Mapping[str, Any]]:
+    """Yield the parameters that configurations give a policy."""
+    for config in configs:
+        for profile in config.model.profiles:
+            yield from (one.args for one in profile.plugin_config if one.name == policy)
+
+
+def _without_suppressed(found: _Found) -> list[Diagnostic]:
+    """Return all diagnostics in file order, without those that comments of their file silence."""
+    by_file: dict[str, list[Diagnostic]] = {path: [] for path in found.files}
+    for one in dict.fromkeys(found.diagnostics):
+        by_file.setdefault(one.file, []).append(one)
+    kept: list[Diagnostic] = []
+    for path, diagnostics in by_file.items():
+        file = found.files.get(path)
+        kept += diagnostics if file is None else without_suppressed(file, diagnostics)
+    return bounded(kept)
+
+
+def _timed(
+    policy: LoadedPolicy, configs: Sequence[LoadedConfig], further: Further | None
+) -> tuple[list[Diagnostic], float]:
+    started = time.perf_counter()
+    found = _policy(policy, configs, further)
+    return found, time.perf_counter() - started
+
+
+def _policy(
+    policy: LoadedPolicy, configs: Sequence[LoadedConfig], further: Further | None
+) -> list[Diagnostic]:
+    """Return the errors of a policy's rules, as far as the rest of it is valid.
+
+    Placeholders that stand for rules are left alone; ranges are checked only in a sound document,
+    as a misspelt ``normalize`` would be blamed on the rule; lints only where there is no error.
+    """
+    if not _NAMES.isdisjoint(policy.filled):
+        return []
+    source = policy_source(policy)
+    checked, found = check_policy(source)
+    found = [_as_written(one, policy) for one in found if not _about_placeholder(one, policy)]
+    if not policy.sound or checked is None or _failed(found):
+        return found
+    found += problems_of(checked)
+    if _failed(found):
+        return found
+    found += lint_policy(policy, source, checked)
+    if further is not None:
+        found += further(policy, source, checked, list(_arguments(policy.name, configs)))
+    return found
+
+
+def _about_placeholder(one: Diagnostic, policy: LoadedPolicy) -> bool:
+    """Tell whether a problem of a rule is about its placeholder, not about the rule."""
+    text = one.context.partition("; ")[0].removeprefix(f"policy {policy.name}, ")
+    return any(
+        text == path or text.startswith((f"{path}.", f"{path}["))
+        for path in (path_text(filled[1:]) for filled in policy.filled)
+    )
+
+
+def _as_written(one: Diagnostic, policy: LoadedPolicy) -> Diagnostic:
+    """Return a problem with the name that the policy has in its file, though it be none."""
+    marked = policy.place.marked
+    metadata = None if marked is None else marked.value.get("metadata")
+    written = metadata.get("name") if isinstance(metadata, dict) else None
+    if marked is None or written == policy.name:
+        return one
+    shown = f"policy {written}, " if isinstance(written, str) else ""
+    return replace(one, context=one.context.replace(f"policy {policy.name}, ", shown, 1))
+
+
+def _failed(found: Sequence[Diagnostic]) -> bool:
+    return any(one.severity is Severity.ERROR for one in found)
+
+
+def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
+    """Return what is wrong with a configuration's names and parameters.
+
+    Rules are compiled with a profile's parameters only if nothing else is wrong.
+    """
+    # Plugins and the framework take 100 ms to import, and policies alone need none of them.
+    from policy_sched.plugins import plugin_points  # noqa: PLC0415  see above
+    from policy_sched.profiles.build import compile_profiles  # noqa: PLC0415  see above
+    from policy_sched.profiles.resolve import resolve  # noqa: PLC0415  see above
+
+    shipped, _ = load_policies([str(default_policies())])
+    plans, problems = resolve(config, (*shipped, *policies), plugin_points())
+    unsound = {policy.name for policy in policies if not policy.sound}
+    enabled = {name for plan in plans for name in plan.policies}
+    if not plans or not config.sound or enabled & unsound:
+        return problems
+    return compile_profiles(config, policies)[1]

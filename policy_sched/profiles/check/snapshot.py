@@ -1,0 +1,182 @@
+"""Lints of policies against a snapshot of a cluster: names it has not, rules that reject it all.
+
+Theory of operation. Names are compared with those of the snapshot's objects (`lint_snapshot`).
+Filter rules are compiled and evaluated, each as if it were alone: one that does not read the pod
+once, one that does for the pods of the snapshot for which the policy's matchConditions hold. Of
+many pods every n-th is taken, so that there are at most `SAMPLE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from policy_sched.cluster import Cache
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.language import RuleError
+from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
+from policy_sched.language.diagnostics import PolicySource, Problem
+from policy_sched.language.lint import Trees, Vocabulary, unknown_names
+from policy_sched.language.runtime import Activation
+from policy_sched.model import ApiObject, Namespace, Node, Pod, PodInfo, PodTemplate, PriorityClass
+from policy_sched.plugins.rules import BoundPolicy, bind
+from policy_sched.profiles.build import compiled
+from policy_sched.profiles.load import LoadedPolicy, policy_source
+
+SAMPLE: Final = 200
+REJECTS_ALL: Final = "PS411"
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_SYSTEM: Final = frozenset({"system-node-critical", "system-cluster-critical"})
+_OF_THE_POD: Final = frozenset({"pod", "namespaceObject"})
+_OF_THE_MOMENT: Final = frozenset({"now", "queue", "podGroup", "cycle"})
+"""What a snapshot does not say: rules that read it are not evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A cluster as it was: its names, its nodes with what runs there, and a sample of its pods."""
+
+    vocabulary: Vocabulary
+    cache: Cache
+    pods: tuple[PodInfo, ...]
+
+    def lint(
+        self,
+        policy: LoadedPolicy,
+        source: PolicySource,
+        checked: CheckedPolicy,
+        args: Sequence[Mapping[str, Any]],
+    ) -> list[Diagnostic]:
+        """Return what the snapshot says of a policy without errors.
+
+        ``args``: the parameters that configurations give it, one entry each. A rule is warned
+        about if it rejects all with the arguments of each; without configurations, with the
+        policy's own values.
+        """
+        found = unknown_names(source, checked, self.vocabulary)
+        rejecting: set[int] | None = None
+        for given in args or ({},):
+            closed = _closed(policy, given, self)
+            rejecting = closed if rejecting is None else rejecting & closed
+        trees = Trees(source, checked)
+        for number in sorted(rejecting or ()):
+            rule = checked.filter[number].expression
+            if trees.ask(rule.core).value is False:
+                continue  # no snapshot is needed to see that
+            message = "this rule rejects every node of the snapshot"
+            if _reads(trees, checked, number) & _OF_THE_POD:
+                message += ", for every pod that the policy is about"
+            problem = Problem(0, len(rule.text.text), REJECTS_ALL, message, "")
+            context = f"policy {checked.name}, {rule.text.path}"
+            found.append(diagnostic(problem, rule.text, context))
+        return sorted(found)
+
+
+def snapshot_of(objects: Iterable[ApiObject]) -> Snapshot:
+    """Return the snapshot that some API objects are; pods that have ended do not count."""
+    every = [one for one in objects if not (isinstance(one, Pod) and one.status.phase in _ENDED)]
+    cache = Cache()
+    for one in every:
+        if isinstance(one, Node):
+            cache.add_node(one)
+        elif isinstance(one, Namespace):
+            cache.set_namespace(one)
+    pods = [PodInfo.of(one) for one in every if isinstance(one, Pod)]
+    for pod in pods:
+        if pod.node_name:
+            cache.add_pod(pod)
+    stride = -(-len(pods) // SAMPLE) or 1
+    return Snapshot(_vocabulary(every, pods), cache, tuple(pods[::stride]))
+
+
+def _vocabulary(objects: Sequence[ApiObject], pods: Sequence[PodInfo]) -> Vocabulary:
+    labels: dict[str, set[str]] = {}
+    annotations: dict[str, set[str]] = {}
+    taints: set[str] = set()
+    resources = set(_STANDARD)
+    classes = set(_SYSTEM)
+    for one in objects:
+        kind, template = type(one).__name__, getattr(getattr(one, "spec", None), "template", None)
+        named = [(kind, one.metadata)]
+        if isinstance(template, PodTemplate):
+            named.append(("Pod", template.metadata))
+        for owner, metadata in named:
+            labels.setdefault(owner, set()).update(metadata.labels)
+            annotations.setdefault(owner, set()).update(metadata.annotations)
+        if isinstance(one, Node):
+            taints.update(taint.key for taint in one.spec.taints)
+            resources.update(one.status.capacity, one.status.allocatable)
+        elif isinstance(one, PriorityClass):
+            classes.add(one.metadata.name)
+    for pod in pods:
+        resources.update(pod.requests, pod.limits)
+        classes.add(pod.priority_class_name)
+    has_classes = "PriorityClass" in labels or bool(pods)
+    return Vocabulary(
+        labels={kind: frozenset(found) for kind, found in labels.items()},
+        annotations={kind: frozenset(found) for kind, found in annotations.items()},
+        resources=frozenset(resources) if "Node" in labels else None,
+        taints=frozenset(taints) if "Node" in labels else None,
+        priority_classes=frozenset(classes) if has_classes else None,
+    )
+
+
+def _reads(trees: Trees, policy: CheckedPolicy, number: int) -> frozenset[str]:
+    """Return the variables that a filter rule reads, without their fields."""
+    names = trees.reads(policy.filter[number].expression.core)
+    return frozenset(name.partition(".")[0] for name in names)
+
+
+def _closed(policy: LoadedPolicy, args: Mapping[str, Any], snapshot: Snapshot) -> set[int]:
+    """Return the numbers of the filter rules that accept no node of the snapshot."""
+    try:
+        source = policy_source(policy, args)
+    except PolicyError:
+        return set()  # the configuration is told what is wrong with it
+    checked, _ = check_policy(source)
+    program, _ = compiled(source)
+    if checked is None or program is None or not checked.filter or not snapshot.cache.nodes.n:
+        return set()
+    bound = bind(program, snapshot.cache.nodes, snapshot.cache.pods)
+    return _rejecting_all(bound, source, checked, snapshot)
+
+
+def _rejecting_all(
+    bound: BoundPolicy, source: PolicySource, checked: CheckedPolicy, snapshot: Snapshot
+) -> set[int]:
+    trees = Trees(source, checked)
+    numbers = range(len(checked.filter))
+    reads = {number: _reads(trees, checked, number) for number in numbers}
+    asked = {number for number in numbers if not reads[number] & _OF_THE_MOMENT}
+    alone = {number for number in asked if not reads[number] & _OF_THE_POD}
+    anybody = snapshot.pods[0] if snapshot.pods else PodInfo.of(Pod())
+    closed = alone - _accepting(bound, anybody, snapshot)
+    about = [pod for pod in snapshot.pods if _matches(bound, pod)]
+    open_to_some: set[int] = set()
+    for pod in about:
+        open_to_some |= _accepting(bound, pod, snapshot)
+        if asked <= open_to_some | alone:
+            break
+    return closed | (asked - alone - open_to_some if about else set())
+
+
+def _matches(bound: BoundPolicy, pod: PodInfo) -> bool:
+    try:
+        return bound.matches(pod, Activation())
+    except RuleError:
+        return False
+
+
+def _accepting(bound: BoundPolicy, pod: PodInfo, snapshot: Snapshot) -> set[int]:
+    """Return the numbers of the filter rules that accept a pod on some node."""
+    nodes = snapshot.cache.nodes
+    live = nodes.live.values[: nodes.n]
+    found = set()
+    for number, (_, codes) in enumerate(bound.by_rule(pod, Activation())):
+        if codes is None or bool(np.any(live & (codes == 0))):
+            found.add(number)
+    return found

@@ -1,0 +1,13 @@
+"""`fmt` and the differences of meaning between policy files.
+
+One canonical order of keys; comments are kept.
+"""
+
+from policy_sched.profiles.format.formatting import format_file
+from policy_sched.profiles.format.policy_diff import Difference, differences
+
+__all__ = [
+    "Difference",
+    "differences",
+    "format_file",
+]

@@ -1,0 +1,227 @@
+"""What two policy sets say differently: profiles, weights, parameters and rules, not their form.
+
+Rules are compared by meaning as far as their trees tell it: blanks, needless parentheses and
+comments make no difference. Values come as text, with the path that leads to them. Policies that
+no profile enables are compared, too, as they stand in their files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Final
+
+from policy_sched.language.diagnostics import PolicySource, Text
+from policy_sched.language.format import plain_expression
+from policy_sched.model import NOTHING, Requirement, Selector
+from policy_sched.plugins.extenders import ExtenderSettings, TlsSettings
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.reload import PolicySet
+from policy_sched.profiles.resolve import ProfilePlan
+
+_DIGEST: Final = 12
+"""Hexadecimal digits that stand for a certificate or a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that differs: where, and both values; empty on the side that has none.
+
+    ``enabled``: a profile uses it on both sides, or came or went.
+    """
+
+    where: str
+    old: str
+    new: str
+    enabled: bool = True
+
+
+def differences(old: PolicySet, new: PolicySet) -> list[Difference]:
+    """Return what differs between two sets: profiles first, then policies, each by name."""
+    before, after = _by_scheduler(old.plans), _by_scheduler(new.plans)
+    found: list[Difference] = []
+    for name in dict.fromkeys([*before, *after]):
+        one, other = before.get(name), after.get(name)
+        if one is None or other is None:
+            found.append(Difference(f"profile {name}", _there(one), _there(other)))
+        else:
+            found += _in_profile(f"profile {name}", one, other)
+    compared = {
+        policy
+        for name in before.keys() & after.keys()
+        for policy in before[name].policies.keys() & after[name].policies.keys()
+    }
+    found += _outside_profiles(old, new, compared)
+    return found
+
+
+def _by_scheduler(plans: Sequence[CompiledPlan]) -> dict[str, ProfilePlan]:
+    return {ready.plan.scheduler_name: ready.plan for ready in plans}
+
+
+def _outside_profiles(
+    old: PolicySet, new: PolicySet, compared: Collection[str]
+) -> Iterator[Difference]:
+    """Yield what policies say differently that no profile has on both sides."""
+    before, after = _policies(old), _policies(new)
+    for name in sorted({*before, *after}.difference(compared)):
+        one, other = before.get(name), after.get(name)
+        where = f"policy {name}"
+        if one is not None and other is not None:
+            for each in _in_policy(f"{where}:", one, other):
+                yield Difference(each.where, each.old, each.new, enabled=False)
+        elif name in old.idle or name in new.idle:
+            yield Difference(where, _there(one), _there(other), enabled=False)
+
+
+def _policies(found: PolicySet) -> dict[str, PolicySource]:
+    """Return every policy of a set by name, with its params in the first profile that has it."""
+    policies = dict(found.idle)
+    for ready in found.plans:
+        for name, source in ready.plan.policies.items():
+            policies.setdefault(name, source)
+    return policies
+
+
+def _there(value: object) -> str:
+    return "" if value is None else "present"
+
+
+def _in_profile(where: str, old: ProfilePlan, new: ProfilePlan) -> Iterator[Difference]:
+    for point in dict.fromkeys([*old.points, *new.points]):
+        yield from _at_point(f"{where}: {point}", old.points.get(point), new.points.get(point))
+    percentage = "percentageOfNodesToScore"
+    yield from _value(
+        f"{where}: {percentage}",
+        old.percentage_of_nodes_to_score,
+        new.percentage_of_nodes_to_score,
+    )
+    yield from _in_section(f"{where}: extenders", old.extenders, new.extenders)
+    for name in sorted({*old.args, *new.args}):
+        yield from _value(f"{where}: {name} args", old.args.get(name, {}), new.args.get(name, {}))
+    for name in sorted({*old.policies, *new.policies}):
+        one, other = old.policies.get(name), new.policies.get(name)
+        if one is not None and other is not None:
+            yield from _in_policy(f"{where}: {name}", one, other)
+
+
+def _at_point(
+    where: str,
+    old: Sequence[tuple[str, int]] | None,
+    new: Sequence[tuple[str, int]] | None,
+) -> Iterator[Difference]:
+    """Yield plugins that came and went, other weights, and another order."""
+    before, after = dict(old or ()), dict(new or ())
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            yield Difference(f"{where} {name}", _weight(before.get(name)), _weight(after.get(name)))
+    both = [name for name in before if name in after]
+    order = [name for name in after if name in before]
+    if both != order:
+        yield Difference(f"{where} order", ", ".join(both), ", ".join(order))
+
+
+def _weight(weight: int | None) -> str:
+    if weight is None:
+        return ""
+    return f"weight {weight}" if weight else "enabled"
+
+
+def _in_policy(where: str, old: PolicySource, new: PolicySource) -> Iterator[Difference]:
+    for name in sorted({*old.params, *new.params}):
+        one, other = old.params.get(name), new.params.get(name)
+        yield from _value(f"{where} params.{name}", one, other)
+    for part in fields(PolicySource):
+        if part.name not in ("name", "params"):
+            yield from _in_section(
+                f"{where} {_camel(part.name)}", getattr(old, part.name), getattr(new, part.name)
+            )
+
+
+def _in_section(where: str, old: object, new: object) -> Iterator[Difference]:
+    """Compare two values of one field of a policy, down to its texts."""
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        for i in range(max(len(old), len(new))):
+            one = old[i] if i < len(old) else None
+            other = new[i] if i < len(new) else None
+            yield from _in_section(f"{where}[{_label(i, one, other)}]", one, other)
+    elif is_dataclass(old) and type(old) is type(new) and not isinstance(old, Text):
+        for part in fields(old):
+            name = f"{where}.{_camel(part.name)}"
+            yield from _in_section(name, getattr(old, part.name), getattr(new, part.name))
+    else:
+        yield from _value(where, old, new)
+
+
+def _label(number: int, old: object, new: object) -> str:
+    """Return the name of an entry that has one, else its number."""
+    names = {getattr(one, "name", "") for one in (old, new) if one is not None}
+    name = names.pop() if len(names) == 1 else ""
+    return name or str(number)
+
+
+def _value(where: str, old: object, new: object) -> Iterator[Difference]:
+    one, other = _text(old), _text(new)
+    if one != other:
+        yield Difference(where, one, other)
+
+
+def _text(value: object) -> str:
+    """Return a value as text: a rule in its one form, a record by its expression."""
+    if value is None:
+        return ""
+    if isinstance(value, Text):
+        return plain_expression(value.text) or value.text
+    if isinstance(value, ExtenderSettings | TlsSettings):
+        return _settings(value)
+    if isinstance(value, Selector):
+        return _selector(value)
+    if isinstance(value, bytes):
+        return f"sha256:{hashlib.sha256(value).hexdigest()[:_DIGEST]}" if value else ""
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = [_text(getattr(value, part.name)) for part in fields(value)]
+        return ", ".join(text for text in shown if text)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_text(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    if isinstance(value, AbstractSet):
+        return "[" + ", ".join(sorted(map(_text, value))) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _settings(value: ExtenderSettings | TlsSettings) -> str:
+    """Return the settings of an extender that are not upstream's defaults."""
+    given = (
+        f"{_camel(part.name)}: {_text(getattr(value, part.name))}"
+        for part in fields(value)
+        if part.default is MISSING or getattr(value, part.name) != part.default
+    )
+    return "{" + ", ".join(given) + "}"
+
+
+def _selector(value: Selector) -> str:
+    """Return a selector as `kubectl get --selector` has it."""
+    if value == NOTHING:
+        return "nothing"
+    return ",".join(map(_requirement, value.requirements)) or "everything"
+
+
+def _requirement(one: Requirement) -> str:
+    match one.operator:
+        case "Exists":
+            return one.key
+        case "DoesNotExist":
+            return f"!{one.key}"
+        case "Gt" | "Lt":
+            return f"{one.key}{'>' if one.operator == 'Gt' else '<'}{one.bound}"
+    if one.operator == "In" and len(one.values) == 1:
+        return f"{one.key}={one.values[0]}"
+    return f"{one.key} {one.operator.lower()} ({','.join(sorted(one.values))})"
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)

@@ -1,0 +1,74 @@
+"""Files become documents with positions, then models.
+
+Directories, several documents per file, params and rule texts. Meaning is checked in later stages.
+"""
+
+from policy_sched.profiles.load.configuration import (
+    LoadedConfig,
+    config_from_value,
+    default_config,
+    load_config,
+    load_config_document,
+)
+from policy_sched.profiles.load.document import (
+    SUFFIXES,
+    DocumentPosition,
+    files_below,
+    kind_of,
+    kind_problem,
+    parse,
+    read_documents,
+    read_source,
+)
+from policy_sched.profiles.load.file_kind import files_of_ours
+from policy_sched.profiles.load.fingerprint import (
+    Fingerprint,
+    changed_files,
+    content_hash,
+    fingerprint,
+)
+from policy_sched.profiles.load.params import merge_over, merge_params, too_many_params
+from policy_sched.profiles.load.policies import (
+    LoadedPolicy,
+    beyond_ceiling,
+    duplicate_names,
+    load_policies,
+    load_policy_document,
+)
+from policy_sched.profiles.load.policy_source import LIMIT, policy_source, source_with
+from policy_sched.profiles.load.rule_texts import with_rule_texts
+from policy_sched.profiles.load.tests import test_problems
+
+__all__ = [
+    "LIMIT",
+    "SUFFIXES",
+    "DocumentPosition",
+    "Fingerprint",
+    "LoadedConfig",
+    "LoadedPolicy",
+    "beyond_ceiling",
+    "changed_files",
+    "config_from_value",
+    "content_hash",
+    "default_config",
+    "duplicate_names",
+    "files_below",
+    "files_of_ours",
+    "fingerprint",
+    "kind_of",
+    "kind_problem",
+    "load_config",
+    "load_config_document",
+    "load_policies",
+    "load_policy_document",
+    "merge_over",
+    "merge_params",
+    "parse",
+    "policy_source",
+    "read_documents",
+    "read_source",
+    "source_with",
+    "test_problems",
+    "too_many_params",
+    "with_rule_texts",
+]

@@ -1,0 +1,187 @@
+"""Reads a KubeSchedulerConfiguration: from a file, from data, or the default one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.load.document import (
+    DocumentPosition,
+    covered,
+    inside,
+    kind_of,
+    kind_problem,
+    model_problems,
+    parse,
+    read_model,
+    read_source,
+    without_nulls,
+)
+from policy_sched.profiles.models import (
+    API_VERSION,
+    ARGS,
+    CONFIGURATION_FILE,
+    DEFAULT_PLUGINS,
+    DEFAULT_SCHEDULER,
+    KIND,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    Path,
+    Plugin,
+    PluginArgs,
+    Plugins,
+    PluginSet,
+    Problem,
+    without_followers,
+)
+from policy_sched.profiles.validate import check_args, check_configuration, mended, shape_problems
+from policy_sched.source import SourceFile
+
+_HEAD: Final = {"apiVersion": API_VERSION, "kind": KIND}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration that could be read, with its place.
+
+    ``model`` has upstream's defaults: at least one profile, each with a name. ``args`` holds
+    the arguments of in-tree plugins by (profile, plugin name), where the file gives any.
+    ``sound``: the document has no error.
+    """
+
+    model: KubeSchedulerConfiguration
+    place: DocumentPosition
+    args: Mapping[tuple[int, str], PluginArgs] = field(default_factory=dict)
+    sound: bool = True
+
+
+def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read a configuration file; it must hold one document. None if there are errors."""
+    source = read_source(FilePath(path))
+    if isinstance(source, Diagnostic):
+        return None, [source]
+    loaded, problems = _config_of(path, source.text)
+    return loaded, list(problems)
+
+
+@lru_cache(maxsize=16)
+def _config_of(path: str, text: str) -> tuple[LoadedConfig | None, tuple[Diagnostic, ...]]:
+    """Read a configuration file's text; cached, as most reloads find the same."""
+    documents, problems = parse(SourceFile(path, text))
+    loaded: LoadedConfig | None = None
+    for i, marked in enumerate(documents):
+        place = DocumentPosition(path, marked)
+        if i:
+            text = "a configuration file holds one document"
+            problems.append(place.diagnostic(Problem((), "PS701", text)))
+            continue
+        loaded, found = load_config_document(marked.value, place)
+        problems += found
+    if not documents and not problems:
+        problems.append(Diagnostic(path, 1, 1, "PS704", "the file holds no configuration"))
+    failed = any(d.severity is Severity.ERROR for d in problems)
+    return None if failed else loaded, tuple(sorted(problems))
+
+
+def config_from_value(
+    value: Mapping[str, Any], name: str = "<configuration>"
+) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read a configuration that is data already; diagnostics point at line 1 of ``name``."""
+    loaded, problems = load_config_document(value, DocumentPosition(name))
+    failed = any(d.severity is Severity.ERROR for d in problems)
+    return None if failed else loaded, problems
+
+
+def default_config(policies: Sequence[str] = ()) -> LoadedConfig:
+    """Return the default configuration, with the named policies after the default plugins.
+
+    A policy with the name of a default plugin takes its place, and keeps its weight.
+    """
+    return _default_config(tuple(policies))
+
+
+@lru_cache(maxsize=16)
+def _default_config(policies: tuple[str, ...]) -> LoadedConfig:
+    default = {name for name, _ in DEFAULT_PLUGINS}
+    enabled = tuple(Plugin(name=name) for name in policies if name not in default)
+    profile = KubeSchedulerProfile(
+        scheduler_name=DEFAULT_SCHEDULER,
+        plugins=Plugins(multi_point=PluginSet(enabled=enabled)),
+    )
+    model = KubeSchedulerConfiguration.model_validate({**_HEAD, "profiles": [profile]})
+    return LoadedConfig(model, DocumentPosition("<default configuration>"))
+
+
+def load_config_document(
+    value: object, place: DocumentPosition
+) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read one document; one with errors is returned too, mended, if that is possible."""
+    if kind_of(value) != (API_VERSION, KIND):
+        return None, [place.diagnostic(kind_problem(value, ((API_VERSION, KIND),)))]
+    cleaned = without_nulls(value, keep=("args",))
+    profiles = cleaned.get("profiles") if isinstance(cleaned, dict) else None
+    for profile in profiles if isinstance(profiles, list) else ():
+        _clean_args(profile)
+    model, problems, value = read_model(cleaned, KubeSchedulerConfiguration, CONFIGURATION_FILE)
+    if model is None:
+        return None, place.diagnostics(without_followers(problems))
+    args: dict[tuple[int, str], PluginArgs] = {}
+    for i, profile in enumerate(model.profiles):
+        for j, config in enumerate(profile.plugin_config):
+            at: Path = ("profiles", i, "pluginConfig", j, "args")
+            if config.name in ARGS:
+                read, refused = _read_args(config.name, config.args, at, problems, cleaned)
+                problems += refused
+                if read is not None:
+                    args[i, config.name] = read
+    problems += [p for p in check_configuration(model) if not covered(p.path, problems)]
+    diagnostics = place.diagnostics(without_followers(problems))
+    sound = all(problem.warning for problem in problems)
+    return LoadedConfig(_with_default_profile(model), place, args, sound), diagnostics
+
+
+def _clean_args(profile: Any) -> None:
+    """Take nulls out of the arguments of in-tree plugins, as Kubernetes does."""
+    entries = profile.get("pluginConfig") if isinstance(profile, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        name = entry.get("name")
+        if isinstance(name, str) and name in ARGS:
+            entry["args"] = without_nulls({} if entry.get("args") is None else entry["args"])
+        elif entry.get("args", ...) is None:
+            del entry["args"]
+
+
+def _read_args(
+    name: str, value: Mapping[str, Any], at: Path, known: Sequence[Problem], document: object
+) -> tuple[PluginArgs | None, list[Problem]]:
+    """Read the arguments of an in-tree plugin, found at ``at``, beyond problems ``known``."""
+    model = ARGS[name]
+    problems: list[Problem] = []
+    try:
+        args = model.model_validate(value)
+    except ValidationError:
+        problems = [p for p in shape_problems(document, CONFIGURATION_FILE) if p not in known]
+        problems = [p for p in problems if p.path[: len(at)] == at]
+        value = inside(mended(document, problems), at)
+        try:
+            args = model.model_validate(value)
+        except ValidationError as error:
+            return None, problems + model_problems(error, value, (*known, *problems), at)
+    refused = (*known, *problems)
+    return args, problems + [p for p in check_args(name, args, at) if not covered(p.path, refused)]
+
+
+def _with_default_profile(model: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """Return the configuration with a profile if it has none, and a name for a single one."""
+    profiles = model.profiles or (KubeSchedulerProfile(),)
+    if len(profiles) == 1 and profiles[0].scheduler_name is None:
+        profiles = (profiles[0].model_copy(update={"scheduler_name": DEFAULT_SCHEDULER}),)
+    return model.model_copy(update={"profiles": profiles})

@@ -1,0 +1,261 @@
+"""One document of a configuration or policy file: its data, its place, and its checked model.
+
+Every loader of this room goes the same way: the model accepts a document at once, or the JSON
+Schema says everything that is wrong with its shape, and the document is mended so that the
+checks of meaning go on over the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.models import BAD_VALUE, Document, Path, Problem, did_you_mean, path_text
+from policy_sched.profiles.validate import mended, shape_problems
+from policy_sched.source import (
+    MAX_POLICY_BYTES,
+    UNREADABLE,
+    Marked,
+    SourceFile,
+    decode_text,
+    diagnostic,
+    is_stray_link,
+    parse_documents,
+    read_bytes,
+)
+
+D = TypeVar("D", bound=Document)
+
+_QUOTE: Final = "put a rule in quotes, or below a |-"
+_FLOW: Final = "quote it: inside { } and [ ] an unquoted text ends at , [ ] { } and ': '"
+_SLIPS: Final = {
+    "mapping values are not allowed": f"': ' starts a mapping: {_QUOTE}",
+    "the tag !": f"a value that starts with ! is a YAML tag: {_QUOTE}",
+    "found character that cannot start any token": _QUOTE,
+}
+#: What starts with a sign that YAML keeps for itself, by the words of its parser.
+_SIGNS: Final = {
+    "while scanning a tag": "! is a YAML tag",
+    "while scanning an alias": "* is a YAML alias",
+    "found undefined alias": "* is a YAML alias",
+    "while scanning an anchor": "& is a YAML anchor",
+}
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+"""Files that are looked at in a directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPosition:
+    """Position of a document: its file's name, and its marks if it was read from text."""
+
+    name: str
+    marked: Marked | None = None
+
+    def diagnostic(self, problem: Problem) -> Diagnostic:
+        """Return the problem with its place in the file."""
+        severity = Severity.WARNING if problem.warning else Severity.ERROR
+        if self.marked is None:
+            return Diagnostic(
+                self.name, 1, 1, problem.code, problem.message, problem.hint, severity=severity
+            )
+        return diagnostic(
+            self.marked.file,
+            _span(self.marked, problem),
+            problem.code,
+            problem.message,
+            hint=problem.hint,
+            severity=severity,
+        )
+
+    def diagnostics(self, problems: Iterable[Problem]) -> list[Diagnostic]:
+        """Return the problems with their places, in file order."""
+        return sorted(self.diagnostic(problem) for problem in problems)
+
+
+def _span(marked: Marked, problem: Problem) -> tuple[int, int]:
+    """Return what the caret underlines: a key, a scalar, or the start of what lacks a key."""
+    path = problem.path
+    node = marked.node(path)
+    if node is None:
+        while path and marked.node(path) is None:
+            path = path[:-1]
+        start, end = marked.key_span(path)
+        inner = marked.span(path)
+        return (start, end) if (start, end) != inner else (start, start + 1)
+    if problem.on_key or not hasattr(node, "style") or isinstance(node.value, list):
+        start, end = marked.key_span(path)
+        line_end = marked.file.text.find("\n", start)
+        return start, end if line_end < 0 else min(end, line_end)
+    return marked.span(path)
+
+
+def read_source(path: FilePath) -> SourceFile | Diagnostic:
+    """Return a file's text, or why it cannot be read."""
+    try:
+        text = decode_text(str(path), read_bytes(path, MAX_POLICY_BYTES, "split it"))
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
+        return Diagnostic(str(path), 1, 1, UNREADABLE, f"cannot read the file: {why}")
+    if isinstance(text, Diagnostic):
+        return text
+    return SourceFile(str(path), text.replace("\r\n", "\n"))
+
+
+def read_documents(path: FilePath) -> tuple[list[Marked], list[Diagnostic]]:
+    """Return the documents of a file; what keeps them from being read are diagnostics."""
+    source = read_source(path)
+    if isinstance(source, Diagnostic):
+        return [], [source]
+    return parse(source)
+
+
+def parse(source: SourceFile) -> tuple[list[Marked], list[Diagnostic]]:
+    """Return the documents of a text; slips that rules invite come with a way out."""
+    documents, problems = parse_documents(source)
+    return documents, [_with_way_out(problem) for problem in problems]
+
+
+def _with_way_out(problem: Diagnostic) -> Diagnostic:
+    """Return a YAML problem with a hint, if it looks like a rule without quotes."""
+    before = problem.source_line[: problem.column - 1].rstrip()
+    if problem.message.startswith("did not find expected key") and before[-1:] in ("'", '"'):
+        hint = f"a value that starts with a quote ends at the next: {_QUOTE}"
+        return replace(problem, hint=hint)
+    if problem.context.startswith("while parsing a flow ") and before.lstrip():
+        return replace(problem, hint=_FLOW)
+    for start, what in _SIGNS.items():
+        if problem.context.startswith(start) or problem.message.startswith(start):
+            return replace(problem, hint=f"a value that starts with {what}: {_QUOTE}")
+    for slip, hint in _SLIPS.items():
+        if problem.message.startswith(slip) and not problem.message.startswith("the tag !!"):
+            return replace(problem, hint=hint)
+    return problem
+
+
+def files_below(path: FilePath) -> list[FilePath]:
+    """Return the YAML and JSON files of a directory and of those in it, sorted; or ``path``.
+
+    Names that begin with a dot are passed over: a mounted ConfigMap keeps every file twice, in
+    directories called ``..data`` and ``..2026_01_01``. So are links that lead out of the directory
+    to files which are not ours: nothing of those is to be shown.
+    """
+    if not path.is_dir():
+        return [path]
+    found: list[FilePath] = []
+    for folder, inside, names in os.walk(path):
+        inside[:] = [name for name in inside if not name.startswith(".")]
+        for name in names:
+            if name.endswith(SUFFIXES) and not name.startswith("."):
+                file = FilePath(folder, name)
+                found += [file] if file.is_file() and not is_stray_link(file, path) else []
+    return sorted(found)
+
+
+def kind_of(value: object) -> tuple[str, str]:
+    """Return the apiVersion and kind of a document, "" for what is no text."""
+    if not isinstance(value, dict):
+        return "", ""
+    version, kind = value.get("apiVersion"), value.get("kind")
+    return (version if isinstance(version, str) else "", kind if isinstance(kind, str) else "")
+
+
+def without_nulls(value: Any, keep: Sequence[str] = ()) -> Any:
+    """Return a copy without keys whose value is null, as Kubernetes reads them.
+
+    Values below a key of ``keep`` are copied unchanged.
+    """
+    if isinstance(value, dict):
+        return {
+            key: item if key in keep else without_nulls(item, keep)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [without_nulls(item, keep) for item in value]
+    return value
+
+
+def read_model(value: Any, model: type[D], schema: str) -> tuple[D | None, list[Problem], Any]:
+    """Read ``value`` as a ``model``, whose JSON Schema is the file ``schema``.
+
+    Returns the model (of the mended value if there are problems; None if it cannot be mended),
+    the problems of shape, and the value that was read.
+    """
+    if isinstance(value, dict):
+        value = {key: item for key, item in value.items() if key != "$schema"}
+    try:
+        return model.model_validate(value), [], value
+    except ValidationError:
+        problems = shape_problems(value, schema)
+    value = mended(value, problems)
+    try:
+        return model.model_validate(value), problems, value
+    except ValidationError as error:
+        problems.extend(model_problems(error, value, problems))
+    return None, problems, value
+
+
+def model_problems(
+    error: ValidationError, value: object, known: Sequence[Problem], below: Path = ()
+) -> list[Problem]:
+    """Return what a model refuses beyond ``known`` problems, by its own account."""
+    found: list[Problem] = []
+    for detail in error.errors(include_url=False):
+        path: Path = below
+        inside: Any = value
+        for step in detail["loc"]:
+            ahead = inside.get(step) if isinstance(inside, dict) else None
+            if isinstance(inside, list) and isinstance(step, int) and step < len(inside):
+                ahead = inside[step]
+            if ahead is None:
+                break
+            path, inside = (*path, step), ahead
+        problem = Problem(path, BAD_VALUE, f"{path_text(path)}: {detail['msg']}")
+        if not covered(path, known):
+            found.append(problem)
+    return found
+
+
+def inside(value: Any, path: Path) -> Any:
+    """Return the value at ``path``, which exists."""
+    for step in path:
+        value = value[step]
+    return value
+
+
+def covered(path: Path, problems: Iterable[Problem]) -> bool:
+    """Is ``path`` at or below, or right above, the place of a problem?"""
+    return any(
+        path[: len(p.path)] == p.path or p.path[: len(path)] == path
+        for p in problems
+        if not p.warning
+    )
+
+
+def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> Problem:
+    """Return why a document's apiVersion and kind are none of those ``expected``."""
+    if not isinstance(value, dict):
+        return Problem((), "PS703", "a document must be a mapping with apiVersion and kind")
+    version, kind = kind_of(value)
+    for key in ("apiVersion", "kind"):
+        if key not in value:
+            hint = "read here: " + ", ".join(f"{k} of {v}" for v, k in expected)
+            return Problem((key,), "PS704", f"{key}: Required value", hint)
+    kinds = {k: v for v, k in expected}
+    if kind in kinds:
+        wanted = kinds[kind]
+        hint = f"this version reads {wanted}"
+        text = f"apiVersion {version!r} of kind {kind} is not supported"
+        return Problem(("apiVersion",), "PS706", text, hint)
+    words = ", ".join(kinds)
+    hint = did_you_mean(kind, kinds) or f"kinds that are read here: {words}"
+    if version in kinds.values():
+        return Problem(("kind",), "PS706", f"unknown kind {kind!r} of {version}", hint)
+    return Problem(("kind",), "PS706", f"no kind {kind!r} of {version!r} is read here", hint)

@@ -1,0 +1,100 @@
+"""What files hold, as hashes of their contents: two fingerprints tell whether anything changed.
+
+Times of files are not looked at: a mounted ConfigMap may change without touching them, and an
+editor may touch them without changing anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from policy_sched.profiles.load.document import files_below
+from policy_sched.source import MAX_BYTES
+
+_PLAIN: Final = (str, int, float, type(None))
+
+
+_COMPARED: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def content_hash(value: object) -> str:
+    """Return the SHA-256 (hex) of plain data and dataclasses, the same in every process.
+
+    Fields of dataclasses that do not take part in comparisons do not count: places in files.
+    """
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    if isinstance(value, _PLAIN):
+        return f"{type(value).__name__}:{value!r}"
+    compared = _compared(type(value))
+    if compared:
+        parts = [f"{name}={_canonical(getattr(value, name))}" for name in compared]
+        return f"{type(value).__name__}({','.join(parts)})"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k!r}:{_canonical(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_canonical(item) for item in value) + "]"
+    if isinstance(value, set | frozenset):
+        return "{" + ",".join(sorted(_canonical(item) for item in value)) + "}"
+    return f"{type(value).__name__}:{value!r}"
+
+
+def _compared(kind: type) -> tuple[str, ...]:
+    """Return the fields by which objects of a dataclass are compared; none of other types."""
+    known = _COMPARED.get(kind)
+    if known is None:
+        found = fields(kind) if is_dataclass(kind) else ()
+        known = _COMPARED[kind] = tuple(field.name for field in found if field.compare)
+    return known
+
+
+Fingerprint: TypeAlias = Mapping[str, str]
+"""SHA-256 (hex) of contents by file; an empty string for a file that cannot be read."""
+
+UNREADABLE: Final = ""
+
+
+def fingerprint(
+    paths: Iterable[str], listing: Callable[[Path], Iterable[Path]] = files_below
+) -> Fingerprint:
+    """Return the state of files and directories.
+
+    ``listing`` returns the files of a path. What vanishes while it is looked at
+    counts as unreadable, so that the next look sees a change.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            files = list(listing(Path(path)))
+        except OSError:
+            found[path] = UNREADABLE
+            continue
+        for file in files:
+            found[str(file)] = _hash(file)
+    return found
+
+
+def changed_files(before: Fingerprint, after: Fingerprint) -> tuple[str, ...]:
+    """Return the files that came, went or hold something else, sorted."""
+    return tuple(
+        sorted(file for file in before.keys() | after.keys() if before.get(file) != after.get(file))
+    )
+
+
+def _hash(file: Path) -> str:
+    try:
+        seen = file.stat()
+        if not stat.S_ISREG(seen.st_mode):
+            return UNREADABLE
+        if seen.st_size > MAX_BYTES:  # nothing reads it; another size is a change
+            return f"{seen.st_size} bytes"
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return UNREADABLE

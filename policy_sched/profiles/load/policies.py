@@ -1,0 +1,254 @@
+"""Reads Policy documents from files and directories: every problem at once, with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path as FilePath
+from typing import Final
+
+from pydantic.alias_generators import to_snake
+
+from policy_sched.errors import Diagnostic
+from policy_sched.language import ANNOTATION
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_FUNCTION_PARAMS
+from policy_sched.profiles.load.document import (
+    DocumentPosition,
+    covered,
+    files_below,
+    kind_of,
+    kind_problem,
+    parse,
+    read_model,
+    read_source,
+    without_nulls,
+)
+from policy_sched.profiles.load.params import too_many_params
+from policy_sched.profiles.load.rule_texts import hiding_comments, with_rule_texts
+from policy_sched.profiles.models import (
+    BAD_VALUE,
+    DUPLICATE,
+    GROUP,
+    MISSING_KEY,
+    POLICY_FILE,
+    TEST_KINDS,
+    TOO_LARGE,
+    WRONG_TYPE,
+    FilterRule,
+    Path,
+    Permit,
+    Policy,
+    PolicySpec,
+    PreEnqueueRule,
+    Problem,
+    VetoRule,
+    path_text,
+    without_followers,
+)
+from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
+from policy_sched.profiles.models import POLICY_KIND as KIND
+from policy_sched.source import Marked, SourceFile
+
+_DIGITS: Final = 10
+_SECTIONS: Final = (
+    "preEnqueue",
+    "queueSort",
+    "preFilter",
+    "filter",
+    "score",
+    "preemption",
+    "reserve",
+    "permit",
+    "preBind",
+    "bind",
+    "postBind",
+    "placement",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPolicy:
+    """One Policy document that could be read, with its place in its file.
+
+    ``sound``: the document has no error. ``filled``: where placeholders stand for values that the
+    file lacks or that have the wrong type.
+    """
+
+    model: Policy
+    place: DocumentPosition
+    sound: bool = True
+    filled: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The policy's name, which is the plugin's."""
+        return self.model.metadata.name
+
+
+def load_policies(
+    paths: Sequence[str],
+) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:
+    """Read every Policy of ``paths``: files, and directories recursively.
+
+    Documents of other kinds are passed over in a directory and refused in a file that is named;
+    tests of policies are passed over everywhere. Policies with errors are left out; one name
+    defined twice is an error.
+    """
+    policies: list[LoadedPolicy] = []
+    problems: list[Diagnostic] = []
+    for path in paths:
+        root = FilePath(path)
+        for file in files_below(root):
+            source = read_source(file)
+            if isinstance(source, Diagnostic):
+                problems.append(source)
+                continue
+            found, refused = _policies_of(str(file), source.text, named=file == root)
+            policies += found
+            problems += refused
+    problems += duplicate_names(policies)
+    return tuple(policies), sorted(problems)
+
+
+@lru_cache(maxsize=1024)
+def _policies_of(
+    path: str, text: str, *, named: bool
+) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:
+    """Return the sound policies of a file's text; cached, as many schedulers read one file."""
+    documents, problems = parse(SourceFile(path, text))
+    policies: list[LoadedPolicy] = []
+    for marked in documents:
+        if named or kind_of(marked.value)[0].startswith(GROUP):
+            loaded, found = load_policy_document(marked)
+            problems += found
+            policies += [loaded] if loaded is not None and loaded.sound else []
+    return tuple(policies), tuple(problems)
+
+
+def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
+    """Read one document; a policy with errors is returned too, mended, if that is possible."""
+    place = DocumentPosition(marked.file.path, marked)
+    version, kind = kind_of(marked.value)
+    if kind in TEST_KINDS:
+        return None, []
+    if (version, kind) != (API_VERSION, KIND):
+        return None, [place.diagnostic(kind_problem(marked.value, ((API_VERSION, KIND),)))]
+    rules: list[Path] = []
+    value = with_rule_texts(without_nulls(marked.value, keep=("params",)), marked, rules)
+    model, problems, _ = read_model(value, Policy, POLICY_FILE)
+    filled = tuple(p.path for p in problems if p.code in (MISSING_KEY, WRONG_TYPE))
+    problems += hiding_comments(marked, rules)
+    large = [] if model is None else list(too_large(model.spec))
+    if model is None or large:
+        return None, place.diagnostics(without_followers([*problems, *large]))
+    problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
+    sound = all(problem.warning for problem in problems)
+    return LoadedPolicy(model, place, sound, filled), place.diagnostics(without_followers(problems))
+
+
+def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
+    """Return a diagnostic for each policy whose name an earlier one has."""
+    first: dict[str, LoadedPolicy] = {}
+    found: list[Diagnostic] = []
+    for policy in policies:
+        other = first.setdefault(policy.name, policy)
+        if other is not policy:
+            at: Path = ("metadata", "name")
+            where = other.place.diagnostic(Problem(at, DUPLICATE, ""))
+            text = f'policy "{policy.name}" is defined twice'
+            hint = f"the other one is at {where.file}:{where.line}:{where.column}"
+            found.append(
+                policy.place.diagnostic(Problem(("metadata", "name"), DUPLICATE, text, hint))
+            )
+    return found
+
+
+def check_policy_model(policy: Policy) -> Iterator[Problem]:
+    """Yield what is wrong with a policy of the right shape, its rules not included."""
+    spec = policy.spec
+    if not any(getattr(spec, to_snake(section)) for section in _SECTIONS):
+        text = f"spec: Required value: at least one of {', '.join(_SECTIONS)}"
+        yield Problem(("spec",), MISSING_KEY, text, on_key=True)
+    yield from _null_params(spec.params, ("spec", "params"))
+    stated = policy.metadata.annotations.get(ANNOTATION)
+    if stated is not None and cost_limit(policy.metadata.annotations) is None:
+        text = f'metadata.annotations[{ANNOTATION}]: Invalid value: "{stated}": must be a number'
+        text += f" from 1 to {MAX_ANNOTATED_COST}, the nanoseconds for each node"
+        yield Problem(("metadata", "annotations", ANNOTATION), BAD_VALUE, text)
+    placement = spec.placement
+    if placement is not None and placement.domain is None and placement.score is None:
+        at: Path = ("spec", "placement")
+        text = f"{path_text(at)}: Required value: domain, score, or both"
+        yield Problem(at, MISSING_KEY, text, on_key=True)
+    for i, gate in enumerate(spec.pre_enqueue):
+        yield from _one_message(gate, ("spec", "preEnqueue", i))
+    for i, rule in enumerate(spec.filter):
+        yield from _one_message(rule, ("spec", "filter", i))
+    for section in ("reserve", "permit", "preBind"):
+        step = getattr(spec, to_snake(section))
+        if isinstance(step, VetoRule | Permit):
+            yield from _one_message(step, ("spec", section))
+
+
+def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagnostic]:
+    """Return a diagnostic for each policy whose annotation asks for more than ``ceiling``."""
+    found: list[Diagnostic] = []
+    for policy in policies:
+        stated = cost_limit(policy.model.metadata.annotations)
+        if stated is not None and stated > ceiling:
+            at: Path = ("metadata", "annotations", ANNOTATION)
+            text = f"metadata.annotations[{ANNOTATION}]: Invalid value: {stated}"
+            text += f": more than {ceiling}, which --max-cost-limit allows"
+            found.append(policy.place.diagnostic(Problem(at, BAD_VALUE, text)))
+    return found
+
+
+def too_large(spec: PolicySpec) -> Iterator[Problem]:
+    """Yield what is beyond a limit of the language; nothing else is told of such a policy."""
+    yield from too_many_params(spec.params, ("spec", "params"))
+    for i, function in enumerate(spec.functions):
+        if len(function.params) > MAX_FUNCTION_PARAMS:
+            at: Path = ("spec", "functions", i, "params")
+            text = f"{path_text(at)}: {len(function.params)} parameters"
+            text += f"; the limit is {MAX_FUNCTION_PARAMS}"
+            yield Problem(at, TOO_LARGE, text, on_key=True)
+
+
+def cost_limit(annotations: Mapping[str, str]) -> int | None:
+    """Return what a policy lets its rules cost; None where it says nothing, or what it may not."""
+    stated = annotations.get(ANNOTATION, "")
+    if not (stated.isascii() and stated.isdecimal() and len(stated) < _DIGITS):
+        return None
+    return int(stated) if 1 <= int(stated) <= MAX_ANNOTATED_COST else None
+
+
+def _one_message(
+    rule: FilterRule | PreEnqueueRule | VetoRule | Permit, path: Path
+) -> Iterator[Problem]:
+    """Yield every message of a rule beyond the first."""
+    given = {
+        "message": bool(rule.message),
+        "messageExpression": rule.message_expression is not None,
+        "reasons": isinstance(rule, FilterRule | PreEnqueueRule) and rule.reasons is not None,
+    }
+    used = [key for key, is_given in given.items() if is_given]
+    for key in used[1:]:
+        at = (*path, key)
+        text = f"{path_text(at)}: Forbidden: the rule has {used[0]} already"
+        hint = "at most one of message, messageExpression and reasons"
+        yield Problem(at, BAD_VALUE, text, hint, on_key=True)
+
+
+def _null_params(value: object, path: Path) -> Iterator[Problem]:
+    """Yield the parameters without a value: the rule language has no null."""
+    if value is None:
+        text = f"{path_text(path)}: expected a value, found nothing"
+        hint = "the rule language has no null; set a default, which also sets the type"
+        yield Problem(path, WRONG_TYPE, text, hint, on_key=True)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _null_params(item, (*path, key))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _null_params(item, (*path, i))

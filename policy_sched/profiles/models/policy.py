@@ -1,0 +1,197 @@
+"""Policy as a pydantic model: the sections of a plugin that is written as data.
+
+Expressions are text here; the rule language reads them later, from their place in the file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from policy_sched.profiles.models.policy_life_cycle import (
+    BindRule,
+    EventRule,
+    Permit,
+    Requeue,
+    VetoRule,
+)
+from policy_sched.profiles.models.policy_placement import Placement
+from policy_sched.profiles.models.policy_preemption import Preemption, SortKey
+from policy_sched.profiles.models.types import Document, Expression, Many
+
+API_VERSION: Final = "policysched.dev/v1alpha1"
+GROUP: Final = "policysched.dev/"
+KIND: Final = "Policy"
+TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
+"""Kinds of the same group that ``policy-sched test`` reads; policies skip them."""
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
+IDENTIFIER_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+Identifier = Annotated[
+    str,
+    Field(
+        pattern=IDENTIFIER_PATTERN,
+        json_schema_extra={"errorMessage": "must be a name: letters, digits and _, no digit first"},
+    ),
+]
+
+
+class Metadata(Document):
+    """Whose policy this is."""
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=NAME_PATTERN,
+            json_schema_extra={
+                "errorMessage": "must be letters, digits and -_./, and start and end with a letter"
+                " or digit"
+            },
+        ),
+    ]
+    """Name of the plugin that this policy is."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Free labels; not read."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """Free annotations, but for one: policysched.dev/cost-limit, how many nanoseconds a rule may
+    cost for each node, 500 unless stated.
+    """
+
+
+class Function(Document):
+    """A function of this policy; not recursive."""
+
+    name: Identifier
+    """Name by which rules call it."""
+    params: dict[str, str] = Field(default_factory=dict)
+    """Parameter names and their types, such as string, int or list(Pod)."""
+    expression: Expression
+    """Value of the function."""
+
+
+class Variable(Document):
+    """A named sub-expression, evaluated where it is used."""
+
+    name: Identifier
+    """Rules read it as variables.NAME."""
+    expression: Expression
+    """Value of the variable."""
+
+
+class PreEnqueueRule(Document):
+    """A rule that gates pods."""
+
+    expression: Expression
+    """False gates the pod."""
+    message: str = ""
+    """Why, as constant text."""
+    message_expression: Expression | None = None
+    """Why, as a string expression."""
+    reasons: Expression | None = None
+    """Why, as a list of strings; each one is a reason of its own."""
+    on_error: Literal["Reject", "Allow", "Abort"] | None = None
+    """What an error in the expression means; default Reject."""
+
+
+class PreFilter(Document):
+    """The result of PreFilter for a pod."""
+
+    node_names: Expression | None = None
+    """The only nodes that can run the pod: a list of names, or an optional one."""
+    message: str = ""
+    """Why the pod is rejected when that list is empty."""
+
+
+class FilterRule(Document):
+    """A rule that removes nodes, and the reason it gives."""
+
+    expression: Expression
+    """False removes the node."""
+    message: str = ""
+    """Why, as constant text."""
+    message_expression: Expression | None = None
+    """Why, as a string expression."""
+    reasons: Expression | None = None
+    """Why, as a list of strings; each one is a reason of its own."""
+    resolvable: Annotated[bool | str, WithJsonSchema({"type": ["boolean", "string", "number"]})] = (
+        True
+    )
+    """Could preemption make room? False means UnschedulableAndUnresolvable; may be a rule."""
+    on_error: Literal["Reject", "Allow", "Abort"] | None = None
+    """What an error in the expression means; default Reject."""
+
+
+class NormalizeExpression(Document):
+    """A normalisation of its own."""
+
+    expression: Expression
+    """Final score, over score and scores."""
+
+
+class Score(Document):
+    """How nodes are ranked."""
+
+    match_conditions: Many[Expression] = ()
+    """Pods for which this score counts: all must hold."""
+    expression: Expression
+    """Raw score of a node."""
+    normalize: (
+        Literal["None", "Max", "MaxReverse", "MinMax", "MinMaxReverse"] | NormalizeExpression | None
+    ) = None
+    """How raw scores become 0 to 100; absent if the rule is proved to stay there."""
+    on_error: Literal["Zero", "Abort"] | None = None
+    """What an error in the expression means; default Zero."""
+
+
+class PolicySpec(Document):
+    """The sections of a policy; each is optional."""
+
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters and their default values; a profile's pluginConfig sets them."""
+    functions: Many[Function] = ()
+    """Functions of this policy."""
+    variables: Many[Variable] = ()
+    """Named sub-expressions; one may use those before it."""
+    match_conditions: Many[Expression] = ()
+    """Pods for which this policy counts: all must hold, or no section has any effect."""
+    pre_enqueue: Many[PreEnqueueRule] = ()
+    """Rules that a pod must pass before it enters the active queue."""
+    queue_sort: Many[SortKey] = ()
+    """Order of the scheduling queue."""
+    pre_filter: PreFilter | None = None
+    """The result of PreFilter for a pod."""
+    filter: Many[FilterRule] = ()
+    """Rules that a node must pass, in order."""
+    score: Score | None = None
+    """How nodes are ranked."""
+    preemption: Preemption | None = None
+    """How room is made for a pod that fits nowhere."""
+    reserve: Expression | VetoRule | None = None
+    """Whether the pod may have the node that was chosen for it."""
+    permit: Permit | None = None
+    """Whether the pod may be bound now, or waits."""
+    pre_bind: Expression | VetoRule | None = None
+    """A last veto before the binding."""
+    bind: Expression | BindRule | None = None
+    """Whether this policy binds the pod."""
+    post_bind: Expression | EventRule | None = None
+    """The note of an event about the bound pod."""
+    placement: Placement | None = None
+    """Which nodes the pods of a group go to together."""
+    requeue: Requeue | None = None
+    """When a pod that this policy rejected is tried again."""
+
+
+class Policy(Document):
+    """A scheduler plugin written as data, policysched.dev/v1alpha1."""
+
+    api_version: Literal["policysched.dev/v1alpha1"]
+    """Version of this format, and level of the rule language."""
+    kind: Literal["Policy"]
+    """Kind of this document."""
+    metadata: Metadata
+    """Whose policy this is."""
+    spec: PolicySpec
+    """The sections of the policy."""

@@ -1,0 +1,268 @@
+"""PolicyTest as pydantic models: the keys that tests of policies know, and their JSON Schema.
+
+The tests themselves are read by `simulate`, which takes the keys from here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from policy_sched.profiles.models.timestamp import moment_of
+from policy_sched.profiles.models.types import Document, Many
+
+
+def _moment(text: str) -> str:
+    try:
+        moment_of(text)
+    except ValueError as error:
+        raise PydanticCustomError("moment", "{why}", {"why": str(error)}) from None
+    return text
+
+
+Named = dict[str, Any]
+"""A mapping whose content Kubernetes defines."""
+Moment = Annotated[str, AfterValidator(_moment)]
+"""A time, as in Kubernetes objects: 2026-01-31T18:00:00Z."""
+Amount = str | int | float
+"""A quantity: a number, or a text such as 500m or 8Gi."""
+AnswerCode = Literal[
+    "Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending"
+]
+"""kube-scheduler's words for what a plugin answers."""
+
+
+class Pattern(Document):
+    """A text that is expected by a regular expression."""
+
+    matches: str
+    """RE2 pattern that is found in the text."""
+
+
+class Limits(Document):
+    """A number that is expected within limits, both included."""
+
+    min: int | None = None
+    """The least."""
+    max: int | None = None
+    """The most."""
+
+
+class AnswerEntry(Document):
+    """What a plugin is expected to answer; what is left out is not compared."""
+
+    code: AnswerCode | None = None
+    """Status code."""
+    plugin: str | None = None
+    """Name of the plugin, which a policy is too."""
+    rule: str | None = None
+    """The rule of the policy, such as filter[0]; of rejected nodes only."""
+    reasons: str | Pattern | Many[str | Pattern] | None = None
+    """The reasons in their order; one text is a list of one."""
+
+
+Reply = str | Many[str | Pattern] | AnswerEntry
+"""A text or a list is short for the reasons alone."""
+
+
+class ScoreEntry(Document):
+    """The score of a node; what is left out is not compared."""
+
+    total: int | Limits | None = None
+    """The sum over all plugins."""
+    plugins: dict[str, int | Limits] = Field(default_factory=dict)
+    """By plugin: its normalised score times its weight."""
+    min: int | None = None
+    """The least total."""
+    max: int | None = None
+    """The greatest total."""
+
+
+class EvictionEntry(Document):
+    """One acceptable way to make room."""
+
+    node: str
+    """The node that the pod is nominated to."""
+    victims: Many[str] = ()
+    """The pods (namespace/name, or name) that leave it."""
+
+
+class Expectation(Document):
+    """What is expected of one pending pod; what is left out is not compared."""
+
+    pod: str
+    """Name of the pod, or namespace/name."""
+    chosen: str | None = None
+    """The node that is among the best; null: the pod fits nowhere."""
+    not_on: Many[str] = ()
+    """Nodes on which the pod is not placed."""
+    feasible: Many[str] = ()
+    """All nodes on which the pod can run."""
+    best: Many[str] = ()
+    """The nodes with the highest score."""
+    rejected: dict[str, Reply] = Field(default_factory=dict)
+    """By node: why the pod cannot run there."""
+    scores: dict[str, int | ScoreEntry] = Field(default_factory=dict)
+    """By node: its score; a number is the total."""
+    order: Many[str | Many[str]] = ()
+    """Nodes by their total score, the best first; those in a list of their own are equal."""
+    message: str | Pattern | None = None
+    """What the pod's condition says when it fits nowhere."""
+    pre_enqueue: Reply | None = None
+    """Why the pod does not enter the queue."""
+    pre_filter: Reply | None = None
+    """Why the pod fits nowhere before nodes are looked at."""
+    post_filter: Reply | None = None
+    """What preemption answers."""
+    preemption: Many[EvictionEntry] = ()
+    """The acceptable ways to make room; the one that is taken must be among them."""
+    victims: Many[str] = ()
+    """The victims, on whichever node; [] for none."""
+    reserve: Reply | None = None
+    """What Reserve answers about the chosen node."""
+    permit: Reply | None = None
+    """What Permit answers about the chosen node."""
+    nominated: str | None = None
+    """The node that a pod that fits nowhere is nominated to from then on; "" if to none."""
+    placement: str | None = None
+    """The domain that the pod's group goes to as a whole; null: to none of them."""
+    placements: dict[str, int | None] = Field(default_factory=dict)
+    """By domain: its score with the group in it; null: the group has no room there."""
+
+
+class NodeEntry(Document):
+    """A node in short form: 4 cpu, 32Gi of memory and 110 pods by default."""
+
+    node: str
+    """Name, which is also the label kubernetes.io/hostname."""
+    cpu: Amount | None = None
+    """Allocatable cpu."""
+    memory: Amount | None = None
+    """Allocatable memory."""
+    pods: Amount | None = None
+    """How many pods it takes."""
+    resources: dict[str, Amount] = Field(default_factory=dict)
+    """Other allocatable resources."""
+    labels: dict[str, Amount | bool] = Field(default_factory=dict)
+    """Labels."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """Annotations."""
+    taints: Many[str | Named] = ()
+    """Taints, as kubectl writes them: key=value:Effect."""
+    unschedulable: bool = False
+    """Cordoned."""
+    images: dict[str, Any] = Field(default_factory=dict)
+    """Sizes of images in bytes, by name."""
+    spec: Named = Field(default_factory=dict)
+    """Anything else of a Node's spec."""
+
+
+class PodEntry(Document):
+    """A pod in short, with one container."""
+
+    pod: str
+    """Name, or namespace/name."""
+    node: str | None = None
+    """The node on which it runs."""
+    cpu: Amount | None = None
+    """Requested cpu."""
+    memory: Amount | None = None
+    """Requested memory."""
+    requests: dict[str, Amount] = Field(default_factory=dict)
+    """Other requests."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Labels."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """Annotations."""
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    """Labels that the node must have."""
+    affinity: Named = Field(default_factory=dict)
+    """Affinity, as in a Pod's spec."""
+    tolerations: Many[str | Named] = ()
+    """Tolerations: key=value:Effect, any value without =value, any effect without :Effect."""
+    priority: int | None = None
+    """Priority."""
+    image: str | None = None
+    """The container's image."""
+    host_ports: Many[int | Named] = ()
+    """TCP host ports, or ports as in a container."""
+    gates: Many[str] = ()
+    """Scheduling gates."""
+    owner: str | None = None
+    """Kind/name of the controller, or the name of a ReplicaSet."""
+    scheduler_name: str | None = None
+    """The profile."""
+    created: str | None = None
+    """When it was created: 2026-01-01T00:00:00Z."""
+    spec: Named = Field(default_factory=dict)
+    """Anything else of a Pod's spec."""
+
+
+class NamespaceEntry(Document):
+    """A namespace in short."""
+
+    namespace: str
+    """Name."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Labels."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """Annotations."""
+
+
+class Manifest(Document):
+    """An API object, as kubectl applies it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+    """Kind of the object."""
+
+
+class Operation(Document):
+    """One event of a test, in the order of its list; it has one of the keys."""
+
+    decide: str | None = None
+    """The pending pod that is decided now, once more if it was decided before."""
+    delete: str | None = None
+    """The pod that is gone now, pending or running."""
+
+
+class TestMetadata(Document):
+    """Name of a test, where apiVersion and kind stand beside it."""
+
+    name: str
+    """What the test is called."""
+
+
+class PolicyTest(Document):
+    """A cluster, the pods to place in it one after the other, and what is expected of each."""
+
+    api_version: Literal["policysched.dev/v1alpha1"]
+    """Version of this form."""
+    kind: Literal["PolicyTest"]
+    """Kind of the document."""
+    name: str | None = None
+    """What is promised, in words."""
+    metadata: TestMetadata | None = None
+    """Another place for the name."""
+    policies: str | Many[str] = ()
+    """Policy files that take part, relative to this file."""
+    config: str | Named | None = None
+    """A KubeSchedulerConfiguration, or the path of one; without it the default profile."""
+    now: Moment | None = None
+    """The time while all of it happens, in RFC 3339; 2026-01-01T00:00:00Z unless it is given."""
+    objects: Many[NodeEntry | PodEntry | NamespaceEntry | Manifest] = ()
+    """What is in the cluster: short forms, or whole manifests."""
+    pending: Annotated[Many[str | PodEntry | Manifest], Field(default=())]
+    """The pods to place, in this order; a name is a pod without requests."""
+    ops: Many[Operation] = ()
+    """What happens, in this order; without it each pending pod is decided once, in its order."""
+    expect: Many[Expectation] = ()
+    """Expected decisions; the second entry of a pod is its second decision."""
+
+
+def keys_of(model: type[Document]) -> tuple[str, ...]:
+    """Return the keys that a mapping of the model may have, as they are written in a file."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())

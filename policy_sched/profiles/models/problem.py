@@ -1,0 +1,99 @@
+"""A problem of one document before it has a place in a file, in upstream's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from policy_sched.language.diagnostics import nearest
+
+Path = tuple[str | int, ...]
+"""Keys and indices from the root of a document."""
+
+UNKNOWN_KEY = "PS702"
+WRONG_TYPE = "PS703"
+MISSING_KEY = "PS704"
+UNKNOWN_PLUGIN = "PS705"
+VERSION = "PS706"
+BAD_VALUE = "PS707"
+DUPLICATE = "PS708"
+UNLIKE_QUEUE_SORT = "PS311"
+TOO_LARGE = "PS501"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at ``path``; ``on_key`` points at the key instead of its value.
+
+    ``placeholder`` is a value of the right shape: with it in place, the rest of the document
+    can be checked. A problem of an unknown key has none, the key is taken out.
+    """
+
+    path: Path
+    code: str
+    message: str
+    hint: str = ""
+    on_key: bool = False
+    warning: bool = False
+    placeholder: object = None
+
+
+def path_text(path: Iterable[str | int]) -> str:
+    """Return a path as upstream writes it: ``profiles[0].plugins.filter``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def shown(value: object) -> str:
+    """Return a value as upstream shows it: strings quoted, the rest as JSON, cut if long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "did you mean 'x'?" if a known word is close to ``word``, else nothing."""
+    close = nearest(word, known)
+    return f"did you mean {close!r}?" if close else ""
+
+
+def without_followers(problems: Sequence[Problem]) -> list[Problem]:
+    """Return the problems without a missing key that a misspelt neighbour was meant to be."""
+    meant = {(p.path[:-1], p.hint) for p in problems if p.code == UNKNOWN_KEY}
+    return [
+        p
+        for p in problems
+        if p.code != MISSING_KEY
+        or not p.path
+        or (p.path[:-1], f"did you mean {p.path[-1]!r}?") not in meant
+    ]
+
+
+def invalid(path: Path, value: object, why: str) -> Problem:
+    """Return the problem of a value that is of the right type and not allowed."""
+    return Problem(path, BAD_VALUE, f"{path_text(path)}: Invalid value: {shown(value)}: {why}")
+
+
+def unsupported(path: Path, value: object, known: Iterable[str], hint: str = "") -> Problem:
+    """Return the problem of a word that is none of a closed set."""
+    words = ", ".join(json.dumps(word) for word in known)
+    text = f"{path_text(path)}: Unsupported value: {shown(value)}: supported values: {words}"
+    return Problem(path, BAD_VALUE, text, hint)
+
+
+def required(path: Path, why: str = "") -> Problem:
+    """Return the problem of a value that must be given."""
+    tail = f": {why}" if why else ""
+    return Problem(path, MISSING_KEY, f"{path_text(path)}: Required value{tail}")
+
+
+def duplicate(path: Path, value: object) -> Problem:
+    """Return the problem of a value that must be unique and is not."""
+    return Problem(path, DUPLICATE, f"{path_text(path)}: Duplicate value: {shown(value)}")
+
+
+def forbidden(path: Path, why: str) -> Problem:
+    """Return the problem of a field that must be absent."""
+    return Problem(path, BAD_VALUE, f"{path_text(path)}: Forbidden: {why}", on_key=True)

@@ -1,0 +1,111 @@
+"""The files that a scheduler is started with, read and compiled together, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
+from policy_sched.profiles.build import CompiledPlan, compile_profiles
+from policy_sched.profiles.check import check_files
+from policy_sched.profiles.load import (
+    Fingerprint,
+    LoadedConfig,
+    LoadedPolicy,
+    beyond_ceiling,
+    config_from_value,
+    default_config,
+    files_below,
+    fingerprint,
+    load_config,
+    load_policies,
+)
+from policy_sched.profiles.models import MISSING_KEY, KubeSchedulerConfiguration
+
+Config = str | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What the files came to: plans and settings if there is no error among the problems."""
+
+    plans: tuple[CompiledPlan, ...]
+    problems: tuple[Diagnostic, ...]
+    settings: KubeSchedulerConfiguration | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Is one of the problems an error?"""
+        return any(d.severity is Severity.ERROR for d in self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFiles:
+    """A configuration and the policies that it may name.
+
+    ``config``: a file, a configuration that is data already, or None: then every policy of
+    ``policies`` (files and directories) is enabled after the default plugins. ``max_cost_limit``:
+    the most that a policy's annotation may let its rules cost.
+    """
+
+    config: Config = None
+    policies: tuple[str, ...] = ()
+    max_cost_limit: int = MAX_ANNOTATED_COST
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files and directories that are read."""
+        own = (self.config,) if isinstance(self.config, str) else ()
+        return (*own, *self.policies)
+
+    def fingerprint(self) -> Fingerprint:
+        """Return the state of the files."""
+        return fingerprint(self.paths)
+
+    def compile(self) -> Compilation:
+        """Load, resolve and compile everything; every problem of every file is reported."""
+        policies, found = load_policies(list(self.policies))
+        found += beyond_ceiling(policies, self.max_cost_limit)
+        problems = [*found, *self._empty_paths(policies, found)]
+        # A policy with a mistake of form is not compiled, which would show mistakes of meaning.
+        broken = sorted({one.file for one in found if one.severity is Severity.ERROR})
+        problems += [one for one in check_files(broken) if one.severity is Severity.ERROR]
+        config: LoadedConfig | None
+        if self.config is None:
+            config = default_config([policy.name for policy in policies])
+        elif isinstance(self.config, str):
+            config, found = load_config(self.config)
+            problems += found
+        else:
+            config, found = config_from_value(self.config)
+            problems += found
+        plans: tuple[CompiledPlan, ...] = ()
+        if config is not None:
+            plans, found = compile_profiles(config, policies)
+            problems += found
+        elif isinstance(self.config, str):
+            # A configuration with one mistake may have others, which show only where it is mended.
+            problems += check_files(self.paths)
+        result = Compilation(
+            plans, tuple(sorted(set(problems))), None if config is None else config.model
+        )
+        return Compilation((), result.problems) if result.failed else result
+
+    def _empty_paths(
+        self, policies: Sequence[LoadedPolicy], found: Iterable[Diagnostic]
+    ) -> Iterator[Diagnostic]:
+        """Yield a warning for each path without a policy: a slip would look like success.
+
+        A directory that holds the configuration is there for that, too.
+        """
+        held = {one.place.name for one in policies} | {one.file for one in found}
+        if isinstance(self.config, str):
+            held.add(self.config)
+        for path in self.policies:
+            if held.isdisjoint(map(str, files_below(Path(path)))):
+                where = "directory" if Path(path).is_dir() else "file"
+                message = f"there is no policy in this {where}"
+                yield Diagnostic(path, 1, 1, MISSING_KEY, message, severity=Severity.WARNING)

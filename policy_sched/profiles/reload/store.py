@@ -1,0 +1,196 @@
+"""The active policies: the loaded set, the result of the last reload, and how to reload.
+
+Theory of operation. A set is frozen: plans, generation and content hash never change. A reload
+compiles everything beside the set in force; any problem keeps that set, and all problems are
+told. Where nothing that decides has changed (comments and places do not decide), there is no new
+generation. Otherwise the new set is offered to `enact`, which builds and swaps, or refuses by
+raising; only then does it become the set in force. `prepare` touches nothing that runs, so it may
+work in a thread; `commit` belongs between two cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from policy_sched.errors import Diagnostic, PluginError, PolicyError, bounded
+from policy_sched.profiles.build import (
+    CompiledPlan,
+    PlanDiff,
+    diff_plans,
+    raise_errors,
+    restarts_between,
+)
+from policy_sched.profiles.load import content_hash
+from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.reload.consistent_read import compile_consistently
+from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
+from policy_sched.queue import Finding, Work, at_once
+
+#: Code of a set that compiles, but whose plugins cannot be built.
+NOT_BUILT = "PS711"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """Everything that decides, frozen; generations count from 1."""
+
+    plans: tuple[CompiledPlan, ...]
+    settings: KubeSchedulerConfiguration
+    generation: int = 1
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 (hex) of all profiles: equal sets decide alike, wherever their files are."""
+        return content_hash([plan.content_hash for plan in self.plans])
+
+
+class Result(StrEnum):
+    """What came of a reload; the values are metric labels."""
+
+    LOADED = "loaded"
+    """A new set is active."""
+    UNCHANGED = "unchanged"
+    """The files say what they said before."""
+    REFUSED = "refused"
+    """There are problems; the old set stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """One reload: its result, the active set afterwards, and the changes.
+
+    ``restart``: changed settings that take effect only after a restart.
+    """
+
+    result: Result
+    policies: PolicySet
+    problems: tuple[Diagnostic, ...] = ()
+    changes: PlanDiff = field(default_factory=PlanDiff)
+    restart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """Status for operators; times are nanoseconds since 1970.
+
+    ``loaded_at``: since when the set is in force; ``succeeded_at``: when files last loaded without
+    an error, whether they said anything new or not. ``problems`` are those of the last reload if
+    it was refused at ``refused_at``, else empty. ``restart``: settings of the files that wait for
+    a restart.
+    """
+
+    generation: int
+    content_hash: str
+    loaded_at: int
+    succeeded_at: int
+    refused_at: int = 0
+    problems: tuple[Diagnostic, ...] = ()
+    restart: tuple[str, ...] = ()
+    counts: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
+
+    @property
+    def healthy(self) -> bool:
+        """Did the last reload succeed?"""
+        return not self.refused_at
+
+
+Enact = Callable[[PolicySet, PlanDiff], None]
+"""Builds a set's pipelines and activates them, or raises PolicyError or PluginError and
+leaves everything as it was."""
+Enacting = Callable[[PolicySet, PlanDiff], Work]
+"""Does so in steps; nothing may read policies before the last one."""
+
+
+def _nothing(_policies: PolicySet, _changes: PlanDiff) -> None:
+    """No-op: no scheduler uses the set."""
+
+
+class PolicyStore:
+    """The active set; the constructor loads ``files`` for the first time.
+
+    ``now`` returns nanoseconds since 1970. Raises PolicyError with every problem of the files.
+    """
+
+    def __init__(self, files: PolicyFiles, now: Callable[[], int]) -> None:
+        self.seen = files.fingerprint()
+        """The state of the files before they were loaded for the first time."""
+        found = compile_consistently(files)
+        raise_errors(found.problems)
+        assert found.settings is not None, "there are no errors"
+        self.files = files
+        self.compiler: Callable[[PolicyFiles], Compilation] = compile_consistently
+        """Reads and compiles the files at a reload, here or in another process."""
+        self._now = now
+        self.current = PolicySet(found.plans, found.settings, 1, found.problems)
+        self.status = StoreStatus(1, self.current.content_hash, now(), now())
+
+    def reload(self, enact: Enact = _nothing) -> Reload:
+        """Reload the files; afterwards the new set is active, or nothing has changed."""
+        return self.commit(self.prepare(), enact)
+
+    def prepare(self) -> Compilation:
+        """Read and compile the files; nothing that runs notices."""
+        return self.compiler(self.files)
+
+    def commit(self, found: Compilation, enact: Enact = _nothing) -> Reload:
+        """Activate what was compiled if it has no errors and is different."""
+
+        def enacting(policies: PolicySet, changes: PlanDiff) -> Work:
+            enact(policies, changes)
+            yield from ()
+
+        return at_once(self.committing(found, enacting))
+
+    def committing(self, found: Compilation, enacting: Enacting) -> Finding[Reload]:
+        """Do what `commit` does, piece by piece."""
+        old = self.current
+        if found.failed or found.settings is None:
+            return self._refuse(found.problems)
+        restart = restarts_between(old.settings, found.settings)
+        changes = diff_plans(old.plans, found.plans)
+        if not changes:
+            return self._done(Reload(Result.UNCHANGED, old, found.problems, changes, restart))
+        # Settings that need a restart are compared with the active ones, not with the last file.
+        settings = old.settings
+        new = PolicySet(found.plans, settings, old.generation + 1, found.problems)
+        try:
+            yield from enacting(new, changes)
+        except PolicyError as error:
+            return self._refuse((*found.problems, *error.diagnostics))
+        except PluginError as error:
+            name = self.files.paths[0] if self.files.paths else "<default configuration>"
+            refusal = Diagnostic(name, 1, 1, NOT_BUILT, str(error))
+            return self._refuse((*found.problems, refusal))
+        self.current = new
+        return self._done(Reload(Result.LOADED, new, found.problems, changes, restart))
+
+    def _done(self, reload: Reload) -> Reload:
+        policies, last = reload.policies, self.status
+        now = self._now()
+        loaded_at = now if reload.result is Result.LOADED else last.loaded_at
+        self.status = StoreStatus(
+            policies.generation,
+            policies.content_hash,
+            loaded_at,
+            now,
+            restart=reload.restart,
+            counts=_counted(last, reload.result),
+        )
+        return reload
+
+    def _refuse(self, problems: tuple[Diagnostic, ...]) -> Reload:
+        ordered = tuple(bounded(problems))
+        self.status = replace(
+            self.status,
+            refused_at=self._now(),
+            problems=ordered,
+            counts=_counted(self.status, Result.REFUSED),
+        )
+        return Reload(Result.REFUSED, self.current, ordered)
+
+
+def _counted(status: StoreStatus, result: Result) -> dict[Result, int]:
+    return {**status.counts, result: status.counts[result] + 1}

@@ -1,0 +1,177 @@
+"""Watches files and directories, and says when what they hold has changed.
+
+Theory of operation. Editors write a temporary file and rename it, and the kubelet swaps the
+``..data`` link of a mounted ConfigMap: the file itself sees no event, its directory does. So
+directories are watched, all events mean "look", and hashes of contents decide. Where events do
+not arrive (network file systems, a directory that was replaced) a slow poll finds the change. A
+file mounted by subPath never changes, which is worth a warning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.load import Fingerprint, changed_files, files_below, fingerprint
+
+#: Look at the contents this often although no event came, in milliseconds.
+POLL: Final = 10_000
+#: Events that come within this time of each other are one, in milliseconds.
+QUIET: Final = 40
+#: Never wait for quiet longer than this, in milliseconds.
+PATIENCE: Final = 400
+
+NEVER_CHANGES: Final = "PS712"
+
+
+@dataclass(slots=True)
+class Watched:
+    """Paths and what they held when they were looked at last; pure but for the looking.
+
+    ``listing`` returns the files of a path.
+    """
+
+    paths: tuple[str, ...]
+    listing: Callable[[Path], Iterable[Path]] = files_below
+    last: Fingerprint = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.last:
+            self.last = fingerprint(self.paths, self.listing)
+
+    def look(self) -> tuple[str, ...]:
+        """Look again; return the files that changed since the last look, empty if none did."""
+        now = fingerprint(self.paths, self.listing)
+        changed = changed_files(self.last, now)
+        self.last = now
+        return changed
+
+    def directories(self) -> tuple[str, ...]:
+        """Return the directories in which something must happen when a file changes.
+
+        A path that is gone is waited for in the nearest directory above that exists.
+        """
+        found: dict[str, None] = {}
+        for path in self.paths:
+            for place in _places(Path(path)):
+                found[str(place)] = None
+        return tuple(found)
+
+
+def _places(path: Path) -> list[Path]:
+    """Return the directory of a path, and those that the links on the way point into."""
+    place = path if path.is_dir() else path.parent
+    while not place.is_dir() and place != place.parent:
+        place = place.parent
+    real = Path(os.path.realpath(path))
+    behind = real if real.is_dir() else real.parent
+    places = [place]
+    if behind.is_dir() and not behind.samefile(place):
+        places.append(behind)
+    return places
+
+
+async def changes(
+    watched: Sequence[Watched], stop: asyncio.Event, *, poll: int = POLL
+) -> AsyncIterator[tuple[Watched, tuple[str, ...]]]:
+    """Yield each watched set that changed, and its changed files, until `stop` is set.
+
+    Changes between the last read and the first event are reported, too. ``poll`` is in
+    milliseconds. When a directory was replaced it is watched anew.
+    """
+    while not stop.is_set():
+        directories = _identities(watched)
+        end = _End(stop)
+        events = _events([path for path, _ in directories], end, poll)
+        # Events are caught from the first step of the generator on: only then is it time to look.
+        event = asyncio.ensure_future(anext(events, None))
+        try:
+            await asyncio.sleep(0)
+            while True:
+                for one in watched:
+                    files = one.look()
+                    if files:
+                        yield one, files
+                if stop.is_set() or _identities(watched) != directories:
+                    break
+                if await event is None:
+                    break
+                event = asyncio.ensure_future(anext(events, None))
+        finally:
+            end.set()
+            await asyncio.wait([event])
+            await events.aclose()
+
+
+class _End:
+    """The end of one watch: its own, or that of all."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self._set = False
+
+    def set(self) -> None:
+        """End this watch."""
+        self._set = True
+
+    def is_set(self) -> bool:
+        """Is it time to end?"""
+        return self._set or self._stop.is_set()
+
+
+async def _events(paths: Sequence[str], end: _End, poll: int) -> AsyncGenerator[bool, None]:
+    """Yield True when something happened in one of the directories, and after each `poll`."""
+    # imported here: only a running instance watches
+    from watchfiles import awatch  # noqa: PLC0415
+
+    try:
+        events = awatch(
+            *paths,
+            watch_filter=None,
+            debounce=PATIENCE,
+            step=QUIET,
+            stop_event=end,
+            rust_timeout=poll,
+            yield_on_timeout=True,
+        )
+        async for _ in events:
+            yield True
+    except FileNotFoundError:
+        return  # a directory went between two looks; the next look finds where to watch
+
+
+def _identities(watched: Iterable[Watched]) -> list[tuple[str, tuple[int, int]]]:
+    """Return the directories with what tells whether one is still the same."""
+    found: dict[str, tuple[int, int]] = {}
+    for one in watched:
+        for path in one.directories():
+            try:
+                stat = os.stat(path)
+            except OSError:
+                continue
+            found[path] = (stat.st_dev, stat.st_ino)
+    return sorted(found.items())
+
+
+def frozen_mounts(paths: Iterable[str], mountinfo: str) -> list[Diagnostic]:
+    """Return a warning for each file that is a mount of its own (subPath): it never changes.
+
+    ``mountinfo`` is the text of ``/proc/self/mountinfo``; its fifth field is the mount point.
+    """
+    points = {
+        fields[4].replace("\\040", " ")
+        for fields in (line.split() for line in mountinfo.splitlines())
+        if len(fields) > 4
+    }
+    text = "the file is mounted by itself (subPath): changes of its ConfigMap do not arrive here"
+    hint = "mount the directory"
+    return [
+        Diagnostic(path, 1, 1, NEVER_CHANGES, text, hint, severity=Severity.WARNING)
+        for path in paths
+        if os.path.isfile(path) and os.path.abspath(path) in points
+    ]

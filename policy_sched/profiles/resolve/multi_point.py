@@ -1,0 +1,159 @@
+"""Expands a profile's plugin sets into one ordered list of plugins per extension point.
+
+Three steps, as upstream takes them: the profile's multiPoint is merged into the default one
+(``mergePluginSet`` of default_plugins.go); each point's own list is checked; multiPoint is
+expanded into every point that a plugin implements (``expandMultiPointPlugins`` of
+framework.go). Order within a point: plugins of the point's own list that multiPoint has too,
+then the rest of multiPoint, then the rest of the point's own list. A score plugin's weight is
+that of the point's own list if it is there, else multiPoint's; 0 counts as 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from policy_sched.profiles.models import DEFAULT_PLUGINS, MULTI_POINT, POINT_TYPES, POINTS
+
+Enabled = tuple[str, int]
+"""A plugin's name and weight, 0 where none was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One enabled plugin, and where the file enables it: point and index; none for a default."""
+
+    name: str
+    weight: int = 0
+    point: str = ""
+    index: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """One extension point of a profile as written: entries enabled, names disabled."""
+
+    enabled: tuple[Entry, ...] = ()
+    disabled: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a profile cannot be expanded, and the entry at fault (None: the whole profile)."""
+
+    message: str
+    entry: Entry | None = None
+
+
+@dataclass(slots=True)
+class Expansion:
+    """What a profile runs: per point the plugins in order with their weights; and what is wrong.
+
+    Weights are at least 1 at ``score`` and ``placementScore``, and 0 elsewhere.
+    """
+
+    points: dict[str, tuple[Enabled, ...]] = field(default_factory=dict)
+    troubles: list[Trouble] = field(default_factory=list)
+
+
+def merge_multi_point(
+    custom: Lists, defaults: Sequence[Enabled] = DEFAULT_PLUGINS
+) -> tuple[Entry, ...]:
+    """Return the profile's multiPoint merged into the default one.
+
+    A default plugin that the profile names again keeps its place and takes the profile's
+    weight; other plugins of the profile follow. A plugin named twice stays twice, which the
+    expansion reports.
+    """
+    replacing = {entry.name: i for i, entry in enumerate(custom.enabled)}
+    merged: list[Entry] = []
+    used: set[int] = set()
+    if "*" not in custom.disabled:
+        for name, weight in defaults:
+            if name in custom.disabled:
+                continue
+            if name in replacing:
+                used.add(replacing[name])
+                merged.append(custom.enabled[replacing[name]])
+            else:
+                merged.append(Entry(name, weight))
+    merged.extend(entry for i, entry in enumerate(custom.enabled) if i not in used)
+    return tuple(merged)
+
+
+def expand(
+    sets: Mapping[str, Lists],
+    implements: Mapping[str, frozenset[str]],
+    defaults: Sequence[Enabled] = DEFAULT_PLUGINS,
+) -> Expansion:
+    """Expand a profile.
+
+    ``sets``: what the profile says per point, multiPoint included; absent points say nothing.
+    ``implements``: the points of every plugin that exists. All troubles are collected; the
+    points of a profile with troubles must not be used.
+    """
+    result = Expansion()
+    multi_point = merge_multi_point(sets.get(MULTI_POINT, Lists()), defaults)
+    for entry in multi_point:
+        if entry.name not in implements:
+            result.troubles.append(Trouble(f'plugin "{entry.name}" does not exist', entry))
+    for point in POINTS:
+        own = _own_list(point, sets.get(point, Lists()), implements, result.troubles)
+        disabled = sets.get(point, Lists()).disabled
+        from_multi_point: dict[str, Entry] = {}
+        overridden: set[str] = set()
+        if "*" not in disabled:
+            for entry in multi_point:
+                if point not in implements.get(entry.name, ()) or entry.name in disabled:
+                    continue
+                if entry.name in own:
+                    overridden.add(entry.name)
+                elif entry.name in from_multi_point:
+                    later = max(entry, from_multi_point[entry.name], key=lambda e: e.index)
+                    result.troubles.append(_twice(later, point))
+                else:
+                    from_multi_point[entry.name] = entry
+        ordered = [e for e in own.values() if e.name in overridden]
+        ordered += from_multi_point.values()
+        ordered += [e for e in own.values() if e.name not in overridden]
+        scores = point in {"score", "placementScore"}
+        result.points[point] = tuple((e.name, (e.weight or 1) if scores else 0) for e in ordered)
+    _check_whole(result)
+    return result
+
+
+def _own_list(
+    point: str,
+    lists: Lists,
+    implements: Mapping[str, frozenset[str]],
+    troubles: list[Trouble],
+) -> dict[str, Entry]:
+    """Return the point's own plugins in order, and report those that cannot be there."""
+    own: dict[str, Entry] = {}
+    for entry in lists.enabled:
+        if entry.name not in implements:
+            troubles.append(Trouble(f'{POINT_TYPES[point]} "{entry.name}" does not exist', entry))
+        elif point not in implements[entry.name]:
+            kind = POINT_TYPES[point]
+            troubles.append(Trouble(f'plugin "{entry.name}" does not extend {kind} plugin', entry))
+        elif entry.name in own:
+            troubles.append(_twice(entry, point))
+        else:
+            own[entry.name] = entry
+    return own
+
+
+def _twice(entry: Entry, point: str) -> Trouble:
+    """Return the trouble of a plugin that is enabled twice at one point."""
+    return Trouble(f'plugin "{entry.name}" already registered as "{POINT_TYPES[point]}"', entry)
+
+
+def _check_whole(result: Expansion) -> None:
+    """Report a profile without exactly one queue sort, or without a bind plugin."""
+    if result.troubles:
+        return
+    sorts = len(result.points["queueSort"])
+    if sorts != 1:
+        result.troubles.append(Trouble(f"only one queue sort plugin required, but got {sorts}"))
+    if not result.points["bind"]:
+        result.troubles.append(Trouble("at least one bind plugin is needed"))

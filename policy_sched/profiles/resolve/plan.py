@@ -1,0 +1,310 @@
+"""Resolves a configuration against the policies and plugins that exist: one plan per profile."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.framework.runtime import Percentage
+from policy_sched.language.diagnostics import PolicySource
+from policy_sched.plugins.extenders import ExtenderSettings
+from policy_sched.profiles.load import (
+    LoadedConfig,
+    LoadedPolicy,
+    merge_over,
+    merge_params,
+    source_with,
+    too_many_params,
+)
+from policy_sched.profiles.models import (
+    ARGS,
+    BAD_VALUE,
+    DEFAULT_SCHEDULER,
+    DUPLICATE,
+    MULTI_POINT,
+    PLUGIN_POINTS,
+    POINTS,
+    REMOVED_PLUGINS,
+    UNKNOWN_PLUGIN,
+    UNLIKE_QUEUE_SORT,
+    KubeSchedulerProfile,
+    Path,
+    PluginArgs,
+    PolicySpec,
+    Problem,
+    did_you_mean,
+    path_text,
+)
+from policy_sched.profiles.resolve.extenders import extender_settings, ignored_resources
+from policy_sched.profiles.resolve.multi_point import (
+    Enabled,
+    Entry,
+    Expansion,
+    Lists,
+    Trouble,
+    expand,
+)
+from policy_sched.profiles.validate import plugin_set
+
+_HEAD: Final = {"api_version", "kind"}
+_NO_ARGS: Final[Mapping[str, Any]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePlan:
+    """One profile, ready to be built.
+
+    ``points``: by a point's name in the configuration file (``preEnqueue`` ... ``postBind``,
+    ``placementGenerate``, ``placementScore``), its plugins in order with their weights; a weight
+    is at least 1 at score and placementScore, and 0 elsewhere. ``args``: effective arguments of
+    every enabled plugin that is no policy, upstream's defaults filled in, camelCase, without
+    apiVersion and kind. ``policies``: every enabled policy with its effective params.
+    """
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: Percentage
+    points: Mapping[str, tuple[Enabled, ...]]
+    args: Mapping[str, Mapping[str, Any]]
+    policies: Mapping[str, PolicySource]
+    extenders: tuple[ExtenderSettings, ...] = ()
+    """Extenders in calling order; the same in all profiles."""
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """Names of all enabled plugins, by first use in the order of the points."""
+        return tuple(dict.fromkeys(name for names in self.points.values() for name, _ in names))
+
+
+def policy_points(spec: PolicySpec) -> frozenset[str]:
+    """Return the extension points that a policy implements, by its sections.
+
+    ``matchConditions`` speak at preFilter for the filter section, and at preScore for score. With
+    ``permit`` comes ``reserve``, whose undoing takes back what other pods of a group wait for.
+    """
+    points: set[str] = set()
+    conditions = bool(spec.match_conditions)
+    if spec.pre_enqueue:
+        points.add("preEnqueue")
+    if spec.queue_sort:
+        points.add("queueSort")
+    if spec.pre_filter is not None or (spec.filter and conditions):
+        points.add("preFilter")
+    if spec.filter:
+        points.add("filter")
+    if spec.score is not None:
+        points.add("score")
+        if conditions or spec.score.match_conditions:
+            points.add("preScore")
+    if spec.preemption is not None:
+        points.add("postFilter")
+    if spec.placement is not None and spec.placement.domain is not None:
+        points.add("placementGenerate")
+    if spec.placement is not None and spec.placement.score is not None:
+        points.add("placementScore")
+    if spec.permit is not None:
+        points |= {"reserve", "permit"}
+    after = {"reserve": spec.reserve, "preBind": spec.pre_bind, "bind": spec.bind}
+    points |= {name for name, rule in after.items() if rule is not None}
+    if spec.post_bind is not None:
+        points.add("postBind")
+    return frozenset(points)
+
+
+def resolve(
+    config: LoadedConfig,
+    policies: Sequence[LoadedPolicy],
+    plugin_points: Mapping[str, Collection[str]] | None = None,
+) -> tuple[tuple[ProfilePlan, ...], list[Diagnostic]]:
+    """Return a plan per profile, and what is wrong; plans are empty if there are errors.
+
+    ``policies``: those that exist; of two with one name the later counts. ``plugin_points``: the
+    points of the Python plugins that exist, by plugin name. A policy or plugin with the name of
+    an in-tree plugin stands in for it, at that plugin's points and with its arguments.
+    """
+    known = {policy.name: policy for policy in policies}
+    implements = dict(PLUGIN_POINTS)
+    found = {name: frozenset(points) for name, points in (plugin_points or {}).items()}
+    found.update((name, policy_points(policy.model.spec)) for name, policy in known.items())
+    for name, points in found.items():
+        implements[name] = implements.get(name, frozenset()) | points
+    problems: list[Problem] = []
+    plans: list[ProfilePlan] = []
+    for i, profile in enumerate(config.model.profiles):
+        problems += _unknown_names(profile, i, implements)
+        expansion = expand(_lists(profile), implements)
+        problems += _troubles(expansion, i, implements)
+        _enable_conditions(expansion, known)
+        plans.append(_plan(config, i, expansion, known, problems))
+    problems += _queue_sorts(plans, problems)
+    diagnostics = config.place.diagnostics(problems)
+    failed = any(d.severity is Severity.ERROR for d in diagnostics)
+    return () if failed else tuple(plans), diagnostics
+
+
+def _lists(profile: KubeSchedulerProfile) -> dict[str, Lists]:
+    """Return what the profile says at each point, with places for diagnostics."""
+    lists: dict[str, Lists] = {}
+    for point in (*POINTS, MULTI_POINT):
+        chosen = plugin_set(profile, point)
+        entries = tuple(
+            Entry(plugin.name, plugin.weight, point, i) for i, plugin in enumerate(chosen.enabled)
+        )
+        lists[point] = Lists(entries, frozenset(plugin.name for plugin in chosen.disabled))
+    return lists
+
+
+def _unknown_names(
+    profile: KubeSchedulerProfile, index: int, implements: Mapping[str, frozenset[str]]
+) -> Iterator[Problem]:
+    """Yield names that no plugin has: arguments for it are an error, disabling it a warning."""
+    known = implements.keys() | REMOVED_PLUGINS | {""}
+    for i, config in enumerate(profile.plugin_config):
+        if config.name not in known:
+            at: Path = ("profiles", index, "pluginConfig", i, "name")
+            yield _unknown(at, config.name, implements)
+    for point in (*POINTS, MULTI_POINT):
+        for i, plugin in enumerate(plugin_set(profile, point).disabled):
+            if plugin.name not in known and plugin.name != "*":
+                at = ("profiles", index, "plugins", point, "disabled", i, "name")
+                yield _unknown(at, plugin.name, implements, warning=True)
+
+
+def _unknown(
+    path: Path, name: str, known: Mapping[str, frozenset[str]], *, warning: bool = False
+) -> Problem:
+    """Return the problem of a name that no plugin has."""
+    hint = did_you_mean(name, known) or "a policy's file must be given along with the configuration"
+    text = f'{path_text(path)}: plugin "{name}" does not exist'
+    return Problem(path, UNKNOWN_PLUGIN, text, hint, warning=warning)
+
+
+def _troubles(
+    expansion: Expansion, index: int, implements: Mapping[str, frozenset[str]]
+) -> Iterator[Problem]:
+    """Yield the expansion's troubles with their places, each entry once."""
+    seen: set[tuple[str, int]] = set()
+    for trouble in expansion.troubles:
+        entry = trouble.entry
+        if entry is None:
+            at: Path = ("profiles", index)
+            yield Problem(at, BAD_VALUE, f"{path_text(at)}: {trouble.message}")
+            continue
+        place = (entry.point, entry.index)
+        if place in seen or not entry.name or entry.name in REMOVED_PLUGINS:
+            continue
+        seen.add(place)
+        at = ("profiles", index, "plugins", entry.point, "enabled", entry.index, "name")
+        if entry.name not in implements:
+            yield _unknown(at, entry.name, implements)
+        else:
+            yield Problem(at, _trouble_code(trouble), f"{path_text(at)}: {trouble.message}")
+
+
+def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) -> None:
+    """Enable the points at which matchConditions run besides the section that they guard.
+
+    A policy that stands in for an in-tree plugin runs at the points that are enabled, as that does.
+    """
+    for section, point in (("filter", "preFilter"), ("score", "preScore")):
+        enabled = {name for name, _ in expansion.points[point]}
+        for name, _ in expansion.points[section]:
+            if name not in known or name in PLUGIN_POINTS or name in enabled:
+                continue
+            spec = known[name].model.spec
+            own = spec.score.match_conditions if section == "score" and spec.score else ()
+            if spec.match_conditions or own:
+                expansion.points[point] += ((name, 0),)
+
+
+def _trouble_code(trouble: Trouble) -> str:
+    """Return the code of a trouble with a plugin that exists."""
+    return DUPLICATE if "already registered" in trouble.message else BAD_VALUE
+
+
+def _plan(
+    config: LoadedConfig,
+    index: int,
+    expansion: Expansion,
+    known: Mapping[str, LoadedPolicy],
+    problems: list[Problem],
+) -> ProfilePlan:
+    """Return the plan of a profile; arguments that a policy refuses go to ``problems``."""
+    profile = config.model.profiles[index]
+    given = {entry.name: (j, entry.args) for j, entry in enumerate(profile.plugin_config)}
+    points = expansion.points
+    args: dict[str, Mapping[str, Any]] = {}
+    sources: dict[str, PolicySource] = {}
+    enabled = dict.fromkeys(name for names in points.values() for name, _ in names)
+    ignored = ignored_resources(config.model.extenders)
+    for name in enabled:
+        position, raw = given.get(name, (-1, _NO_ARGS))
+        effective = effective_args(name, config.args.get((index, name))) if name in ARGS else raw
+        if name == "NodeResourcesFit" and ignored:
+            effective = {**effective, "ignoredResources": list(ignored)}
+        if name not in known:
+            args[name] = effective
+            continue
+        params = known[name].model.spec.params
+        if name in ARGS:
+            merged = merge_over(params, effective)
+        else:
+            at: Path = ("profiles", index, "pluginConfig", position, "args")
+            merged = merge_params(params, effective, at, problems)
+            large = list(too_many_params(merged, at))
+            problems += large
+            merged = dict(params) if large else merged
+        sources[name] = source_with(known[name], merged)
+    percentage = profile.percentage_of_nodes_to_score
+    return ProfilePlan(
+        scheduler_name=profile.scheduler_name or DEFAULT_SCHEDULER,
+        percentage_of_nodes_to_score=config.model.percentage_of_nodes_to_score
+        if percentage is None
+        else percentage,
+        points=points,
+        args=args,
+        policies=sources,
+        extenders=extender_settings(config.model.extenders) if config.sound else (),
+    )
+
+
+def place_of(config: LoadedConfig, index: int, name: str) -> Path:
+    """Return where profile ``index`` names an enabled plugin; the profile for a default one."""
+    profile = config.model.profiles[index]
+    for point in (*POINTS, MULTI_POINT):
+        for i, plugin in enumerate(plugin_set(profile, point).enabled):
+            if plugin.name == name:
+                return ("profiles", index, "plugins", point, "enabled", i, "name")
+    return ("profiles", index)
+
+
+def effective_args(name: str, given: PluginArgs | None) -> dict[str, Any]:
+    """Return the arguments of an in-tree plugin as plain data, upstream's defaults filled in."""
+    defaults = _default_args(name)
+    if given is None:
+        return defaults
+    own = given.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude_unset=True, exclude=_HEAD
+    )
+    merged = merge_over(defaults, own)
+    assert isinstance(merged, dict)
+    return merged
+
+
+@cache
+def _default_args(name: str) -> dict[str, Any]:
+    """Return upstream's defaults of an in-tree plugin's arguments."""
+    return ARGS[name]().model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_HEAD)
+
+
+def _queue_sorts(plans: Sequence[ProfilePlan], known: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield profiles whose queue sort is not the first profile's: they share one queue."""
+    if any(not problem.warning for problem in known):
+        return
+    for i, plan in enumerate(plans[1:], start=1):
+        if plan.points["queueSort"] != plans[0].points["queueSort"]:
+            at: Path = ("profiles", i)
+            text = f"{path_text(at)}: Invalid value: queueSort must be the same for all profiles"
+            yield Problem(at, UNLIKE_QUEUE_SORT, text)

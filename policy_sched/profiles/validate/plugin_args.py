@@ -1,0 +1,244 @@
+"""Checks plugin arguments beyond their shape, as upstream's validation_pluginargs.go does.
+
+Upstream's table of checks spells NodeResourcesFit wrongly, so its bad arguments are found only
+at start; here they are found with the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from policy_sched.profiles.models import (
+    API_VERSION,
+    BAD_VALUE,
+    SECOND,
+    AddedNodeAffinity,
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    NodeSelectorTerm,
+    Path,
+    PluginArgs,
+    PodTopologySpreadArgs,
+    Problem,
+    ScoringStrategy,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+    duplicate,
+    forbidden,
+    invalid,
+    path_text,
+    required,
+    unsupported,
+)
+
+_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_FIELD_OPERATORS: Final = ("In", "NotIn")
+
+
+def check_args(name: str, args: PluginArgs, path: Path) -> Iterator[Problem]:
+    """Yield what is wrong with the arguments ``args`` of plugin ``name``, found at ``path``."""
+    group = API_VERSION.split("/", maxsplit=1)[0]
+    if args.kind is not None and args.kind != f"{name}Args":
+        text = (
+            f"args for plugin {name} were not of type {name}Args.{group}, got {args.kind}.{group}"
+        )
+        yield Problem((*path, "kind"), BAD_VALUE, text)
+    check = _CHECKS.get(type(args))
+    if check is not None:
+        yield from check(args, path)
+
+
+def label_name_faults(name: str) -> list[str]:
+    """Return why ``name`` is no qualified name (``prefix/name`` or ``name``), empty if it is."""
+    prefix, slash, short = name.rpartition("/")
+    faults = []
+    if slash and (not prefix or len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
+        faults.append("prefix part must be a DNS subdomain of at most 253 characters")
+    if not short:
+        faults.append("name part must be non-empty")
+    elif len(short) > 63:
+        faults.append("name part must be no more than 63 bytes")
+    elif not _NAME.fullmatch(short):
+        faults.append(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start"
+            " and end with an alphanumeric character"
+        )
+    return faults
+
+
+def _fit(args: PluginArgs, path: Path) -> Iterator[Problem]:
+    assert isinstance(args, NodeResourcesFitArgs)
+    for i, name in enumerate(args.ignored_resources):
+        at = (*path, "ignoredResources", i)
+        yield from (invalid(at, name, fault) for fault in label_name_faults(name))
+    for i, group in enumerate(args.ignored_resource_groups):
+        at = (*path, "ignoredResourceGroups", i)
+        if "/" in group:
+            yield invalid(at, group, "resource group name can't contain '/'")
+        yield from (invalid(at, group, fault) for fault in label_name_faults(group))
+    yield from _strategy(args.scoring_strategy, (*path, "scoringStrategy"))
+
+
+def _strategy(strategy: ScoringStrategy, path: Path) -> Iterator[Problem]:
+    for i, resource in enumerate(strategy.resources):
+        if not 0 < resource.weight <= 100:
+            words = f"resource weight of {resource.name} not in valid range (0, 100]"
+            yield invalid((*path, "resources", i, "weight"), resource.weight, words)
+    at = (*path, "requestedToCapacityRatio")
+    if strategy.type == "RequestedToCapacityRatio":
+        if strategy.requested_to_capacity_ratio is None:
+            yield required(at, "must be specified when type is RequestedToCapacityRatio")
+        else:
+            yield from _shape(strategy.requested_to_capacity_ratio.shape, (*at, "shape"))
+    elif strategy.requested_to_capacity_ratio is not None:
+        yield forbidden(at, "must be nil when type is not RequestedToCapacityRatio")
+
+
+def _shape(shape: Sequence[UtilizationShapePoint], path: Path) -> Iterator[Problem]:
+    if not shape:
+        yield required(path, "at least one point must be specified")
+    for i in range(1, len(shape)):
+        if shape[i - 1].utilization >= shape[i].utilization:
+            words = "values must be sorted in increasing order"
+            yield invalid((*path, i, "utilization"), shape[i].utilization, words)
+            return
+
+
+def _balanced(args: PluginArgs, path: Path) -> Iterator[Problem]:
+    assert isinstance(args, NodeResourcesBalancedAllocationArgs)
+    seen: set[str] = set()
+    for i, resource in enumerate(args.resources):
+        at = (*path, "resources", i)
+        if resource.name in seen:
+            yield duplicate((*at, "name"), resource.name)
+        seen.add(resource.name)
+        if resource.weight != 1:
+            yield invalid((*at, "weight"), resource.weight, "must be 1")
+
+
+def _preemption(args: PluginArgs, path: Path) -> Iterator[Problem]:
+    assert isinstance(args, DefaultPreemptionArgs)
+    if not args.min_candidate_nodes_percentage and not args.min_candidate_nodes_absolute:
+        percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
+        words = "cannot be zero at the same time as "
+        yield invalid((*path, percentage), 0, words + absolute)
+        yield invalid((*path, absolute), 0, words + percentage)
+
+
+def _node_affinity(args: PluginArgs, path: Path) -> Iterator[Problem]:
+    assert isinstance(args, NodeAffinityArgs)
+    if args.added_affinity is not None:
+        yield from check_node_affinity(args.added_affinity, (*path, "addedAffinity"))
+
+
+def check_node_affinity(affinity: AddedNodeAffinity, path: Path) -> Iterator[Problem]:
+    """Yield what is wrong with the selectors of a node affinity found at ``path``."""
+    required_terms = affinity.required_during_scheduling_ignored_during_execution
+    at: Path = (*path, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    if required_terms is not None:
+        for i, term in enumerate(required_terms.node_selector_terms):
+            yield from _term(term, (*at, i))
+    at = (*path, "preferredDuringSchedulingIgnoredDuringExecution")
+    for i, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        if preferred.weight != 0:
+            yield from _term(preferred.preference, (*at, i, "preference"))
+
+
+def _term(term: NodeSelectorTerm, path: Path) -> Iterator[Problem]:
+    for i, condition in enumerate(term.match_expressions):
+        at = (*path, "matchExpressions", i)
+        yield from (
+            invalid((*at, "key"), condition.key, fault)
+            for fault in label_name_faults(condition.key)
+        )
+        values, count = (*at, "values"), len(condition.values)
+        match condition.operator:
+            case "In" | "NotIn" if not count:
+                words = "for 'in', 'notin' operators, values set can't be empty"
+                yield invalid(values, [], words)
+            case "Exists" | "DoesNotExist" if count:
+                words = "values set must be empty for exists and does not exist"
+                yield invalid(values, list(condition.values), words)
+            case "Gt" | "Lt" if count != 1:
+                words = "for 'Gt', 'Lt' operators, exactly one value is required"
+                yield invalid(values, list(condition.values), words)
+            case "Gt" | "Lt" if not _INTEGER.fullmatch(condition.values[0]):
+                words = "for 'Gt', 'Lt' operators, the value must be an integer"
+                yield invalid((*values, 0), condition.values[0], words)
+            case _:
+                pass
+    for i, condition in enumerate(term.match_fields):
+        at = (*path, "matchFields", i)
+        if condition.operator not in _FIELD_OPERATORS:
+            yield unsupported((*at, "operator"), condition.operator, _FIELD_OPERATORS)
+        elif len(condition.values) != 1:
+            yield invalid((*at, "values"), list(condition.values), "must have one element")
+
+
+def _spread(args: PluginArgs, path: Path) -> Iterator[Problem]:
+    assert isinstance(args, PodTopologySpreadArgs)
+    if args.defaulting_type == "System" and args.default_constraints:
+        words = "when .defaultConstraints are not empty"
+        yield invalid((*path, "defaultingType"), args.defaulting_type, words)
+    seen: set[tuple[str, str]] = set()
+    for i, constraint in enumerate(args.default_constraints):
+        at = (*path, "defaultConstraints", i)
+        key = constraint.topology_key
+        if not key:
+            yield required((*at, "topologyKey"), "can not be empty")
+        else:
+            faults = label_name_faults(key)
+            yield from (invalid((*at, "topologyKey"), key, fault) for fault in faults)
+        if constraint.label_selector is not None:
+            words = "constraint must not define a selector, as they deduced for each pod"
+            yield forbidden((*at, "labelSelector"), words)
+        pair = (key, constraint.when_unsatisfiable)
+        if pair in seen:
+            yield duplicate(at, f"{{{pair[0]}, {pair[1]}}}")
+        seen.add(pair)
+
+
+def _volume_binding(args: PluginArgs, path: Path) -> Iterator[Problem]:
+    assert isinstance(args, VolumeBindingArgs)
+    if args.shape is not None:
+        words = "remove it or turn on the feature gate StorageCapacityScoring"
+        yield forbidden((*path, "shape"), f"unexpected field `shape`, {words}")
+
+
+def _dynamic_resources(args: PluginArgs, path: Path) -> Iterator[Problem]:
+    assert isinstance(args, DynamicResourcesArgs)
+    if args.filter_timeout < 0:
+        yield Problem(
+            (*path, "filterTimeout"),
+            BAD_VALUE,
+            _late(path, "filterTimeout", "must be zero or positive"),
+        )
+    if args.binding_timeout < SECOND:
+        yield Problem(
+            (*path, "bindingTimeout"),
+            BAD_VALUE,
+            _late(path, "bindingTimeout", "must be at least 1 second"),
+        )
+
+
+def _late(path: Path, key: str, why: str) -> str:
+    """Return the message of a duration out of range; the source line shows its value."""
+    return f"{path_text((*path, key))}: Invalid value: {why}"
+
+
+_CHECKS: Final[dict[type[PluginArgs], Callable[[PluginArgs, Path], Iterator[Problem]]]] = {
+    NodeResourcesFitArgs: _fit,
+    NodeResourcesBalancedAllocationArgs: _balanced,
+    DefaultPreemptionArgs: _preemption,
+    NodeAffinityArgs: _node_affinity,
+    PodTopologySpreadArgs: _spread,
+    VolumeBindingArgs: _volume_binding,
+    DynamicResourcesArgs: _dynamic_resources,
+}

@@ -1,0 +1,111 @@
+"""Pool: pods that wait for an event, and pods that are gated.
+
+Theory of operation. Whether an event concerns a pod depends on the pod's profile and on the plugins
+that rejected it, and there are few such combinations however many pods there are: pods are kept in
+a group for each, so that an event is matched once per group, and pods of other groups are not even
+looked at. A pod's ticket says when it came; those that wait for an event come straight from an
+attempt, so that they are in the order of `enqueued_at`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import NamedTuple
+
+from policy_sched.model import QueuedPod, QueueState
+
+
+class Rejection(NamedTuple):
+    """What pods of one group have in common."""
+
+    profile: str
+    rejected_by: frozenset[str]
+    pending: frozenset[str]
+    gated_by: str
+
+
+class UnschedulablePods:
+    """Pods by UID; ``arrivals`` counts them by the label of the cause."""
+
+    def __init__(self, tickets: Iterator[int]) -> None:
+        self._tickets = tickets
+        self._groups: dict[Rejection, dict[str, QueuedPod]] = {}
+        self._group_of: dict[str, Rejection] = {}
+        self._in_turn: OrderedDict[str, QueuedPod] = OrderedDict()
+        self.arrivals: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._group_of)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(self.of_groups(lambda _: True))
+
+    def gated(self) -> int:
+        """Return how many of the pods are gated."""
+        return sum(len(group) for rejection, group in self._groups.items() if rejection.gated_by)
+
+    def add(self, queued: QueuedPod, cause: str) -> None:
+        """Take a pod in."""
+        queued.ticket = next(self._tickets)
+        self._file(queued)
+        if queued.place is QueueState.UNSCHEDULABLE:
+            self._in_turn[queued.info.uid] = queued
+        self.arrivals[cause] += 1
+
+    def remove(self, queued: QueuedPod) -> None:
+        """Take a pod out."""
+        self._take_out(queued)
+        self._in_turn.pop(queued.info.uid, None)
+        queued.ticket = 0
+
+    def oldest(self) -> int | None:
+        """Return since when the pod waits for an event that has waited for longest; None: none."""
+        turns = self._in_turn
+        while turns:
+            queued = next(iter(turns.values()))
+            if queued.place is QueueState.UNSCHEDULABLE:
+                return queued.enqueued_at
+            turns.popitem(last=False)  # it is gated now
+        return None
+
+    def regroup(self, queued: QueuedPod) -> None:
+        """File a pod again after its rejecting plugins changed; it keeps its position."""
+        self._take_out(queued)
+        self._file(queued)
+
+    def of_groups(self, concerned: Callable[[Rejection], bool], but: str = "") -> list[QueuedPod]:
+        """Return the pods of all groups that are concerned, in the order in which they came.
+
+        ``but``: the UID of a pod that is left out.
+        """
+        found = [
+            queued
+            for rejection, group in self._groups.items()
+            if concerned(rejection)
+            for uid, queued in group.items()
+            if uid != but
+        ]
+        found.sort(key=_TICKET)
+        return found
+
+    def _take_out(self, queued: QueuedPod) -> None:
+        """Take a pod out of its group."""
+        uid = queued.info.uid
+        rejection = self._group_of.pop(uid)
+        group = self._groups[rejection]
+        del group[uid]
+        if not group:
+            del self._groups[rejection]
+
+    def _file(self, queued: QueuedPod) -> None:
+        info = queued.info
+        rejection = Rejection(
+            info.scheduler_name, queued.rejected_by, queued.pending, queued.gated_by
+        )
+        self._group_of[info.uid] = rejection
+        self._groups.setdefault(rejection, {})[info.uid] = queued
+
+
+_TICKET: Callable[[QueuedPod], int] = attrgetter("ticket")

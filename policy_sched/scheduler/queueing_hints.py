@@ -1,0 +1,147 @@
+"""The queue of a scheduler: its order, its gates and its hints are those of the profiles' plugins.
+
+Any exception of a plugin becomes a PluginError: a gate that fails keeps the pod
+out, a hint that fails lets it in. A plugin that names no events is woken by every one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias, cast
+
+from policy_sched.errors import PluginError
+from policy_sched.framework import EXTENDER, SUCCESS, Code, Status
+from policy_sched.framework.runtime import Hook, Runner
+from policy_sched.model import (
+    ALL,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    Hint,
+    PodInfo,
+    QueuedPod,
+    QueueingHint,
+)
+from policy_sched.queue import Gate, HintTable, SchedulingQueue, SortKey, Timing
+from policy_sched.scheduler.attempt import Profile
+
+#: Points at which a plugin can reject a pod (kube-scheduler's, buildQueueingHintMap)
+#: or keep it with its group.
+REJECTING: Final = (
+    *("pre_enqueue", "pre_filter", "filter", "placement_generate"),
+    *("reserve", "permit", "pre_bind", "bind"),
+)
+#: Pseudo plugin that gates the pods whose profile was removed.
+NO_PROFILE: Final = "NoProfile"
+Events: TypeAlias = tuple[ClusterEventWithHint, ...]
+_ANYTHING: Final = (ClusterEventWithHint(ClusterEvent(EventResource.WILDCARD, ALL)),)
+
+
+def build_queue(
+    profiles: Mapping[str, Profile], now: Callable[[], int], timing: Timing | None = None
+) -> SchedulingQueue:
+    """Return an empty queue for the pods of these profiles; ``now`` returns nanoseconds."""
+    order = queue_order(profiles)
+    gate, hints = queue_gate(profiles), queue_hints(profiles)
+    return SchedulingQueue(order, now, gate=gate, hints=hints, timing=timing)
+
+
+def queue_order(profiles: Mapping[str, Profile]) -> Callable[[QueuedPod], SortKey]:
+    """Return the sort key of the profiles' QueueSort plugin, which is one for all of them."""
+    runner = next(iter(profiles.values())).runner
+    (hook,) = runner.pipeline.at("queue_sort")
+    call = runner.call
+
+    def sort_key(queued: QueuedPod) -> SortKey:
+        return cast("SortKey", call("queue_sort", hook, queued))
+
+    return sort_key
+
+
+def first_objection(runner: Runner, pod: PodInfo, first: str = "") -> Status:
+    """Ask PreEnqueue plugins until one objects, beginning with ``first``; Success if none does."""
+    hooks = runner.pipeline.at("pre_enqueue")
+    if first:
+        hooks = tuple(sorted(hooks, key=lambda hook: hook.plugin != first))
+    start = runner.began()
+    for hook in hooks:
+        try:
+            status = cast("Status", runner.call("pre_enqueue", hook, pod))
+        except PluginError as error:
+            status = Status(Code.ERROR, (str(error),))
+        if not status.ok:
+            runner.ended("pre_enqueue", status.code, start)
+            return status.by(hook.plugin)
+    runner.ended("pre_enqueue", Code.SUCCESS, start)
+    return SUCCESS
+
+
+def objection(profiles: Mapping[str, Profile], pod: PodInfo, first: str = "") -> Status:
+    """Ask the PreEnqueue plugins of a pod's profile; without a profile the pod has to wait."""
+    profile = profiles.get(pod.scheduler_name)
+    if profile is None:
+        return Status(Code.UNSCHEDULABLE, (no_profile(pod),), NO_PROFILE)
+    return first_objection(profile.runner, pod, first)
+
+
+def no_profile(pod: PodInfo) -> str:
+    """Return why a pod waits whose profile is gone."""
+    return f'no profile has schedulerName "{pod.scheduler_name}" any more'
+
+
+def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
+    """Return what asks the PreEnqueue plugins of a pod's profile."""
+    return lambda pod, first: objection(profiles, pod, first).plugin
+
+
+def queue_hints(
+    profiles: Mapping[str, Profile], known: dict[Hook, Events] | None = None
+) -> HintTable:
+    """Return the events that the profiles' plugins registered for, with their hints.
+
+    ``known``: what plugins were asked already, which is added to, and forgotten of those that
+    are in no profile any more.
+    """
+    asked: dict[Hook, Events] = {}
+    known = {} if known is None else known
+    table = HintTable({n: _registered(profile, known, asked) for n, profile in profiles.items()})
+    known.clear()
+    known.update(asked)
+    return table
+
+
+def _registered(
+    profile: Profile, known: Mapping[Hook, Events], asked: dict[Hook, Events]
+) -> dict[str, Iterable[ClusterEventWithHint]]:
+    runner = profile.runner
+    pipeline = runner.pipeline
+    registered: dict[str, Iterable[ClusterEventWithHint]] = {
+        hook.plugin: _ANYTHING for point in REJECTING for hook in pipeline.at(point)
+    }
+    if profile.evaluator.extended:
+        registered[EXTENDER] = _ANYTHING
+    for hook in pipeline.at("events_to_register"):
+        events = known.get(hook)
+        if events is None:
+            found = cast("Events", runner.call("events_to_register", hook))
+            events = tuple(
+                replace(one, hint=_guarded(runner, hook.plugin, one.hint)) for one in found
+            )
+        registered[hook.plugin] = asked[hook] = events
+    return registered
+
+
+def _guarded(runner: Runner, plugin: str, hint: Hint | None) -> Hint | None:
+    """Return the hint as the queue may call it."""
+    if hint is None:
+        return None
+    hook = Hook(plugin, hint)
+
+    def ask(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        answer = runner.call("events_to_register", hook, pod, old, new)
+        if not isinstance(answer, QueueingHint):
+            raise PluginError(f'the hint of plugin "{plugin}" answered {answer!r}')
+        return answer
+
+    return ask

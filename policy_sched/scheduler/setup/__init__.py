@@ -1,0 +1,24 @@
+"""Assembling a scheduler, and applying a reload to it.
+
+The only place where profiles, cache, queue and client meet.
+"""
+
+from policy_sched.scheduler.setup.factory import (
+    EPOCH,
+    assemble,
+    assemble_with_assembly,
+    build,
+    read,
+)
+from policy_sched.scheduler.setup.profiles import Assembly
+from policy_sched.scheduler.setup.reload import Reloader
+
+__all__ = [
+    "EPOCH",
+    "Assembly",
+    "Reloader",
+    "assemble",
+    "assemble_with_assembly",
+    "build",
+    "read",
+]

@@ -1,0 +1,107 @@
+"""Puts a scheduler together: configuration and policies, cache, queue, profiles, client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from policy_sched.client import Client, MemoryClient
+from policy_sched.cluster import ApiObjects, Cache
+from policy_sched.errors import Diagnostic
+from policy_sched.framework import Extender, Handle, WaitingPods
+from policy_sched.framework.runtime import Pipeline, Runner
+from policy_sched.profiles.build import CompiledPlan, raise_errors
+from policy_sched.profiles.models import DEFAULT_NOW, moment_of
+from policy_sched.profiles.reload import Config, PolicyFiles
+from policy_sched.queue import Nominator, Timing
+from policy_sched.scheduler import Scheduler, build_queue
+from policy_sched.scheduler.setup.profiles import Assembly
+
+#: The time of a cluster without a clock, in nanoseconds since 1970.
+EPOCH = moment_of(DEFAULT_NOW)
+
+
+def read(
+    config: Config, policies: Sequence[str]
+) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
+    """Load, resolve and compile; return the plans and the warnings.
+
+    ``config`` and ``policies`` are those of `PolicyFiles`. Raises PolicyError with every problem
+    if one of them is an error.
+    """
+    found = PolicyFiles(config, tuple(policies)).compile()
+    raise_errors(found.problems)
+    return found.plans, list(found.problems)
+
+
+def build(
+    config: Config = None,
+    policies: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    objects: Sequence[object] = (),
+    client: Client | None = None,
+    now: Callable[[], int] | None = None,
+) -> Scheduler:
+    """Return a scheduler with an empty cache.
+
+    ``seed`` breaks ties. ``objects`` are the cluster's API objects, for plugins that read more than
+    nodes and pods. ``now`` returns nanoseconds since the epoch; without it time is fixed at
+    EPOCH. Raises PolicyError with every problem of the files.
+    """
+    plans, _ = read(config, policies)
+    return assemble(plans, seed=seed, objects=objects, client=client, now=now)
+
+
+def assemble(
+    plans: Sequence[CompiledPlan],
+    *,
+    seed: int = 0,
+    objects: Sequence[object] = (),
+    client: Client | None = None,
+    now: Callable[[], int] | None = None,
+    cached: bool = True,
+) -> Scheduler:
+    """Return a scheduler with an empty cache that runs compiled plans; see `build`.
+
+    ``cached=False`` evaluates every pod from scratch.
+    """
+    return assemble_with_assembly(
+        plans, seed=seed, objects=objects, client=client, now=now, cached=cached
+    )[0]
+
+
+def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
+    plans: Sequence[CompiledPlan],
+    *,
+    seed: int = 0,
+    objects: Sequence[object] = (),
+    client: Client | None = None,
+    now: Callable[[], int] | None = None,
+    cached: bool = True,
+    timing: Timing | None = None,
+    runner: Callable[[Pipeline], Runner] = Runner,
+) -> tuple[Scheduler, Assembly]:
+    """Return a scheduler as `assemble` does, and what makes its profiles at a reload.
+
+    ``timing``: the queue's durations. ``runner`` makes what runs a pipeline.
+    """
+    cache = Cache()
+    known = ApiObjects(objects, cache.nodes.journal)
+    extenders: list[Extender] = []
+    handle = Handle(
+        cache,
+        WaitingPods(),
+        Nominator(),
+        MemoryClient(objects=known) if client is None else client,
+        (lambda: EPOCH) if now is None else now,
+        known,
+        Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
+        extenders,
+    )
+    assembly = Assembly(handle, extenders, cached=cached, runner=runner)
+    built = assembly.build(plans)
+    assembly.settle(built)
+    queue = build_queue(built.profiles, handle.now, timing)
+    # A seed makes ties repeatable; nothing here is a secret.
+    return Scheduler(handle, queue, built.profiles, Random(seed)), assembly  # noqa: S311

@@ -1,0 +1,111 @@
+"""Makes the profiles of one cluster from compiled plans, at the start and at every reload.
+
+Theory of operation. A profile whose plan says what it said keeps its runner, its evaluations and
+its plugins, and only its generation is new; of a changed one the plugins that say what they said
+are kept. Nothing that runs is touched before `settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from policy_sched.framework import Extender, Handle
+from policy_sched.framework.evaluate import Evaluator, Nominations, Rotation, Sample, looks_at_all
+from policy_sched.framework.runtime import Pipeline, Runner
+from policy_sched.plugins import UnsupportedFeatures
+from policy_sched.plugins.extenders import ExtenderSettings, HttpExtender
+from policy_sched.profiles.build import CompiledPlan, PluginCache, build_pipeline
+from policy_sched.scheduler import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The profiles of a set of plans, by schedulerName, and what they share."""
+
+    profiles: dict[str, Profile]
+    extenders: dict[ExtenderSettings, HttpExtender]
+
+
+class Assembly:
+    """Builds profiles for the cluster behind `handle`.
+
+    ``extenders`` is the list that the handle has, which changes with the profiles.
+    ``cached=False`` evaluates every pod from scratch. ``runner`` makes what runs a pipeline.
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        extenders: list[Extender],
+        *,
+        cached: bool = True,
+        runner: Callable[[Pipeline], Runner] = Runner,
+    ) -> None:
+        self._handle = handle
+        self._extenders = extenders
+        self._cached = cached
+        self._runner = runner
+        self._rotation = Rotation()
+        self._nominations = Nominations(handle.cache, handle.nominator)
+        self._made = PluginCache()
+        self._current = Assembled({}, {})
+
+    def build(self, plans: Sequence[CompiledPlan], generation: int = 1) -> Assembled:
+        """Return the profiles of `plans`; the first plan's extenders are everybody's.
+
+        Raises PolicyError or PluginError if a plugin refuses; nothing has changed then.
+        """
+        known = self._current.extenders
+        settings = plans[0].plan.extenders
+        extenders = {one: known.get(one) or HttpExtender(one) for one in settings}
+        self._made.begin()
+        profiles = {
+            ready.plan.scheduler_name: self._profile(ready, tuple(extenders.values()), generation)
+            for ready in plans
+        }
+        return Assembled(profiles, extenders)
+
+    def settle(self, built: Assembled) -> None:
+        """Activate the profiles that were built; release what only older profiles used.
+
+        An attempt that is under way may ask an older extender yet, which connects again then.
+        """
+        for settings, extender in self._current.extenders.items():
+            if settings not in built.extenders:
+                extender.close()
+        self._current = built
+        self._extenders[:] = built.extenders.values()
+        self._made.settle()
+
+    def _profile(
+        self, ready: CompiledPlan, extenders: tuple[Extender, ...], generation: int
+    ) -> Profile:
+        known = self._current.profiles.get(ready.plan.scheduler_name)
+        if known is not None and known.pipeline.content_hash == ready.content_hash:
+            self._made.keep(ready.plan.scheduler_name)
+            return replace(known, pipeline=replace(known.pipeline, generation=generation))
+        pipeline = build_pipeline(ready, self._handle, generation, self._made)
+        runner = self._runner(pipeline)
+        evaluator = Evaluator(
+            runner,
+            self._handle.nodes,
+            cached=self._cached,
+            nominations=self._nominations,
+            sample=self._sample(pipeline, extenders),
+            extenders=extenders,
+        )
+        if known is not None:
+            evaluator.take_over(known.evaluator)
+        return Profile(
+            pipeline, runner, evaluator, UnsupportedFeatures(ready.plan.plugins), extenders
+        )
+
+    def _sample(self, pipeline: Pipeline, extenders: Sequence[Extender]) -> Sample | None:
+        """Return how a profile leaves nodes out; None if it looks at all."""
+        percentage = pipeline.percentage_of_nodes_to_score
+        if looks_at_all(percentage):
+            return None
+        chosen_otherwise = any(e.filters or e.prioritizes for e in extenders)
+        any_will_do = not pipeline.at("score") and not chosen_otherwise
+        return Sample(self._handle.nodes, percentage, self._rotation, any_will_do=any_will_do)

@@ -1,0 +1,125 @@
+"""Puts other policies in force between two cycles; what has begun ends under those it began with.
+
+Theory of operation. Everything that can fail happens first, without touching the active policies:
+the files are compiled, the profiles built, their events asked for, every queued pod given its new
+place in the order. Then one assignment changes the scheduler's profiles, and the queue follows. An
+attempt holds the profile that it began with, so pods that are being decided, wait for permission or
+are being bound end with the plugins that reserved for them. Pods of a profile that is gone stay in
+the queue, gated, until a profile of that name comes back. To check every queued pod takes a while:
+it is done piece by piece, as work on the scheduler's agenda, and nothing else is done before its
+end.
+"""
+
+from __future__ import annotations
+
+from policy_sched.framework.runtime import Hook
+from policy_sched.model import POLICY_RELOAD, QueuedPod
+from policy_sched.plugins.defaultpreemption import Preempting
+from policy_sched.profiles.build import PlanDiff
+from policy_sched.profiles.reload import Compilation, PolicyStore, Reload, StoreStatus
+from policy_sched.profiles.reload import StorePolicySet as PolicySet
+from policy_sched.queue import Finding, Rejection, Work, at_once
+from policy_sched.scheduler import (
+    NO_PROFILE,
+    Events,
+    Scheduler,
+    queue_gate,
+    queue_hints,
+    queue_order,
+    record_no_profile,
+)
+from policy_sched.scheduler.setup.profiles import Assembly
+
+
+class Reloader:
+    """Reloads the policies of one scheduler; ``assembly`` made its profiles from `store`'s set.
+
+    `prepare` may run in a thread while the scheduler works, `commit` only between two cycles.
+    """
+
+    def __init__(self, scheduler: Scheduler, assembly: Assembly, store: PolicyStore) -> None:
+        self.store = store
+        self._scheduler = scheduler
+        self._assembly = assembly
+        self._events: dict[Hook, Events] = {}
+
+    @property
+    def status(self) -> StoreStatus:
+        """What is in force, and what came of the last reload."""
+        return self.store.status
+
+    def reload(self) -> Reload:
+        """Load the files again; afterwards the new set is in force, or everything is as before."""
+        return self.commit(self.prepare())
+
+    def prepare(self) -> Compilation:
+        """Read and compile the files; nothing that runs notices."""
+        return self.store.prepare()
+
+    def commit(self, found: Compilation) -> Reload:
+        """Put what was compiled in force, if it has no errors and says something new."""
+        self._scheduler.agenda.finish()
+        return at_once(self.committing(found))
+
+    def committing(self, found: Compilation) -> Finding[Reload]:
+        """Do what `commit` does as work on the scheduler's agenda."""
+        return self.store.committing(found, self._enacting)
+
+    def _enacting(self, policies: PolicySet, changes: PlanDiff) -> Work:
+        """Build, then swap. Raises PolicyError or PluginError before anything has changed."""
+        scheduler, queue = self._scheduler, self._scheduler.queue
+        built = self._assembly.build(policies.plans, policies.generation)
+        yield
+        gate, hints = queue_gate(built.profiles), queue_hints(built.profiles, self._events)
+        order = queue_order(built.profiles) if changes.queue_sort else None
+        if order is not None:
+            for queued in (*queue.active(), *queue.backoff()):
+                order(queued)  # a sort that fails is refused, not half done
+                yield
+        self._assembly.settle(built)
+        scheduler.profiles = built.profiles
+        came_or_went = frozenset((*changes.added, *changes.removed))
+
+        def helps(rejection: Rejection) -> bool:
+            rejectors = rejection.rejected_by | rejection.pending
+            return rejection.profile in came_or_went or changes.helps(rejection.profile, rejectors)
+
+        now = scheduler.handle.now()
+        regate = frozenset((*changes.gates, *changes.removed))
+        yield from queue.reloading(gate, hints, now, sort_key=order, helps=helps, regate=regate)
+        preempting = yield from self._preempting(changes)
+        yield from queue.moving_among(preempting, POLICY_RELOAD, None)
+        for queued in self._stranded(changes.removed):
+            record_no_profile(queued.info, scheduler.handle)
+            yield
+
+    def _preempting(self, changes: PlanDiff) -> Finding[list[str]]:
+        """Return the UIDs of pods that may evict others where a rejection may not hold any more.
+
+        It may have stood behind the one that their attempt was told of.
+        """
+        profiles = self._scheduler.profiles
+        others = {
+            n for n in changes.void if n in profiles and profiles[n].pipeline.at("post_filter")
+        }
+        if not others:
+            return []
+        preempting = Preempting(self._scheduler.handle)
+        found = []
+        for queued in self._scheduler.queue.unschedulable():
+            pod = queued.info
+            if pod.scheduler_name in others and preempting(pod):
+                found.append(pod.uid)
+            yield
+        return found
+
+    def _stranded(self, removed: tuple[str, ...]) -> list[QueuedPod]:
+        """Return the pods that wait for one of the removed profiles."""
+        if not removed:
+            return []
+        waiting = self._scheduler.queue.gated()
+        return [
+            queued
+            for queued in waiting
+            if queued.gated_by == NO_PROFILE and queued.info.scheduler_name in removed
+        ]

@@ -1,0 +1,170 @@
+"""Decides every pending pod of a cluster, once each, in the order of the scheduling queue.
+
+Theory of operation. Pods enter the queue in input order and leave it as the profile's queue sort
+says. Nothing but the decisions changes the cluster, so a pod that fits nowhere is not tried again.
+Where preemption makes room, the pod is nominated and its victims are told to go; they keep their
+room for now, as in a cluster, where no victim is gone before the next pod's turn.
+A pod that has to wait for permission holds its node, and is bound if one that is decided later
+lets it go. Pods that never enter a cycle (gated, terminating, another scheduler's) get their
+answer at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.framework import WaitingPod
+from policy_sched.framework.evaluate import FEASIBLE, skipped
+from policy_sched.model import Pod, PodInfo, quantity_text
+from policy_sched.scheduler import Bind, Outcome, Preempt, Scheduler
+from policy_sched.simulate.report import Allocation, PodPlacement, Preemption, Run
+
+MAIN_RESOURCES: Final[tuple[str, ...]] = ("cpu", "memory", "ephemeral-storage", "pods")
+"""Shown first in the allocation; extended resources follow by name."""
+
+PROGRESS_EVERY: Final = 64
+"""Decisions between two steps of the progress bar."""
+
+
+def run_cluster(
+    scheduler: Scheduler, pending: Sequence[Pod], advance: Callable[[int], None]
+) -> Run:
+    """Decide all pending pods; ``advance`` is told how many more decisions were made.
+
+    Raises PolicySchedError if a decision cannot be enacted.
+    """
+    return run_queue(scheduler, [PodInfo.of(pod) for pod in pending], advance)
+
+
+def run_queue(
+    scheduler: Scheduler, infos: Sequence[PodInfo], advance: Callable[[int], None]
+) -> Run:
+    """Do as `run_cluster` does, with pods that are decoded already."""
+    started = time.perf_counter()
+    placements: dict[str, PodPlacement] = {}
+    for info in infos:
+        answer = turned_away(scheduler, info)
+        if answer is not None:
+            placements[info.uid] = _placement(info, None, answer, (answer,))
+    preemptions: list[Preemption] = []
+    for done, outcome in enumerate(_outcomes(scheduler), start=1):
+        placements[outcome.pod.uid] = _placed(outcome)
+        if isinstance(outcome.decision, Preempt):
+            preemptions.append(_preemption(outcome.pod, outcome.decision))
+        if done % PROGRESS_EVERY == 0:
+            advance(PROGRESS_EVERY)
+    for outcome in scheduler.run_due():
+        placements[outcome.pod.uid] = _placed(outcome)
+    for waiting in scheduler.handle.waiting_pods:
+        placements[waiting.pod.uid] = _still_waiting(waiting)
+    seconds = time.perf_counter() - started
+    ordered = tuple(placements[info.uid] for info in infos)
+    reasons = Counter(reason for p in ordered if p.node is None for reason in p.reasons)
+    return Run(
+        nodes=scheduler.cache.nodes.live_count,
+        placements=ordered,
+        unschedulable_by=dict(reasons),
+        preemptions=tuple(preemptions),
+        allocation=tuple(_allocation(scheduler)),
+        seconds=seconds,
+        skipped_extenders={
+            name: skips
+            for profile in scheduler.profiles.values()
+            for name, skips in skipped(profile.extenders).items()
+        },
+    )
+
+
+def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
+    """Queue the pod, or return why it does not enter the queue."""
+    if info.scheduler_name not in scheduler.profiles:
+        return f'no profile has schedulerName "{info.scheduler_name}"'
+    if info.terminating:
+        return f"skip schedule deleting pod: {info.key}"
+    gated = scheduler.add_pod(info)
+    return None if gated is None else gated.message
+
+
+def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
+    """Decide every pod that is ready, once; pods that come back are not tried again."""
+    scheduler.run_due()
+    for _ in scheduler.queue.active():
+        outcome = scheduler.schedule_one()
+        if outcome is not None:
+            yield outcome
+
+
+def _placed(outcome: Outcome) -> PodPlacement:
+    decision = outcome.decision
+    if isinstance(decision, Bind) and outcome.node:
+        evaluation = decision.evaluation
+        feasible = int(np.count_nonzero(evaluation.filtering.first == FEASIBLE))
+        score = None if evaluation.scoring is None else evaluation.scoring.total.item(decision.row)
+        return _placement(outcome.pod, outcome.node, "", (), feasible, score)
+    return _placement(outcome.pod, None, outcome.message, _reasons(outcome))
+
+
+def _still_waiting(waiting: WaitingPod) -> PodPlacement:
+    """A pod holds a node, but nothing that would let it be bound will happen any more."""
+    by = ", ".join(waiting.pending_plugins)
+    reasons = waiting.reasons or (f"waiting for permission of {by}",)
+    message = f"held on {waiting.node} by {by}: {', '.join(reasons)}"
+    return _placement(waiting.pod, None, message, reasons)
+
+
+def _preemption(pod: PodInfo, decision: Preempt) -> Preemption:
+    victims = tuple(sorted(victim.key for victim in decision.victims))
+    return Preemption(pod.key, decision.node, victims)
+
+
+def _reasons(outcome: Outcome) -> tuple[str, ...]:
+    """Return what the pod counts under in the summary: each reason once."""
+    decision = outcome.decision
+    if decision is None or isinstance(decision, Bind) or decision.diagnosis is None:
+        return (outcome.message,)
+    diagnosis = decision.diagnosis
+    statuses = [diagnosis.pre_filter] if diagnosis.pre_filter else diagnosis.statuses.values()
+    reasons = {reason for status in statuses for reason in status.reasons}
+    return tuple(sorted(reasons)) or (outcome.message,)
+
+
+def _placement(
+    info: PodInfo,
+    node: str | None,
+    message: str,
+    reasons: tuple[str, ...],
+    feasible: int = 0,
+    score: int | None = None,
+) -> PodPlacement:
+    requests = info.requests
+    return PodPlacement(
+        pod=info.key,
+        node=node,
+        message=message,
+        feasible=feasible,
+        score=score,
+        cpu=quantity_text("cpu", requests.get("cpu", 0)),
+        memory=quantity_text("memory", requests.get("memory", 0)),
+        reasons=reasons,
+    )
+
+
+def _allocation(scheduler: Scheduler) -> Iterator[Allocation]:
+    """Yield what is requested and allocatable of every resource that a node has."""
+    table = scheduler.cache.nodes
+    for name in resource_names(table):
+        requested = table.pod_total if name == "pods" else table.total_requested(name)
+        yield Allocation(name, requested, table.total_allocatable(name))
+
+
+def resource_names(table: NodeTable) -> list[str]:
+    """Return every resource that a node has, the main ones first."""
+    names = {name for node in table.nodes if node is not None for name in node.status.allocatable}
+    ordered = [name for name in MAIN_RESOURCES if name in names]
+    return ordered + sorted(names.difference(MAIN_RESOURCES))

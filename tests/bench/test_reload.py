@@ -1,0 +1,40 @@
+"""Reloads under load, measured small: the checks that the benchmark makes hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.bench.reload import Reloads, document, run_reloads, text_lines
+from policy_sched.errors import PolicySchedError
+
+
+@pytest.fixture(scope="module")
+def result() -> Reloads:
+    """Each phase on few nodes."""
+    return run_reloads(nodes=50, pods=120, rate=5_000)
+
+
+def test_every_pod_is_decided_while_policies_change_and_break(result: Reloads) -> None:
+    """A reload for every 20 pods, a third of them refused; each loaded one is a generation."""
+    phases = {phase.name: phase for phase in result.phases}
+    for name in ("steady", "at once"):
+        assert phases[name].results == {}
+        assert phases[f"{name}, reloads"].results == {"loaded": 4, "refused": 2}
+    assert [phase.generations for phase in result.phases] == [1, 5, 5, 9]
+
+
+def test_what_is_shown(result: Reloads) -> None:
+    """Text has a line for each phase, data the same numbers."""
+    lines = list(text_lines(result))
+    assert "no pod lost" in lines[0]
+    assert sum("decisions/s" in line for line in lines) == len(result.phases)
+    assert "50 policies" in lines[-1]
+    found = document(result)
+    assert found["pods"] == 120
+    assert found["workload"] == "Reload"
+
+
+def test_a_pod_that_fits_nowhere_is_no_result() -> None:
+    """The benchmark says so instead of measuring something else."""
+    with pytest.raises(PolicySchedError, match="0/1 nodes are available"):
+        run_reloads(nodes=1, pods=2, rate=5_000)

@@ -1,0 +1,35 @@
+"""The benchmark of estimates: every rule is measured, and told with its ratio."""
+
+from __future__ import annotations
+
+from policy_sched.bench.rule_cost import (
+    NAME,
+    RULES,
+    Measured,
+    document,
+    run_rule_costs,
+    text_lines,
+)
+
+
+def test_every_rule_is_measured() -> None:
+    """Each rule has an estimate and a time, both above zero; JSON has the same numbers."""
+    found = run_rule_costs(50)
+    assert [one.rule for one in found] == list(RULES)
+    assert all(one.estimate_us > 0 and one.measured_us > 0 for one in found)
+    told = document(found, 50)
+    assert told["workload"] == NAME
+    assert told["nodes"] == 50
+
+
+def test_what_is_too_far_off_is_marked() -> None:
+    """A ratio beyond the bound, in either direction, is no good estimate."""
+    found = [
+        Measured("good", "true", 20.0, 10.0),
+        Measured("low", "true", 3.0, 10.0),
+        Measured("high", "true", 40.0, 10.0),
+    ]
+    assert [one.within for one in found] == [True, False, False]
+    lines = list(text_lines(found, 5))
+    assert lines[-1] == "  1 of 3 within a factor of 3"
+    assert [line.endswith("beyond a factor of 3") for line in lines[2:5]] == [False, True, True]

@@ -1,0 +1,55 @@
+"""The option ``--policies``: paths, and names of shipped policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.input.policies import policy_paths, shipped_policies
+from policy_sched.cli.main import run
+from policy_sched.errors import PolicySchedError
+from policy_sched.profiles.models.package_data import policies_directory
+
+EXAMPLE = str(policies_directory() / "example-cluster" / "manifests")
+
+
+def test_a_name_stands_for_a_shipped_policy() -> None:
+    """`--policies gang` needs no checkout."""
+    assert policy_paths(["gang"]) == (str(policies_directory() / "gang"),)
+    assert "default" not in shipped_policies()
+    assert "example-cluster" not in shipped_policies()
+
+
+def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory of the same name is what the user sees."""
+    (tmp_path / "gang").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert policy_paths(["gang"]) == ("gang",)
+
+
+def test_all_unknown_names_are_reported_at_once() -> None:
+    """Each is told with the name that was meant, or with all names."""
+    with pytest.raises(PolicySchedError) as error:
+        policy_paths(["gnag", "gang", "zzzzzzzz"])
+    lines = str(error.value).splitlines()
+    assert lines[0].endswith('did you mean "gang"?')
+    assert "shipped are data-locality, " in lines[1]
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize("path", ["no/such", "none.yaml"])
+def test_a_missing_file_is_a_missing_file(path: str) -> None:
+    """What can only be a path is reported as such."""
+    with pytest.raises(FileNotFoundError):
+        policy_paths([path])
+
+
+def test_several_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    """The option is given once for each policy; verbs accept names and paths side by side."""
+    shipped = str(policies_directory() / "rack-spread")
+    command = ["simulate", EXAMPLE, "--policies", "gang", "--policies", shipped, "-o", "json"]
+    assert run(command) == 0
+    assert run(["explain", "shop/web-1", "--cluster", EXAMPLE, "--policies", "spot-nodes"]) == 0
+    assert run(["simulate", EXAMPLE, "--policies", "gnag"]) == 2
+    assert 'did you mean "gang"?' in capsys.readouterr().err

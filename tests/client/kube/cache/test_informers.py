@@ -1,0 +1,84 @@
+"""Informers: what was read is handed on in one order, and not more at a time than there is time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy_sched.client.kube.cache.informers import Informers
+from policy_sched.client.kube.cache.store import Change, ChangeType
+from policy_sched.client.kube.rest.paths import Selection
+from policy_sched.model.meta import ApiObject
+from policy_sched.testing import make_node, make_pod
+from tests.client.kube.stage import Stage
+
+
+def _added(thing: ApiObject) -> Change[Any]:
+    return Change(ChangeType.ADDED, None, thing)
+
+
+def test_no_more_is_handed_on_when_the_time_is_over() -> None:
+    """What was not handed on comes the next time, in its order."""
+    informers = Informers(Stage("http://127.0.0.1:1").api(), ())
+    told: list[str] = []
+
+    def tell(change: Change[Any]) -> None:
+        told.append(change.object.metadata.name)
+
+    informers._changed([_added(make_pod(name)) for name in "abcde"])
+    assert informers.drain(tell, 500, lambda: len(told) == 2) == 2
+    assert (told, informers.behind) == (["a", "b"], True)
+    assert informers.drain(tell, 2) == 2
+    assert informers.drain(tell, 500) == 1
+    assert (told, informers.behind) == (list("abcde"), False)
+
+
+def test_pods_come_last_at_first() -> None:
+    """Whoever hears of the first pods has heard of their nodes."""
+    informers = Informers(Stage("http://127.0.0.1:1").api(), ())
+    for thing in (make_pod("p"), make_node("n")):
+        thing.api_version, thing.kind = "v1", type(thing).__name__
+        informers._changed([_added(thing)])
+    kinds: list[str] = []
+    informers.drain(lambda change: kinds.append(change.object.kind), 500)
+    assert kinds == ["Node", "Pod"]
+
+
+def test_what_came_to_light_is_handed_on_before_anything_counts_as_followed() -> None:
+    """A watch that was mended brings what was missed; later changes do not hold anything up."""
+    kinds = (("v1", "Node"), ("v1", "Namespace"), ("v1", "Pod"))
+    woken: list[int] = []
+    informers = Informers(
+        Stage("http://127.0.0.1:1").api(),
+        [Selection(kind) for kind in kinds],
+        wake=lambda: woken.append(0),
+    )
+    for reflector in informers.reflectors:
+        reflector.synced.set()
+    nodes, _, pods = informers.reflectors
+    assert not informers.following
+    nodes._follows(None)
+    informers._changed([_added(make_pod(name)) for name in "abc"])
+    pods._follows(None)
+    assert len(woken) == 2
+    assert not informers.following
+    informers._changed([_added(make_pod("d"))])
+    told: list[object] = []
+    assert informers.drain(told.append, 2) == 2
+    assert not informers.following
+    assert informers.drain(told.append, 1) == 1
+    assert (informers.following, informers.behind) == (True, True)
+    nodes.following = False
+    assert not informers.following
+
+
+def test_what_comes_wakes_once_there_is_somebody_to_tell() -> None:
+    """Until everything was read once nothing could be handed on."""
+    woken: list[int] = []
+    api = Stage("http://127.0.0.1:1").api()
+    informers = Informers(api, [Selection(("v1", "Node"))], wake=lambda: woken.append(0))
+    informers._changed([_added(make_node("a"))])
+    assert (woken, informers.behind) == ([], False)
+    informers.reflectors[0].synced.set()
+    assert informers.behind
+    informers._changed([_added(make_node("b"))])
+    assert woken == [0]

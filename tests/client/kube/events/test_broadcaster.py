@@ -1,0 +1,159 @@
+"""Events over time: series that end, series that go on, and what finds no room."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from policy_sched.client.kube.events.broadcaster import LOOK, EventWriter
+from policy_sched.client.kube.events.correlator import (
+    FINISH,
+    REFRESH,
+    EventKey,
+    EventSeries,
+    Reference,
+)
+from policy_sched.errors import ClusterError
+from tests.client.kube.stage import WALL, Asked, Stage, Wire, acted, stage
+
+
+def said(note: str, name: str = "web") -> EventKey:
+    """Return something to say of a pod."""
+    about = Reference("Pod", "default", name, "u1")
+    return EventKey(about, "Warning", "FailedScheduling", "Scheduling", "me", "me-1", note)
+
+
+def test_an_event_about_a_long_name_has_a_name_that_is_allowed() -> None:
+    """As client-go names it then: by a UUID, another one for each event."""
+    for name, length in ("x" * 236, 253), ("x" * 237, 36):
+        series = EventSeries()
+        first = series.say(said("", name), WALL)
+        assert list(series.finish(WALL + FINISH + 1)) == [None]
+        second = series.say(said("", name), WALL + FINISH + 1)
+        assert first is not None
+        assert second is not None
+        assert first.name != second.name
+        assert {len(one.event["metadata"]["name"]) for one in (first, second)} == {length}
+
+
+def test_what_was_said_is_kept_for_six_minutes_and_no_more_than_so_much() -> None:
+    """The oldest ends first; what is said again is young again."""
+    series = EventSeries(most=3)
+    for number in range(5):
+        series.say(said("", f"p{number}"), WALL + number)
+    again = series.say(said("", "p0"), WALL + 5)
+    assert again is not None
+    assert list(series.finish(WALL + 5)) == [None, None]
+    assert {one.regarding.name for one in series._series} == {"p0", "p3", "p4"}
+    assert list(series.finish(WALL + 4 + FINISH)) == [None]
+    assert list(series.finish(WALL + 5 + FINISH)) == [None]
+    (last,) = series.finish(WALL + 6 + FINISH)
+    assert last is not None
+    assert (last.series or {})["count"] == 2
+    assert len(series) == 0
+
+
+async def yes(asked: Asked, wire: Wire) -> None:
+    """Accept."""
+    await wire.answer(201, {})
+
+
+def counts(here: Stage) -> list[tuple[str, int]]:
+    """Return method and count of what was written."""
+    return [(a.method, a.json.get("series", {}).get("count", 1)) for a in here.asked]
+
+
+async def until(here: Stage, count: int) -> None:
+    """Wait for so many requests."""
+    while len(here.asked) < count:
+        await asyncio.sleep(0.001)
+
+
+def test_a_series_is_written_when_it_ends_and_from_time_to_time() -> None:
+    """Every half hour while it goes on, and once more when nothing was said for six minutes."""
+
+    async def play() -> None:
+        async with stage(yes) as here, here.api() as api:
+            writer = EventWriter(api)
+            for note in "abc":
+                writer.say(said(note))
+            await writer.drained()
+            assert counts(here) == [("POST", 1), ("PATCH", 2)]
+            writer._series._series[said("x")].count = 7
+            here.wall.ns += FINISH + 1
+            task = asyncio.create_task(writer.run())
+            await until(here, 3)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert counts(here)[2] == ("PATCH", 7)
+            assert len(writer._series) == 0
+            assert {LOOK, REFRESH / 1e9} & set(here.slept)
+
+    acted(play())
+
+
+def test_a_series_that_goes_on_is_refreshed() -> None:
+    """Its count so far."""
+
+    async def play() -> None:
+        async with stage(yes) as here, here.api() as api:
+            writer = EventWriter(api)
+            for note in "ab":
+                writer.say(said(note))
+            await writer.drained()
+            task = asyncio.create_task(writer._refresh())
+            await until(here, 3)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert counts(here)[2] == ("PATCH", 2)
+
+    acted(play())
+
+
+def test_what_finds_no_room_is_lost_and_what_is_cancelled_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that does not answer costs no memory without end."""
+
+    room = 20
+    monkeypatch.setattr("policy_sched.client.kube.events.broadcaster.QUEUE", room)
+
+    async def never(asked: Asked, wire: Wire) -> None:
+        await asyncio.Event().wait()
+
+    async def play() -> None:
+        told: list[str] = []
+
+        def lost(about: str, _error: ClusterError) -> None:
+            told.append(about)
+
+        async with stage(never) as here, here.api() as api:
+            writer = EventWriter(api, lost)
+            for number in range(room + 3):
+                writer.say(said("x", f"web{number}"))
+            assert (writer.waiting, writer.lost) == (room, 3)
+            await until(here, room)
+            await writer.cancel()
+            assert writer.waiting == 0
+            assert told == []
+
+    acted(play())
+
+
+def test_what_cannot_be_written_is_told_with_its_object() -> None:
+    """By whoever refuses, and in his words."""
+    told: list[tuple[str, Any]] = []
+
+    async def refuse(asked: Asked, wire: Wire) -> None:
+        await wire.answer(403, {"kind": "Status", "code": 403, "message": "not you"})
+
+    async def play() -> None:
+        async with stage(refuse) as here, here.api() as api:
+            writer = EventWriter(api, lambda about, error: told.append((about, str(error))))
+            writer.say(said("x"))
+            await writer.drained()
+        assert told == [("default/web", "not you")]
+
+    acted(play())

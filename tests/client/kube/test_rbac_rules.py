@@ -1,0 +1,92 @@
+"""The table of rights and the client say the same: every call of the protocol has its rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from policy_sched.client.apimachinery.resources import resource
+from policy_sched.client.kube.cache.informers import READ
+from policy_sched.client.kube.client import KubeClient
+from policy_sched.client.kube.rbac_rules import READING, WRITING, Right
+from policy_sched.client.protocol import Client
+from policy_sched.embedded.apiserver.security.attributes import Attributes, attributes_of
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.pod_group import PodGroup
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
+from policy_sched.testing import make_pod
+from tests.client.kube.stage import Asked, Wire, acted, stage
+
+POD = PodInfo.of(make_pod("p", uid="u"))
+META = ObjectMeta(name="x", namespace="default", uid="x")
+CALLS: dict[str, Callable[[KubeClient], None]] = {
+    "bind": lambda client: client.bind(POD, "n", lambda _error: None),
+    "delegate": lambda client: client.delegate(POD, lambda: None, lambda _error: None),
+    "nominate": lambda client: client.nominate(POD, "n"),
+    "set_unschedulable": lambda client: client.set_unschedulable(POD, "Unschedulable", "no"),
+    "clear_nomination": lambda client: client.clear_nomination(POD),
+    "set_group_scheduled": lambda client: client.set_group_scheduled(
+        PodGroup(metadata=META), "Scheduled", "", scheduled=True
+    ),
+    "set_disruption_target": lambda client: client.set_disruption_target(POD, "go"),
+    "delete_pod": lambda client: client.delete_pod(POD),
+    "record_event": lambda client: client.record_event(POD, "Normal", "R", "A", "note"),
+    "update_volume": lambda client: client.update_volume(PersistentVolume(metadata=META)),
+    "update_claim": lambda client: client.update_claim(PersistentVolumeClaim(metadata=META)),
+}
+ELSEWHERE = {("", "pods", "get"), ("events.k8s.io", "events", "patch")}
+"""After an answer that was lost, and for what is said again: tests/deploy has both."""
+
+
+def words(right: Right) -> tuple[str, str, str]:
+    """Return group, resource and verb."""
+    return right.group, right.resource, right.verb
+
+
+def test_every_call_of_the_protocol_is_tried_here() -> None:
+    """A new call needs a line above, and perhaps a row in the table."""
+    calls = {name for name in vars(Client) if not name.startswith("_")}
+    assert set(CALLS) == calls
+
+
+def asked_by_all_calls() -> list[Attributes]:
+    """Return what the calls ask for."""
+    found: list[Attributes] = []
+
+    async def answer(asked: Asked, wire: Wire) -> None:
+        found.append(attributes_of(asked.method, asked.path, asked.query))
+        await wire.answer(201, {"kind": "Status", "status": "Success"})
+
+    async def play() -> None:
+        async with stage(answer) as here, here.api() as api:
+            client = KubeClient(api)
+            writing = asyncio.create_task(client.events.run())
+            for call in CALLS.values():
+                call(client)
+            await client.lanes.drained()
+            while client.events.waiting:
+                await asyncio.sleep(0.005)
+            writing.cancel()
+
+    acted(play())
+    return found
+
+
+def test_what_the_calls_ask_for_is_what_the_table_grants() -> None:
+    """Neither less nor more."""
+    asked = {(one.group, one.combined, one.verb) for one in asked_by_all_calls()}
+    assert asked == {words(right) for right in WRITING} - ELSEWHERE
+
+
+def test_all_that_is_read_may_be_listed_and_watched() -> None:
+    """The informers' table is where the rights come from."""
+    kinds = [resource(one.kind) for one in READ]
+    assert {words(right) for right in READING} == {
+        (kind.group, kind.plural, verb) for kind in kinds for verb in ("list", "watch")
+    }
+
+
+def test_every_right_says_what_it_is_for() -> None:
+    """Whoever grants it wants to know."""
+    assert all(right.why for right in (*READING, *WRITING))

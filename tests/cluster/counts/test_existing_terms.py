@@ -1,0 +1,88 @@
+"""The affinity terms of running pods: their carriers, and the pods they select."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.counts import existing_terms as carried_terms
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.namespace import Namespace
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def away(app: str, **term: Any) -> dict[str, Any]:
+    selector = {"matchLabels": {"app": app}}
+    return {
+        "podAntiAffinity": {REQUIRED: [{"labelSelector": selector, "topologyKey": "zone", **term}]}
+    }
+
+
+def run(cache: Cache, name: str, affinity: dict[str, Any]) -> PodInfo:
+    info = PodInfo.of(make_pod(name, node_name="n", affinity=affinity))
+    cache.add_pod(info)
+    return info
+
+
+def cluster() -> Cache:
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    return cache
+
+
+def test_equal_terms_are_one_term_with_a_count() -> None:
+    """Two carriers, then one, then none: the term stays listed and has no carriers."""
+    cache = cluster()
+    kind = cache.counts.carried.anti_affinity
+    pod = PodInfo.of(make_pod(labels={"app": "web"}))
+    first, second = run(cache, "a", away("web")), run(cache, "b", away("web"))
+    (carried,) = kind.meaning(pod)
+    assert (carried.counts.by_row, kind.live) == ({0: 2}, 1)
+    cache.remove_pod(first)
+    cache.remove_pod(second)
+    assert (carried.counts.by_row, kind.live) == ({}, 0)
+    assert kind.meaning(PodInfo.of(make_pod(labels={"app": "db"}))) == ()
+
+
+def test_preferences_are_sums_of_weights() -> None:
+    """What is liked and shunned alike weighs nothing."""
+    cache = cluster()
+    term = {"labelSelector": {}, "topologyKey": "zone"}
+
+    def likes(weight: int) -> dict[str, Any]:
+        return {PREFERRED: [{"weight": weight, "podAffinityTerm": term}]}
+
+    run(cache, "a", {"podAffinity": likes(5)})
+    run(cache, "b", {"podAntiAffinity": likes(3)})
+    (carried,) = cache.counts.carried.preferred.meaning(PodInfo.of(make_pod()))
+    assert carried.counts.by_row == {0: 2}
+    run(cache, "c", {"podAntiAffinity": likes(2)})
+    assert (carried.counts.by_row, cache.counts.carried.preferred.live) == ({}, 0)
+    assert cache.check() == []
+
+
+def test_a_namespaces_labels_decide_when_they_change() -> None:
+    """A namespaceSelector of a running pod means the namespaces that have the labels now."""
+    cache = cluster()
+    run(cache, "a", away("web", namespaceSelector={"matchLabels": {"team": "x"}}))
+    pod = PodInfo.of(make_pod(namespace="other", labels={"app": "web"}))
+    kind = cache.counts.carried.anti_affinity
+    found = []
+    for labels in ({}, {"team": "x"}, {"team": "y"}):
+        cache.set_namespace(Namespace(metadata=ObjectMeta(name="other", labels=labels)))
+        found.append(len(kind.meaning(pod)))
+    cache.remove_namespace("other")
+    assert [*found, len(kind.meaning(pod))] == [0, 1, 0, 0]
+
+
+def test_terms_that_nobody_carries_are_swept_out() -> None:
+    """A cluster whose pods each carry a term of their own does not remember all of them."""
+    cache = cluster()
+    for number in range(3 * carried_terms.IDLE):
+        cache.remove_pod(run(cache, "a", away(f"app-{number}")))
+    assert len(list(cache.counts.carried.anti_affinity)) <= carried_terms.IDLE + 1
+    assert cache.check() == []

@@ -1,0 +1,83 @@
+"""Whatever pods name in the life of a cluster, the tables keep no more than what is read."""
+
+from __future__ import annotations
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.tables.column_gc import ColumnCollector
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
+
+MOST = 50
+
+
+def cache() -> Cache:
+    """Return a cache that looks for columns to let go of from 50 on, with one node."""
+    made = Cache()
+    made.nodes.forgetting, made.pods.forgetting = ColumnCollector(MOST), ColumnCollector(MOST)
+    made.add_node(make_node("n"))
+    return made
+
+
+def test_columns_come_and_go() -> None:
+    """Thousands of label keys, resources and images leave a few columns behind."""
+    made = cache()
+    kept = made.nodes.column(("label", "pool"))
+    for number in range(2000):
+        made.nodes.column(("label", f"only-{number}"))
+        made.nodes.column(("free", f"example.com/{number}"))
+        made.nodes.column(("imageSize", f"registry/{number}"))
+        made.pods.column(("label", f"job-{number}"))
+        made.nodes.image_nodes(f"registry/{number}")
+        made.nodes.column(("requested", "cpu"))
+        made.add_node(make_node("n", labels={"beat": str(number), "pool": str(number)}))
+    nodes = made.nodes
+    assert len(nodes.materialised) < 4 * MOST
+    assert len(made.pods.materialised) < 4 * MOST
+    assert len(nodes.images.watched) < 4 * MOST
+    assert len(nodes.usage.amounts) < 4 * MOST
+    assert nodes.column(("label", "pool")) is kept
+    assert nodes.strings.text(kept.view[0]) == "1999"
+    assert ("requested", "cpu") in nodes.materialised
+    assert made.check() == []
+
+
+def test_a_column_that_is_made_again_is_another_one() -> None:
+    """A version of the old column never equals one of the new column."""
+    made = cache()
+    before = made.nodes.column(("label", "zone")).version
+    for number in range(3):
+        for other in range(MOST * 4**number):
+            made.nodes.column(("label", f"{number}-{other}"))
+        made.add_node(make_node("n", labels={"beat": str(number)}))
+    assert ("label", "zone") not in made.nodes.materialised
+    assert made.nodes.column(("label", "zone")).version > before
+
+
+def test_one_amount_of_a_resource_keeps_the_others() -> None:
+    """A rule that reads what is free goes on seeing what pods take."""
+    made = cache()
+    free = made.nodes.column(("free", "cpu"))
+    for number in range(4 * MOST):
+        made.nodes.column(("label", f"only-{number}"))
+        made.add_node(make_node("n", labels={"beat": str(number)}))
+    made.add_pod(PodInfo.of(make_pod("p", cpu="1", node_name="n")))
+    assert free.view[0] == 3000
+    assert made.nodes.column(("requested", "cpu")).view[0] == 1000
+    assert made.check() == []
+
+
+def test_sets_of_ports_that_are_nobodys_are_used_again() -> None:
+    """Game servers take other ports of a node all the time: the sets are those of now."""
+    made = cache()
+    made.nodes.port_sets.many = made.nodes.port_sets._due = MOST
+    for number in range(1000):
+        ports = (7000 + number % 40, 7100 + number % 37)
+        info = PodInfo.of(make_pod(f"p{number}", uid="u", host_ports=ports, node_name="n"))
+        made.add_pod(info)
+        made.add_node(make_node("n", labels={"beat": str(number)}))
+        column = made.nodes.column(("usedPorts",))
+        held = {port.port for port in made.nodes.port_sets.members(column.view[0])}
+        assert held == set(ports)
+        made.remove_pod(info)
+    assert len(made.nodes.port_sets.sets) < 4 * MOST
+    assert made.check() == []

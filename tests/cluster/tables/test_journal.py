@@ -1,0 +1,59 @@
+"""The change journal."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
+
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from([STATIC, DYNAMIC, STRUCTURE, STATIC | DYNAMIC])),
+    max_size=40,
+)
+
+
+@given(changes=CHANGES, data=st.data())
+def test_since_tells_every_change_once(changes: list[tuple[int, int]], data: st.DataObject) -> None:
+    """The changes since any remembered version are the rows with the union of their kinds."""
+    journal = Journal()
+    for row, kind in changes:
+        journal.append(row, kind)
+    version = data.draw(st.integers(0, len(changes)))
+    expected: dict[int, int] = {}
+    union = 0
+    for row, kind in changes[version:]:
+        expected[row] = expected.get(row, 0) | kind
+        union |= kind
+    found = journal.since(version)
+    assert found is not None
+    assert found.rows == list(expected)
+    assert found.kinds == list(expected.values())
+    assert found.kind == union
+    assert journal.version == len(changes)
+
+
+@given(changes=CHANGES, capacity=st.integers(2, 10))
+def test_a_full_journal_forgets_the_oldest_only(
+    changes: list[tuple[int, int]], capacity: int
+) -> None:
+    """A version is answered exactly or with None, and half the capacity is always remembered."""
+    journal = Journal(capacity)
+    for row, kind in changes:
+        journal.append(row, kind)
+    assert journal.version == len(changes)
+    for version in range(len(changes) + 1):
+        found = journal.since(version)
+        if found is None:
+            assert len(changes) - version > capacity // 2
+        else:
+            assert set(found.rows) == {row for row, _ in changes[version:]}
+
+
+def test_nothing_changed() -> None:
+    """An up-to-date reader is told nothing."""
+    journal = Journal()
+    journal.append(3, DYNAMIC)
+    found = journal.since(journal.version)
+    assert found is not None
+    assert (found.rows, found.kinds, found.kind) == ([], [], 0)

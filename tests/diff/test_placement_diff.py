@@ -1,0 +1,112 @@
+"""Two policy sets over one cluster: who moves, for which cause, and what several seeds tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.diff.attribution import Cause
+from policy_sched.diff.placement_diff import (
+    PLACED,
+    PlacementDiff,
+    compare_placements,
+    compare_seeds,
+)
+from policy_sched.model.meta import ApiObject
+from policy_sched.profiles.build.pipeline import CompiledPlan
+from policy_sched.scheduler.setup.factory import read
+from policy_sched.simulate.statistics import Significance
+from policy_sched.testing import make_node, make_pod
+
+HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Mine}\nspec:\n"
+#: Draws pod p0 to n3, and leaves all other decisions alone.
+DRAWS = '  score: {expression: \'pod.name == "p0" && node.name == "n3" ? 100 : 0\'}\n'
+REFUSES = "  filter: [{expression: 'pod.name != \"p0\"', message: not here}]\n"
+NOTHING = "  matchConditions: ['pod.name == \"nobody\"']\n" + DRAWS
+
+
+@cache
+def plans(body: str = "") -> tuple[CompiledPlan, ...]:
+    """Return the default profile, perhaps with a policy."""
+    if not body:
+        return read(None, ())[0]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "policy.yaml"
+        path.write_text(HEAD + body, encoding="utf-8")
+        return read(None, [str(path)])[0]
+
+
+def cluster(pods: int, nodes: int = 4) -> list[ApiObject]:
+    """Return equal nodes without pods, and equal pods: every decision is a tie at first."""
+    return [
+        *(make_node(f"n{i}", cpu="4") for i in range(nodes)),
+        *(make_pod(f"p{i}", cpu="1") for i in range(pods)),
+    ]
+
+
+def causes(found: PlacementDiff) -> dict[str, Cause | None]:
+    """Return why each pod moved."""
+    return {move.pod.removeprefix("default/"): move.cause for move in found.moves}
+
+
+def test_a_policy_that_does_nothing_moves_nothing() -> None:
+    """Its score is left out, and the same seed draws the same nodes."""
+    found = compare_placements(plans(), plans(NOTHING), cluster(8), seed=3)
+    assert found.moves == ()
+    (applied,) = found.new.policies
+    assert (applied.matched, applied.pods, applied.scored) == (0, 8, 0)
+
+
+def test_only_the_pod_that_a_policy_draws_is_made_to_move_by_it() -> None:
+    """All other moves come from the random choice, or from the room that the first one left."""
+    for seed in range(6):
+        found = compare_placements(plans(), plans(DRAWS), cluster(8), seed)
+        for pod, cause in causes(found).items():
+            assert (cause is Cause.POLICY) == (pod == "p0")
+        assert found.causes[Cause.POLICY] <= 1
+    tied = {c for seed in range(6) for c in compare(DRAWS, seed).causes}
+    assert tied == {Cause.POLICY, Cause.TIE, Cause.FOLLOWS}
+
+
+def compare(body: str, seed: int) -> PlacementDiff:
+    """Compare the default profile with one that has a policy."""
+    return compare_placements(plans(), plans(body), cluster(8), seed)
+
+
+def test_a_pod_that_a_filter_refuses_is_told_as_the_policy_s() -> None:
+    """It becomes unschedulable, and schedulable the other way round."""
+    found = compare(REFUSES, 0)
+    assert causes(found)["p0"] is Cause.POLICY
+    assert found.counts["unschedulable"] == 1
+    (applied,) = found.new.policies
+    assert (applied.matched, applied.rejected, applied.nodes) == (8, 4, 4)
+    back = compare_placements(plans(REFUSES), plans(), cluster(8), 0)
+    assert causes(back)["p0"] is Cause.POLICY
+
+
+def test_several_seeds_tell_a_difference_from_noise() -> None:
+    """A pod less with every seed is a difference; which nodes are in use is not."""
+    found = compare_seeds(plans(), plans(REFUSES), cluster(8), range(6))
+    measures = {one.name: one.values for one in found.measures}
+    assert measures[PLACED].verdict is Significance.DIFFERENT
+    assert measures[PLACED].difference.mean == -1
+    assert [(one.pod, one.change) for one in found.fates] == [("default/p0", -6)]
+    same = compare_seeds(plans(), plans(NOTHING), cluster(8), range(6))
+    assert {one.values.verdict for one in same.measures} == {Significance.EQUAL}
+
+
+@settings(max_examples=5, deadline=None)
+@given(first=st.integers(0, 1000), pods=st.integers(1, 6))
+def test_each_run_is_that_of_its_seed(first: int, pods: int) -> None:
+    """Runs do not touch each other, and come in the order of the seeds."""
+    objects: Sequence[ApiObject] = cluster(pods, 2)
+    seeds = range(first, first + 3)
+    found = compare_seeds(plans(), plans(DRAWS), objects, seeds)
+    alone = [compare_placements(plans(), plans(DRAWS), objects, seed) for seed in seeds]
+    assert list(found.runs) == alone
+    assert found.seeds == tuple(seeds)

@@ -1,0 +1,230 @@
+"""What a shadow's files come to: counts, moves, and how full the nodes would be."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from policy_sched.cli.main import run
+from policy_sched.diff.placement_diff import Move
+from policy_sched.diff.shadow_report import text_lines
+from policy_sched.diff.shadow_summary import ShadowSummary, summarize
+from policy_sched.instance.shadow.records import (
+    Comparison,
+    NodeFill,
+    NodeSeen,
+    PodGone,
+    PodPlaced,
+    Result,
+    ShadowRecord,
+    Side,
+    Start,
+)
+
+BOTH = {"cpu": 4000, "pods": 10}
+START = Start(
+    0.0,
+    "default-scheduler",
+    "ours",
+    (NodeFill("a", BOTH, {"cpu": 1000, "pods": 1}), NodeFill("b", BOTH)),
+)
+
+
+def compared(name: str, theirs: Side, ours: Side, result: Result, **difference: int) -> Comparison:
+    """Return a comparison of a pod of one core."""
+    return Comparison(
+        60.0,
+        f"default/{name}",
+        name,
+        result,
+        "default-scheduler",
+        "ours",
+        theirs,
+        ours,
+        difference=difference,
+        requests={"cpu": 1000},
+    )
+
+
+MOVES = compared("moves", Side("a", score=3), Side("b", score=9), Result.DIFFER, X=7, Y=-1)
+SAME = compared("same", Side("b", score=5), Side("b", score=5), Result.AGREE)
+LOST = compared(
+    "lost",
+    Side("a", rejected_by="Kept", reasons=("kept",)),
+    Side(None, "0/2"),
+    Result.UNSCHEDULABLE,
+)
+WON = compared("won", Side(None, "0/2"), Side("b", score=1), Result.SCHEDULABLE)
+SLOW = compared("slow", Side(), Side("b"), Result.UNDECIDED)
+BROKEN = compared("broken", Side("a"), Side(None, "broke"), Result.ERROR)
+MAKES_ROOM = compared(
+    "room", Side("b"), Side("a", "0/2", preempts=True, victims=("default/v",)), Result.UNSCHEDULABLE
+)
+
+
+def write(path: Path, *records: ShadowRecord) -> str:
+    """Write a file, and return its name."""
+    path.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in records))
+    return str(path)
+
+
+def summary(tmp_path: Path, *records: ShadowRecord) -> ShadowSummary:
+    """Return the summary of one file that begins as START says."""
+    return summarize([write(tmp_path / "log", START, *records)])
+
+
+def used(found: ShadowSummary) -> list[tuple[float, float]]:
+    """Return mean and deviation of cpu as it is and as it would be."""
+    placements = found.placements
+    return [
+        (side.spread[0].mean, side.spread[0].deviation) for side in (placements.old, placements.new)
+    ]
+
+
+def test_moves_and_counts(tmp_path: Path) -> None:
+    """Who would be elsewhere, or nowhere; what cannot be compared is left out."""
+    found = summary(tmp_path, MOVES, SAME, LOST, WON, SLOW, BROKEN, MAKES_ROOM)
+    assert found.placements.pods == 5
+    assert found.placements.moves == (
+        Move("default/moves", "a", "b", ""),
+        Move("default/lost", "a", None, "0/2"),
+        Move("default/won", None, "b", ""),
+        Move("default/room", "b", None, "0/2"),
+    )
+    assert dict(found.placements.counts) == {"moved": 1, "unschedulable": 2, "schedulable": 1}
+    assert (found.placements.old.placed, found.placements.new.placed) == (4, 3)
+    assert found.placements.new.preemptions == 1
+    assert (found.placements.old.score, found.placements.new.score) == (4.0, 7.0)
+    assert dict(found.rejections) == {"Kept": 1}
+    assert dict(found.preferences) == {"X": 1}
+    assert (found.since, found.until) == (0.0, 60.0)
+
+
+def test_how_full_nodes_are_and_would_be(tmp_path: Path) -> None:
+    """1000m on a from before; one pod moves from a to b."""
+    found = summary(tmp_path, MOVES)
+    assert used(found) == [(25.0, 25.0), (25.0, 0.0)]
+    assert (found.placements.old.nodes_in_use, found.placements.new.nodes_in_use) == (1, 2)
+
+
+def test_pods_that_are_gone_count_nowhere(tmp_path: Path) -> None:
+    """Neither where they were nor where they would have been."""
+    gone = PodGone("moves", "a", {"cpu": 1000})
+    found = summary(tmp_path, MOVES, gone, PodGone("old", "a", {"cpu": 1000}))
+    assert used(found) == [(0.0, 0.0), (0.0, 0.0)]
+    assert found.placements.moves[0].pod == "default/moves"
+
+
+def test_other_pods_and_nodes_count_as_they_come_and_go(tmp_path: Path) -> None:
+    """A pod that is not compared, a node that comes, one that goes."""
+    found = summary(
+        tmp_path,
+        PodPlaced("x", "b", {"cpu": 3000}),
+        NodeSeen("c", BOTH),
+        NodeSeen("a"),
+        NodeSeen("nowhere"),
+    )
+    assert used(found)[0] == (37.5, 37.5)
+    assert found.placements.nodes == 2
+
+
+def test_of_each_pod_the_last_comparison_counts(tmp_path: Path) -> None:
+    """It could not be placed, and then it was: its node is counted once."""
+    first = compared("p", Side(None, "0/2"), Side("b"), Result.SCHEDULABLE)
+    then = compared("p", Side("a", score=1), Side("a", score=1), Result.AGREE)
+    found = summary(tmp_path, first, then, then)
+    assert found.results == {Result.AGREE: 1}
+    assert used(found) == [(25.0, 25.0), (25.0, 25.0)]
+    undecided = summary(tmp_path, first)
+    assert used(undecided)[1] == (25.0, 0.0)
+
+
+def test_files_that_were_rotated_are_one(tmp_path: Path) -> None:
+    """A file that goes on keeps what would have been; after a gap it begins anew."""
+    first = write(tmp_path / "log.1", START, MOVES)
+    with gzip.open(tmp_path / "log.2.gz", "wb") as file:
+        file.write(Path(first).read_bytes())
+    fill = (NodeFill("a", BOTH, {"cpu": 2000, "pods": 2}), NodeFill("b", BOTH))
+    later = msgspec.structs.replace(START, nodes=fill, time=90.0, continues=True)
+    second = write(tmp_path / "log", later)
+    found = summarize([str(tmp_path / "log.2.gz"), second])
+    assert used(found) == [(25.0, 25.0), (25.0, 0.0)]
+    assert found.until == 90.0
+    gap = write(tmp_path / "gap", msgspec.structs.replace(later, continues=False))
+    assert used(summarize([first, gap])) == [(25.0, 25.0), (25.0, 25.0)]
+
+
+def test_the_text_names_the_causes_and_what_is_left_out(tmp_path: Path) -> None:
+    """The table is diff's own."""
+    lines = list(text_lines(summary(tmp_path, MOVES, LOST, SLOW, BROKEN)))
+    assert lines[:2] == [
+        "pods of default-scheduler, 1970-01-01T00:00:00Z to 1970-01-01T00:01:00Z",
+        "OLD is what default-scheduler did, NEW what profile ours would have done",
+    ]
+    assert "2 pods on 2 nodes: 1 move, 1 become unschedulable, 0 schedulable" in lines
+    assert lines[lines.index("Why pods would be elsewhere:") :] == [
+        "Why pods would be elsewhere:",
+        "    1  Kept rejects the node",
+        "    1  X prefers another node",
+        "",
+        "Left out: 1 pod that default-scheduler had not answered for",
+        "",
+        "Left out: 1 pod that could not be decided",
+    ]
+    assert "Why pods would be elsewhere:" not in list(text_lines(summary(tmp_path)))
+
+
+def test_the_verb_fails_a_build_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pod without a node, or a decision that breaks, is a regression; a move is none."""
+    good = write(tmp_path / "good", START, MOVES)
+    lost = write(tmp_path / "lost", START, LOST)
+    broken = write(tmp_path / "broken", START, BROKEN)
+    asked = ["--fail-on", "regression", "-o", "json"]
+    assert run(["diff", "--shadow", good, *asked]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["shadow"]["results"]["differ"] == 1
+    assert document["placements"]["moved"] == 1
+    assert run(["diff", "--shadow", lost, *asked]) == 1
+    assert run(["diff", "--shadow", broken, *asked]) == 1
+    capsys.readouterr()
+    assert run(["diff", "--shadow", lost]) == 0
+    assert "become unschedulable" in capsys.readouterr().out
+
+
+def test_lines_that_were_broken_off_are_named_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a process that was killed leaves one."""
+    path = tmp_path / "log"
+    write(path, START, MOVES)
+    path.write_bytes(path.read_bytes() + b'\n{"record":"pod","ti')
+    assert run(["diff", "--shadow", str(path)]) == 0
+    assert capsys.readouterr().err == f"{path}:4: left out, it is no whole record\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["old", "new", "--shadow", "LOG"], "--shadow does not go together with OLD, NEW"),
+        (["old"], "diff needs two policy sets, OLD and NEW, or --shadow LOG"),
+        (["--shadow", "nowhere"], "nowhere"),
+        (["--shadow", "WRONG"], ":1: no log of a shadow begins like this"),
+        (["--shadow", "EMPTY"], "there are no records"),
+    ],
+)
+def test_wrong_usage_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    """Exit code 2, and what is wrong."""
+    write(tmp_path / "LOG", START)
+    write(tmp_path / "WRONG", MOVES)
+    (tmp_path / "EMPTY").touch()
+    named = [str(tmp_path / one) if one.isupper() else one for one in arguments]
+    assert run(["diff", *named]) == 2
+    assert words in capsys.readouterr().err

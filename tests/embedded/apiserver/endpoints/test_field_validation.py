@@ -1,0 +1,76 @@
+"""Fields that a kind does not have: refused, warned of, or let pass, as a request asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from policy_sched.embedded.apiserver.endpoints.field_validation import unknown
+from policy_sched.embedded.schema.messages import MESSAGES
+from tests.embedded.apiserver.test_applying import APPLY
+from tests.embedded.apiserver.world import JSON, PODS, pod, serving
+
+SLIPS: dict[str, Any] = {
+    "nodNme": "n",
+    "containers": [{"name": "c", "image": "x", "imge": "y", "resources": {"request": {}}}],
+    "volumes": [{"name": "v", "emptyDir": {"x": 1}, "projected": {"anything": 1}}],
+    "nodeSelector": {"any": "key"},
+    "affinity": {"nodeAffinity": {"required": {}}},
+    "schedulingGroup": {"podGroupName": "g"},
+}
+
+
+def test_paths_of_unknown_fields_are_told() -> None:
+    """In items and in what Go embeds; not in maps or in a status."""
+    data = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}, "label": {}},
+        "spec": SLIPS, "status": {"anything": 1}, "extra": 1,
+    }  # fmt: skip
+    assert list(unknown("v1/Pod", data)) == [
+        "metadata.label",
+        "spec.nodNme",
+        "spec.containers[0].imge",
+        "spec.containers[0].resources.request",
+        "spec.volumes[0].emptyDir.x",
+        "spec.volumes[0].projected.anything",
+        "spec.affinity.nodeAffinity.required",
+        "extra",
+    ]
+
+
+@pytest.mark.parametrize("kind", [name for name in MESSAGES if "/" in name])
+def test_what_is_not_shaped_like_its_kind_is_left_to_others(kind: str) -> None:
+    """Lists and texts where there should be objects."""
+    for value in ([1, "x"], "x", None, 5):
+        assert list(unknown(kind, {"spec": value, "metadata": value})) in ([], ["spec"])
+
+
+def test_strict_refuses_and_warn_warns() -> None:
+    """Create, update, patches and apply; a request that does not ask is not looked at."""
+
+    async def run() -> None:
+        async with serving() as world:
+            wrong = {**pod("a"), "spec": {**pod("a")["spec"], "nodNme": "n"}}
+            strict, warn = f"{PODS}?fieldValidation=Strict", f"{PODS}?fieldValidation=Warn"
+            status, body = await world.ask("POST", strict, wrong)
+            what = 'Pod in version "v1" cannot be handled as a Pod'
+            words = f'{what}: strict decoding error: unknown field "spec.nodNme"'
+            assert (status, body["message"]) == (400, words)
+            async with world.session.post(world.url + warn, json=wrong) as answer:
+                assert answer.status == 201
+                assert answer.headers["Warning"] == '299 - "unknown field \\"spec.nodNme\\""'
+            for query in ("", "?fieldValidation=Ignore"):
+                named = {**wrong, "metadata": {"name": f"p{len(query)}"}}
+                assert (await world.ask("POST", PODS + query, named))[0] == 201
+            one = f"{PODS}/p0?fieldValidation=Strict&fieldManager=m"
+            labels = {"metadata": {"lables": {}}}
+            merge = "application/merge-patch+json"
+            assert (await world.ask("PATCH", one, labels, type=merge))[0] == 400
+            assert (await world.ask("PUT", one, wrong, type=JSON))[0] == 400
+            assert (await world.ask("PATCH", one, wrong, type=APPLY))[0] == 400
+            status, body = await world.ask("POST", f"{PODS}?fieldValidation=x", wrong)
+            assert (status, "supported values" in body["message"]) == (422, True)
+
+    asyncio.run(run())

@@ -1,0 +1,179 @@
+"""Lists: pages of one version, selectors, and what is said of versions that are not there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.embedded.apiserver.world import PODS, World, pod, serving
+
+
+async def pods(world: World, count: int) -> None:
+    """Create pods p0, p1, ..."""
+    for place in range(count):
+        await world.create(PODS, pod(f"p{place}", parity="even" if place % 2 == 0 else "odd"))
+
+
+def names(body: dict[str, Any]) -> list[str]:
+    """Return the names of a list's items."""
+    return [one["metadata"]["name"] for one in body["items"]]
+
+
+def test_pages_are_of_one_version_whatever_happens_between_them() -> None:
+    """Pods that come, go and change after the first page are as they were."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await pods(world, 5)
+            _, first = await world.ask("GET", f"{PODS}?limit=2")
+            assert first["metadata"]["remainingItemCount"] == 3
+            await world.create(PODS, pod("p11"))
+            await world.ask("DELETE", f"{PODS}/p3")
+            merge = "application/merge-patch+json"
+            patch = {"metadata": {"labels": {"parity": "none"}}}
+            await world.ask("PATCH", f"{PODS}/p4", patch, type=merge)
+            found, page = names(first), first
+            while token := page["metadata"].get("continue"):
+                _, page = await world.ask("GET", f"{PODS}?limit=2&continue={quote(token)}")
+                found += names(page)
+                assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+            assert found == ["p0", "p1", "p2", "p3", "p4"]
+            assert page["items"][-1]["metadata"]["labels"] == {"parity": "even"}
+            _, exact = await world.ask(
+                "GET",
+                f"{PODS}?resourceVersionMatch=Exact&resourceVersion="
+                + first["metadata"]["resourceVersion"],
+            )
+            assert names(exact) == found
+            assert names((await world.ask("GET", PODS))[1]) == ["p0", "p1", "p11", "p2", "p4"]
+
+    asyncio.run(run())
+
+
+def test_a_page_of_a_forgotten_version_says_how_to_go_on() -> None:
+    """410, with a token that leads on at the present version."""
+
+    async def run() -> None:
+        async with serving(history=4) as world:
+            await pods(world, 4)
+            _, first = await world.ask("GET", f"{PODS}?limit=2")
+            for place in range(20):
+                await world.create(PODS, pod(f"q{place}"))
+            token = quote(first["metadata"]["continue"])
+            status, body = await world.ask("GET", f"{PODS}?limit=2&continue={token}")
+            assert (status, body["reason"]) == (410, "Expired")
+            token = quote(body["metadata"]["continue"])
+            status, body = await world.ask("GET", f"{PODS}?limit=2&continue={token}")
+            assert (status, names(body)) == (200, ["p2", "p3"])
+
+    asyncio.run(run())
+
+
+def test_selectors_choose() -> None:
+    """By labels and by fields, in one namespace and in all."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await pods(world, 4)
+            for query, wanted in (
+                ("labelSelector=parity%3Deven", ["p0", "p2"]),
+                ("labelSelector=parity%20in%20(odd)", ["p1", "p3"]),
+                ("labelSelector=!parity", []),
+                ("fieldSelector=metadata.name!%3Dp1,status.phase%3DPending", ["p0", "p2", "p3"]),
+                ("fieldSelector=spec.nodeName%3D,metadata.namespace%3Ddefault&limit=1", ["p0"]),
+            ):
+                assert names((await world.ask("GET", f"/api/v1/pods?{query}"))[1]) == wanted
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "message"),
+    [
+        ("fieldSelector=spec.foo%3D1", 400, "field label not supported: spec.foo"),
+        ("limit=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("continue=x", 400, "continue key is not valid"),
+        ("resourceVersion=99999", 504, "Timeout: Too large resource version: 99999, current: "),
+        ("resourceVersion=-1", 400, 'resourceVersion: Invalid value: "-1"'),
+        ("resourceVersionMatch=Exact", 422, 'ListOptions.meta.k8s.io "" is invalid'),
+        ("resourceVersion=1&resourceVersionMatch=X", 422, 'ListOptions.meta.k8s.io "" is invalid'),
+        ("sendInitialEvents=false", 422, 'ListOptions.meta.k8s.io "" is invalid'),
+    ],
+)
+def test_wrong_options_are_refused(query: str, status: int, message: str) -> None:
+    """With the API server's code and words."""
+
+    async def run() -> Any:
+        async with serving() as world:
+            return await world.ask("GET", f"{PODS}?{query}")
+
+    code, body = asyncio.run(run())
+    assert code == status == body["code"]
+    assert body["message"].startswith(message)
+
+
+def test_other_forms_are_given_and_refused() -> None:
+    """Metadata alone, of an object and of a list; protobuf alone is not acceptable."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await pods(world, 2)
+            form = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
+            _, body = await world.ask("GET", PODS, accept=form.format("List"))
+            assert (body["kind"], names(body)) == ("PartialObjectMetadataList", ["p0", "p1"])
+            assert "spec" not in body["items"][0]
+            _, body = await world.ask("GET", f"{PODS}/p0", accept=form.format(""))
+            assert body["kind"] == "PartialObjectMetadata"
+            both = "application/vnd.kubernetes.protobuf"
+            assert (await world.ask("GET", PODS, accept=both))[0] == 406
+            assert (await world.ask("GET", PODS, accept=f"{both},application/json"))[0] == 200
+
+    asyncio.run(run())
+
+
+def test_long_lists_come_in_pieces_that_fit_together() -> None:
+    """1,201 pods in one answer."""
+
+    async def run() -> None:
+        async with serving() as world:
+            for place in range(1201):
+                world.cluster.store.create(pod(f"p{place:04}"))
+            _, body = await world.ask("GET", "/api/v1/pods?resourceVersion=0")
+            assert names(body) == [f"p{place:04}" for place in range(1201)]
+            assert {"kind", "apiVersion"}.isdisjoint(body["items"][700])
+
+    asyncio.run(run())
+
+
+def test_events_are_the_same_in_both_groups() -> None:
+    """What was said in events.k8s.io is listed, selected and changed as core events too."""
+
+    async def run() -> None:
+        async with serving() as world:
+            event = {
+                "metadata": {"name": "e"},
+                "eventTime": "2026-01-01T00:00:00.000000Z",
+                "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+                "note": "Bound",
+                "reason": "Scheduled",
+                "action": "Binding",
+                "reportingController": "default-scheduler",
+                "reportingInstance": "default-scheduler-0",
+                "type": "Normal",
+            }
+            await world.create("/apis/events.k8s.io/v1/namespaces/default/events", event)
+            core = "/api/v1/namespaces/default/events"
+            query = "fieldSelector=involvedObject.name%3Dp,reason%3DScheduled"
+            _, body = await world.ask("GET", f"{core}?{query}")
+            (found,) = body["items"]
+            assert (found["message"], found["involvedObject"]["name"]) == ("Bound", "p")
+            about = {"name": "q", "namespace": "default"}
+            old = {"metadata": {"name": "f"}, "involvedObject": about, "message": "Hi"}
+            await world.create(core, old)
+            _, body = await world.ask("GET", "/apis/events.k8s.io/v1/events")
+            assert [one["note"] for one in body["items"]] == ["Bound", "Hi"]
+
+    asyncio.run(run())

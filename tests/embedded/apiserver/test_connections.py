@@ -1,0 +1,170 @@
+"""Requests that are too long or too slow, and users that ask for too much."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ssl
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.embedded.apiserver.endpoints import handlers as answering
+from policy_sched.embedded.apiserver.endpoints import server
+from policy_sched.embedded.apiserver.endpoints.list import PIECE, PIECE_BYTES, bounded
+from policy_sched.embedded.apiserver.endpoints.priority_and_fairness import (
+    LATE_SECONDS,
+    Fairness,
+    Places,
+)
+from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
+from policy_sched.embedded.apiserver.request.user import UNSECURED, User
+from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import RBAC, Access
+from policy_sched.instance.http.certificates import self_signed
+from tests.embedded.apiserver.world import PODS, serving
+
+HEADER_BYTES = BOUNDS.header
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def ask(pair: Pair, path: str = "/", *headers: str, body: bytes = b"") -> bytes:
+    """Send a request and return the first line of the answer."""
+    reader, writer = pair
+    head = "\r\n".join((f"POST {path} HTTP/1.1", "Host: localhost", *headers))
+    writer.write(head.encode() + b"\r\n\r\n" + body)
+    return await reader.readline()
+
+
+@pytest.mark.parametrize("path", ["/" + "x" * HEADER_BYTES, "/"])
+def test_long_lines_and_headers_are_refused(path: str) -> None:
+    """Before anything is done with them."""
+
+    async def run() -> None:
+        async with serving() as world:
+            pair = await asyncio.open_connection("127.0.0.1", world.server.address.port)
+            assert b"400" in await ask(pair, path, f"X: {'y' * 2 * HEADER_BYTES}")
+            pair[1].close()
+
+    asyncio.run(run())
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that is compressed is not unpacked."""
+
+    async def run() -> None:
+        async with serving() as world:
+            pair = await asyncio.open_connection("127.0.0.1", world.server.address.port)
+            headers = ("Content-Type: application/json", "Content-Length: 100")
+            with monkeypatch.context() as soon:
+                soon.setattr(answering, "BODY_SECONDS", 0.05)
+                assert b"504" in await ask(pair, PODS, *headers, body=b"{")
+            pair[1].close()
+            packed = gzip.compress(b" " * 10_000_000)
+            pair = await asyncio.open_connection("127.0.0.1", world.server.address.port)
+            headers = ("Content-Encoding: gzip", f"Content-Length: {len(packed)}")
+            assert b"400" in await ask(pair, PODS, *headers, body=packed)
+            pair[1].close()
+
+    asyncio.run(run())
+
+
+def test_pieces_are_bounded_in_number_and_in_bytes() -> None:
+    """And nothing is lost."""
+    parts = [b"x"] * (PIECE + 1)
+    assert [len(piece) for piece in bounded(parts)] == [PIECE, 1]
+    long = [b"y" * (PIECE_BYTES // 2)] * 5
+    assert [len(piece) // (PIECE_BYTES // 2) for piece in bounded(long)] == [2, 2, 1]
+    assert list(bounded([], b",")) == []
+
+
+def test_who_asks_for_most_waits_when_there_is_too_much_to_do() -> None:
+    """Neither others, nor masters, nor anybody while the server keeps up, or is asked by one."""
+    fairness, greedy, modest = Fairness(), User("greedy"), User("modest")
+    fairness.note(greedy, 0.9)
+    fairness.tick(LATE_SECONDS)
+    assert not fairness.refuses(greedy)
+    fairness.note(modest, 0.1)
+    fairness.note(UNSECURED, 0.1)
+    assert fairness.refuses(greedy)
+    assert not fairness.refuses(modest)
+    assert not fairness.refuses(UNSECURED)
+    fairness.tick(0.0)
+    assert not fairness.refuses(greedy)
+
+
+def test_what_users_had_is_forgotten() -> None:
+    """Half of it every second."""
+    fairness, greedy = Fairness(), User("greedy")
+    fairness.note(greedy, 100.0)
+    for _ in range(120):
+        fairness.tick(0.0)
+    fairness.note(User("modest"), 0.1)
+    fairness.tick(1.0)
+    assert not fairness.refuses(greedy)
+
+
+def test_a_busy_server_says_when_to_come_back() -> None:
+    """With the API server's words and header; the ticks run while it serves."""
+
+    async def run() -> None:
+        async with serving() as world:
+            fairness = world.server._fairness
+            fairness.refuses = lambda user: True  # type: ignore[method-assign]
+            async with world.session.get(world.url + "/api") as answer:
+                assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+                assert (await answer.text()).startswith("Too many requests")
+
+    asyncio.run(run())
+
+
+def test_watches_leave_room_for_other_requests() -> None:
+    """Nobody has all of them, and what has ended gives its place back."""
+    places, jane = Places(most=3, of_one=2), User("jane")
+    with ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(places.taken(jane))
+        with pytest.raises(ApiError) as refused, places.taken(jane):
+            pass
+        assert (refused.value.code, refused.value.reason) == (429, "TooManyRequests")
+        with places.taken(User("joe")), pytest.raises(ApiError), places.taken(UNSECURED):
+            pass
+        with places.taken(UNSECURED):
+            pass
+    with places.taken(jane), places.taken(jane):
+        pass
+
+
+def test_idle_anonymous_clients_do_not_lock_the_admin_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over TLS, more of them than there are places; each has asked for its health and stays."""
+    monkeypatch.setattr(server, "BOUNDS", replace(BOUNDS, connections=20))
+    certificate, key = self_signed(["127.0.0.1"], time.time_ns())
+    files = [tmp_path / name for name in ("tls.crt", "tls.key", "tokens.csv")]
+    for file, content in zip(files, (certificate, key, b"t,admin,1,system:masters\n"), strict=True):
+        file.write_bytes(content)
+    believed = ssl.create_default_context(cadata=certificate.decode())
+
+    async def run() -> None:
+        access = Access(*map(str, files), mode=RBAC)
+        async with serving(access) as world:
+            place, pairs = ("127.0.0.1", world.server.address.port), []
+            for number in range(30):
+                pair = await asyncio.open_connection(*place, ssl=believed)
+                pairs.append(pair)
+                if number % 2:
+                    assert b"403" in await ask(pair, "/healthz")
+            admin = await asyncio.open_connection(*place, ssl=believed)
+            head = ("Authorization: Bearer t", "Content-Length: 0")
+            assert b"400" in await ask(admin, PODS, *head)
+            pairs += [await asyncio.open_connection(*place, ssl=believed) for _ in range(30)]
+            await admin[0].readuntil(b'"code":400}\n')
+            assert b"400" in await ask(admin, PODS, *head)
+            for _, writer in (*pairs, admin):
+                writer.close()
+
+    asyncio.run(run())

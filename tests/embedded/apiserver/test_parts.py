@@ -1,0 +1,151 @@
+"""Subresources that change a part of an object, and a cluster without controllers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from policy_sched.client.apimachinery.resources import POD, REPLICA_SET
+from policy_sched.embedded.cluster import EmbeddedCluster
+from policy_sched.testing import FakeClock
+from tests.embedded.apiserver.endpoints.test_write import deployment
+from tests.embedded.apiserver.world import PODS, World, pod, serving
+from tests.embedded.world import START
+
+STRATEGIC = "application/strategic-merge-patch+json"
+EPHEMERAL = f"{PODS}/p/ephemeralcontainers"
+NAMESPACES = "/api/v1/namespaces"
+
+
+def containers(*given: dict[str, Any]) -> dict[str, Any]:
+    """Return a patch."""
+    return {"spec": {"ephemeralContainers": list(given)}}
+
+
+def test_ephemeral_containers_are_added_by_their_subresource() -> None:
+    """With defaults; nothing else of the pod changes with them, and they stay."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await world.ask("POST", PODS, pod("p"))
+            wanted = containers({"name": "d", "image": "x"}) | {
+                "metadata": {"labels": {"no": "no"}}
+            }
+            status, body = await world.ask("PATCH", EPHEMERAL, wanted, type=STRATEGIC)
+            assert status == 200
+            (one,) = body["spec"]["ephemeralContainers"]
+            assert (one["name"], one["terminationMessagePolicy"]) == ("d", "File")
+            assert not body["metadata"].get("labels")
+            more = containers({"name": "e", "image": "y", "targetContainerName": "c"})
+            status, body = await world.ask("PATCH", EPHEMERAL, more, type=STRATEGIC)
+            assert [c["name"] for c in body["spec"]["ephemeralContainers"]] == ["d", "e"]
+            status, body = await world.ask("GET", EPHEMERAL)
+            assert (status, body["kind"]) == (200, "Pod")
+            body["metadata"]["labels"] = {"a": "b"}
+            assert (await world.ask("PUT", f"{PODS}/p", body))[0] == 200
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], 'existing ephemeral containers "d" may not be removed'),
+        ([{"name": "d", "image": "z"}], 'existing ephemeral containers "d" may not be changed'),
+        ([{"name": "d", "image": "x"}, {"name": "e"}], "[1].image: Required value"),
+        ([{"name": "d", "image": "x"}, {"image": "e"}], "[1].name: Required value"),
+        ([{"name": "d", "image": "x"}] * 2, 'Duplicate value: "d"'),
+        ([{"name": "d", "image": "x"}, {"name": "c", "image": "x"}], 'Duplicate value: "c"'),
+        ([{"name": "d", "image": "x"}, {"name": "e", "image": "x", "targetContainerName": "q"}],
+         'targetContainerName: Not found: "q"'),
+        ([{"name": "d", "image": "x"}, {"name": "e", "image": "x", "ports": [{"name": "p"}]}],
+         "cannot be set for an Ephemeral Container"),
+    ],
+)  # fmt: skip
+def test_other_changes_of_ephemeral_containers_are_refused(
+    given: list[dict[str, Any]], words: str
+) -> None:
+    """In the API server's words."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await world.ask("POST", PODS, pod("p"))
+            first = containers({"name": "d", "image": "x"})
+            _, body = await world.ask("PATCH", EPHEMERAL, first, type=STRATEGIC)
+            body["spec"]["ephemeralContainers"] = given
+            status, answer = await world.ask("PUT", EPHEMERAL, body)
+            assert (status, words in answer["message"]) == (422, True), answer
+            with_them = pod("q")
+            with_them["spec"] = {**with_them["spec"], **first["spec"]}
+            status, answer = await world.ask("POST", PODS, with_them)
+            assert (status, "cannot be set on create" in answer["message"]) == (422, True)
+
+    asyncio.run(run())
+
+
+def without() -> EmbeddedCluster:
+    """Return a cluster whose controllers are somebody else's."""
+    return EmbeddedCluster.open(None, FakeClock(START), controllers=False)
+
+
+def test_without_controllers_others_control() -> None:
+    """Both made the replica set of a deployment, and undid each other's work."""
+
+    async def run() -> None:
+        async with serving(cluster=without()) as world:
+            path = "/apis/apps/v1/namespaces/default/deployments"
+            status, made = await world.ask("POST", path, deployment("web"))
+            assert status == 201
+            world.cluster.step()
+            store = world.cluster.store
+            assert not store.select(REPLICA_SET)
+            owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
+                     "uid": made["metadata"]["uid"], "controller": True}  # fmt: skip
+            owned = pod("p")
+            owned["metadata"]["ownerReferences"] = [owner]
+            assert (await world.ask("POST", PODS, owned))[0] == 201
+            assert (await world.ask("DELETE", f"{path}/web"))[0] == 200
+            world.cluster.step()
+            assert len(store.select(POD)) == 1, "the garbage collector is not ours"
+
+    asyncio.run(run())
+
+
+async def _terminated(world: World) -> None:
+    status, _ = await world.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})
+    assert status == 201
+    status, body = await world.ask("DELETE", f"{NAMESPACES}/x")
+    assert (status, body["status"]["phase"]) == (200, "Terminating")
+    assert body["spec"]["finalizers"] == ["kubernetes"]
+    status, answer = await world.ask("POST", f"{NAMESPACES}/x/pods", pod("p") | {"metadata": {
+        "name": "p", "namespace": "x"}})  # fmt: skip
+    words = "unable to create new content in namespace x because it is being terminated"
+    assert (status, words in answer["message"]) == (403, True)
+    body["spec"] = {}
+    status, body = await world.ask("PUT", f"{NAMESPACES}/x/finalize", body)
+    assert status == 200
+    assert (await world.ask("GET", f"{NAMESPACES}/x"))[0] == 404
+
+
+def test_a_namespace_waits_for_its_controller() -> None:
+    """A kube-controller-manager got 404 for namespaces/finalize."""
+
+    async def run() -> None:
+        async with serving(cluster=without()) as world:
+            await _terminated(world)
+
+    asyncio.run(run())
+
+
+def test_with_controllers_a_namespace_goes_at_once() -> None:
+    """Finalizers of its specification hold it for others only."""
+
+    async def run() -> None:
+        async with serving() as world:
+            await world.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})
+            assert (await world.ask("DELETE", f"{NAMESPACES}/x"))[0] == 200
+            assert (await world.ask("GET", f"{NAMESPACES}/x"))[0] == 404
+
+    asyncio.run(run())

@@ -1,0 +1,38 @@
+"""Service accounts: every namespace has its default one."""
+
+from __future__ import annotations
+
+from policy_sched.client.apimachinery.resources import ACCOUNT, NAMESPACE
+from policy_sched.embedded.store.store import Key
+from tests.embedded.world import World
+
+
+def accounts(world: World) -> set[str]:
+    """Return the namespaces that have their default account."""
+    return {one.namespace for one in world.store.select(ACCOUNT) if one.name == "default"}
+
+
+def test_every_namespace_has_a_default_account() -> None:
+    """Those that are there from the beginning, and those that come."""
+    world = World()
+    world.run(0)
+    first = {"default", "kube-system", "kube-public", "kube-node-lease"}
+    assert accounts(world) == first
+    world.store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    world.run(0)
+    assert accounts(world) == {*first, "shop"}
+    assert world.cluster.next_wakeup() is None
+
+
+def test_it_comes_back_unless_its_namespace_goes() -> None:
+    """Whoever deletes it gets a new one, with another uid."""
+    world = World()
+    world.store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    world.run(0)
+    before = world.store.get(ACCOUNT, "shop", "default").uid
+    world.cluster.delete(Key(ACCOUNT, "shop", "default"))
+    world.run(0)
+    assert world.store.get(ACCOUNT, "shop", "default").uid != before
+    world.cluster.delete(Key(NAMESPACE, "", "shop"))
+    world.run(0)
+    assert "shop" not in accounts(world)

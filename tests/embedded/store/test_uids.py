@@ -1,0 +1,16 @@
+"""UIDs of objects."""
+
+from __future__ import annotations
+
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.embedded.store.uids import NAMESPACE, uid_of
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_they_are_uuids_of_version_five(seed: str) -> None:
+    """As the standard library makes them of the same seed."""
+    assert uid_of(seed) == str(uuid.uuid5(uuid.UUID(bytes=NAMESPACE), seed))

@@ -1,0 +1,183 @@
+"""Files of clusters that are damaged, or cannot be written: what is said, and what goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from policy_sched.client.apimachinery.resources import POD
+from policy_sched.embedded.store.sqlite import NotWritten
+from policy_sched.embedded.store.store import Key
+from policy_sched.errors import ClusterError
+from tests.embedded.world import World, pod, workload
+
+PAGE = 4096
+
+
+def made(path: Path, pods: int = 40) -> None:
+    """Keep a cluster in a file."""
+    world = World(path=str(path))
+    for number in range(pods):
+        world.store.create(pod(f"p{number}"))
+    world.cluster.close()
+
+
+def _sql(*statements: str) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        connection = sqlite3.connect(path)
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+        connection.close()
+
+    return change
+
+
+def _bytes(at: int, content: bytes) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(content)
+
+    return change
+
+
+def _other(change: Callable[[Path], object]) -> Callable[[Path], None]:
+    def replace(path: Path) -> None:
+        path.unlink()
+        change(path)
+
+    return replace
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no bytes left": (lambda path: os.truncate(path, 0), "empty, although a cluster of version"),
+    "half a page left": (lambda path: os.truncate(path, PAGE // 2), "sqlite3 .* .recover"),
+    "some pages left": (lambda path: os.truncate(path, 3 * PAGE), "sqlite3 .* .recover"),
+    "another header": (_bytes(0, b"garbage, no header"), "bring it back from a copy"),
+    "pages of noise": (_bytes(2 * PAGE, b"\xa5" * 3 * PAGE), "sqlite3 .* .recover"),
+    "a page of zeros": (_bytes(PAGE, bytes(PAGE)), "bring it back from a copy"),
+    "no objects": (_sql("DROP TABLE objects"), "damaged .*bring it back"),
+    "no counter": (_sql("DROP TABLE counter"), "damaged .*bring it back"),
+    "nothing counted": (_sql("DELETE FROM counter"), "no version is counted"),
+    "a text counted": (_sql("UPDATE counter SET version = 'x'"), "no version is counted"),
+    "other columns": (_sql("ALTER TABLE objects RENAME COLUMN json TO text"), "damaged"),
+    "other secrets": (_sql("ALTER TABLE secrets RENAME COLUMN value TO v"), "damaged"),
+    "a later format": (_sql("PRAGMA user_version = 7"), "format 7, .*use the version that wrote"),
+    "something else's": (_other(_sql("CREATE TABLE t (a)")), "not one of a cluster; name another"),
+    "a text": (_other(lambda path: path.write_text("text\n" * 999)), "cannot be opened as a data"),
+    "a directory": (_other(Path.mkdir), "it is a directory; name another file"),
+    "a pipe": (_other(os.mkfifo), "it is no regular file; name another file"),
+    "a log that is a directory": (
+        lambda path: Path(f"{path}-wal").mkdir(),
+        "cannot be opened with its log .*-wal",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_each_kind_of_damage_is_told_with_what_to_do(kind: str, tmp_path: Path) -> None:
+    """`run --data` ended with a traceback of sqlite3, or with nothing but its words."""
+    damage, words = DAMAGE[kind]
+    path = tmp_path / "cluster.db"
+    made(path)
+    damage(path)
+    for _ in range(2):  # the first look does not make it worse
+        with pytest.raises(ClusterError, match=words) as refused:
+            World(nodes=0, path=str(path))
+        assert str(refused.value).startswith(str(path))
+
+
+def test_a_file_of_something_else_is_not_touched(tmp_path: Path) -> None:
+    """Its journal was turned into a write-ahead log before it was refused."""
+    path = tmp_path / "other.db"
+    _sql("CREATE TABLE t (a)")(path)
+    before = path.read_bytes()
+    with pytest.raises(ClusterError, match="not one of a cluster"):
+        World(nodes=0, path=str(path))
+    assert path.read_bytes() == before
+
+
+def killed(path: Path, copy: Path) -> int:
+    """Leave behind what a process that is killed leaves; return the version it had reached."""
+    world = World(path=str(path))
+    world.store.create(pod("early"))
+    world.store._storage._connection.execute("PRAGMA wal_checkpoint(FULL)")  # type: ignore[attr-defined]
+    world.store.create(pod("late"))
+    for suffix in ("", "-wal", "-version"):
+        shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+    version = world.store.version
+    world.cluster.close()
+    return version
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged", "cut"])
+def test_what_a_damaged_log_costs_is_told(damage: str, tmp_path: Path) -> None:
+    """SQLite goes on with what is left, and says nothing; versions do not go back."""
+    path = tmp_path / "copy.db"
+    version = killed(tmp_path / "cluster.db", path)
+    log = Path(f"{path}-wal")
+    if damage == "missing":
+        log.unlink()
+    else:
+        content = bytearray(log.read_bytes())
+        content[20] ^= 0xFF
+        log.write_bytes(content if damage == "damaged" else content[:10])
+    again = World(nodes=0, path=str(path))
+    assert again.store.find(POD, "default", "early") is not None
+    assert again.store.find(POD, "default", "late") is None
+    assert f"the last 1 changes (versions {version} to {version}) are lost" in again.store.lost
+    assert f"{path}-wal is damaged or missing" in again.store.lost
+    assert again.store.version >= version
+    again.cluster.close()
+    once_more = World(nodes=0, path=str(path))
+    assert once_more.store.lost == ""
+    once_more.cluster.close()
+
+
+def test_a_log_that_is_whole_costs_nothing(tmp_path: Path) -> None:
+    """Nor does a file without the number beside it, as older ones are."""
+    path = tmp_path / "copy.db"
+    killed(tmp_path / "cluster.db", path)
+    Path(f"{path}-version").unlink()
+    again = World(nodes=0, path=str(path))
+    assert again.store.find(POD, "default", "late") is not None
+    assert again.store.lost == ""
+    again.cluster.close()
+
+
+def test_a_file_that_was_deleted_is_a_new_cluster(tmp_path: Path) -> None:
+    """Whatever its number says, which is left behind."""
+    path = tmp_path / "cluster.db"
+    made(path)
+    path.unlink()
+    world = World(nodes=0, path=str(path))
+    assert world.store.lost == ""
+    world.cluster.close()
+
+
+def test_a_full_disk_refuses_changes_until_there_is_room(tmp_path: Path) -> None:
+    """Controllers go on by themselves then; a Deployment made before has its pods."""
+    world = World(path=str(tmp_path / "cluster.db"))
+    connection = world.store._storage._connection  # type: ignore[attr-defined]
+    world.store.create(workload("Deployment", replicas=3))
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    big = pod("big")
+    big["metadata"]["annotations"] = {"text": "x" * 100_000}
+    with pytest.raises(NotWritten, match="database or disk is full; make room on the disk") as no:
+        world.store.create(big)
+    assert no.value.status()["code"] == 507
+    assert world.store.find(POD, "default", "big") is None
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert world.store.trouble() == ""
+    world.run(5)
+    assert len(world.names()) == 3
+    world.store.create(big)
+    world.cluster.delete(Key(POD, "default", "big"))
+    world.cluster.close()

@@ -1,0 +1,175 @@
+"""Why a pod goes where it goes: each number is what deciding again gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.explain.explain import explain
+from policy_sched.explain.explanation import Explanation
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import LABEL, CoschedulingGroup, CoschedulingSpec
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler.setup.factory import build
+from policy_sched.testing import make_node, make_pod
+
+TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+
+
+def explained(pod: Pod, nodes: Sequence[Node], disabled: str = "", point: str = "") -> Explanation:
+    """Explain a pod on empty nodes, perhaps with a plugin disabled at a point."""
+    config: dict[str, Any] | None = None
+    if disabled:
+        config = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"plugins": {point: {"disabled": [{"name": disabled}]}}}],
+        }
+    scheduler = build(config)
+    for node in nodes:
+        scheduler.cache.add_node(node)
+    return explain(scheduler, PodInfo.of(pod), top=50)
+
+
+def test_a_pod_that_fits_has_its_scores_told() -> None:
+    """The best node comes first, and its plugins' shares add up to its total."""
+    found = explained(make_pod("p", cpu="1"), [make_node("a", cpu="2"), make_node("b", cpu="8")])
+    assert found.best == ["b"]
+    assert [score.node for score in found.scores] == ["b", "a"]
+    assert all(sum(score.plugins.values()) == score.total for score in found.scores)
+    assert found.message == ""
+    assert found.filters[-1].left == found.feasible == 2
+
+
+def test_rules_of_one_policy_are_told_apart() -> None:
+    """Each with what it removes by itself and after those before it."""
+    nodes = [make_node("a", cpu="1", taints=[TAINT]), make_node("b", cpu="1")]
+    found = explained(make_pod("p", cpu="2", node_selector={"disk": "ssd"}), nodes)
+    steps = {step.name: step for step in found.filters}
+    assert steps["TaintToleration"].removed == 1
+    assert steps["NodeAffinity.filter[0]"].alone == 0
+    affinity = steps["NodeAffinity.filter[1]"]
+    assert (affinity.removed, affinity.alone, affinity.left) == (1, 2, 0)
+    assert affinity.reasons == {"node(s) didn't match Pod's node affinity/selector": 1}
+    assert (steps["NodeResourcesFit"].removed, steps["NodeResourcesFit"].alone) == (0, 2)
+    assert found.alternatives == []  # no rule alone keeps the pod from running
+
+
+def test_what_a_pod_would_have_to_ask_less() -> None:
+    """The least that is missing, and where."""
+    nodes = [make_node("a", cpu="1"), make_node("b", cpu="1500m"), make_node("c", cpu="1500m")]
+    found = explained(make_pod("p", cpu="2"), nodes)
+    by_kind = {one.kind: one for one in found.alternatives}
+    assert by_kind["filter"].name == "NodeResourcesFit"
+    assert by_kind["filter"].fits == 3
+    less = by_kind["resource"]
+    assert (less.name, less.amount, less.fits, less.best) == ("cpu", "500", 2, ("b", "c"))
+
+
+def test_pods_that_never_see_a_node() -> None:
+    """Gates, unknown profiles and PreFilter rejections are told as such."""
+    assert explained(make_pod("p", gates=["wait"]), []).gated_by == "SchedulingGates"
+    found = explained(make_pod("p", scheduler_name="nobody"), [])
+    assert found.message == 'no profile has schedulerName "nobody"'
+    found = explained(make_pod("p"), [])
+    assert found.message == "no nodes available to schedule pods"
+
+
+def test_room_that_is_made_by_preemption() -> None:
+    """Node and victims are told, and nothing has happened to them."""
+    scheduler = build()
+    scheduler.cache.add_node(make_node("a", cpu="2"))
+    victim = PodInfo.of(make_pod("old", cpu="2", node_name="a", priority=1))
+    scheduler.cache.add_pod(victim)
+    found = explain(scheduler, PodInfo.of(make_pod("new", cpu="2", priority=9)))
+    assert (found.nominated_node, found.victims) == ("a", ["default/old"])
+    assert scheduler.cache.pod(victim.uid) is not None
+    assert not scheduler.handle.nominator.nominated()
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(
+        st.builds(
+            lambda cpu, taint, disk: (cpu, taint, disk),
+            st.sampled_from(["1", "2", "4", "16"]),
+            st.booleans(),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from(["500m", "2", "3"]),
+    st.booleans(),
+)
+def test_alternatives_are_what_another_configuration_decides(
+    shapes: list[tuple[str, bool, bool]], cpu: str, wants_disk: bool
+) -> None:
+    """Without a filter or score means: as if the plugin were disabled there."""
+    nodes = [
+        make_node(
+            f"n{i}",
+            cpu=size,
+            taints=[TAINT] if tainted else [],
+            labels={"disk": "ssd"} if disk else {},
+        )
+        for i, (size, tainted, disk) in enumerate(shapes)
+    ]
+    pod = make_pod("p", cpu=cpu, node_selector={"disk": "ssd"} if wants_disk else {})
+    found = explained(pod, nodes)
+    told = {(one.kind, one.name): one for one in found.alternatives}
+    plugins = ("TaintToleration", "NodeAffinity", "NodeResourcesFit")
+    for kind, plugin in [(k, p) for k in ("filter", "score") for p in plugins]:
+        other = explained(pod, nodes, plugin, kind)
+        name = "NodeAffinity.filter[1]" if (kind, plugin) == ("filter", "NodeAffinity") else plugin
+        one = told.get((kind, name))
+        if other.best and not set(other.best) & set(found.best):
+            assert one is not None, (kind, plugin)
+            assert (list(one.best), one.fits) == (other.best[:3], other.feasible)
+        else:
+            assert one is None
+
+
+RACK_GANG = str(Path(__file__).parents[2] / "policies" / "rack-gang")
+RACK = "topology.example.com/rack"
+
+
+def gang(*, cpus: Sequence[int], needed: int = 3) -> Explanation:
+    """Explain one of three pods of 1 cpu; rack i has a node of cpus[i]."""
+    meta = ObjectMeta(name="ring", namespace="default")
+    group = CoschedulingGroup(metadata=meta, spec=CoschedulingSpec(min_member=needed))
+    scheduler = build(None, [RACK_GANG], objects=[group])
+    for i, cpu in enumerate(cpus):
+        scheduler.cache.add_node(make_node(f"n{i}", cpu=str(cpu), labels={RACK: f"r{i}"}))
+    pods = [PodInfo.of(make_pod(name, cpu="1", labels={LABEL: "ring"})) for name in "xyz"]
+    for pod in pods:
+        scheduler.handle.groups.seen(pod)
+    found = explain(scheduler, pods[1])
+    assert scheduler.cache.nodes.pod_total == 0
+    assert scheduler.cache.check() == []
+    return found
+
+
+def test_a_group_that_is_placed_as_a_whole_has_its_placements_told() -> None:
+    """Each with how many found a node there and its score; the pod is told of the chosen one."""
+    found = gang(cpus=[2, 4, 3])
+    told = [(one.name, one.placed, one.feasible, one.score) for one in found.placements]
+    assert told == [("r0", 2, False, 0), ("r1", 3, True, 75), ("r2", 3, True, 100)]
+    assert (found.placement, found.best, found.feasible) == ("r2", ["n2"], 1)
+    assert found.filters[-1].name == "placement by RackGang"
+    assert found.filters[-1].removed == 2
+    assert found.alternatives == []
+
+
+def test_a_group_without_room_says_so() -> None:
+    """There is no placement, and the message is that of the pod."""
+    found = gang(cpus=[2, 1])
+    assert (found.placement, found.best, found.failed) == ("", [], False)
+    assert found.message.startswith("0/2 placements are available")
+    assert [one.feasible for one in found.placements] == [False, False]

@@ -1,0 +1,202 @@
+"""Evaluation: the shared, patched answer is the fresh one, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.client.memory import MemoryClient
+from policy_sched.cluster.cache import Cache
+from policy_sched.framework.evaluate.evaluator import Domain, Evaluation, Evaluator
+from policy_sched.framework.evaluate.pod_signature import key_getter
+from policy_sched.framework.evaluate.static_cache import StaticResultCache
+from policy_sched.framework.extension_points import CONFIGURED
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.results import Scope, Signature
+from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.runner import Runner
+from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.queue.nominator import Nominator
+from policy_sched.testing import make_node, make_pod
+from tests.framework.examples import Cpu, Crowd, Ordinal, Shy, Tier
+
+WEIGHTS = {"Cpu": 3, "Tier": 2, "Crowd": 5, "Ordinal": 1}
+
+
+def handle_of(cache: Cache) -> Handle:
+    return Handle(cache, WaitingPods(), Nominator(), MemoryClient(), lambda: 0)
+
+
+def pipeline_of(plugins: dict[str, object]) -> Pipeline:
+    """Return a pipeline that runs each plugin at every point it implements."""
+    order = {
+        field: [
+            (name, WEIGHTS.get(name, 1))
+            for name, plugin in plugins.items()
+            if point in points_of(plugin)
+        ]
+        for field, point in CONFIGURED.items()
+    }
+    return freeze("default-scheduler", plugin_manager(plugins), order)
+
+
+def runner_of(cache: Cache, *kinds: type) -> Runner:
+    handle = handle_of(cache)
+    return Runner(pipeline_of({kind.__name__: kind(handle) for kind in kinds}))
+
+
+def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
+    feasible = fresh.filtering.feasible_rows()
+    np.testing.assert_array_equal(shared.filtering.first, fresh.filtering.first)
+    assert shared.filtering.statuses() == fresh.filtering.statuses()
+    assert (shared.scoring is None) == (fresh.scoring is None)
+    if shared.scoring is not None and fresh.scoring is not None:
+        np.testing.assert_array_equal(shared.scoring.total, fresh.scoring.total)
+        assert shared.scoring.weighted(feasible) == fresh.scoring.weighted(feasible)
+
+
+NODES = [
+    make_node(f"n{i}", cpu=cpu, labels=labels)
+    for i, (cpu, labels) in enumerate(
+        [("2", {"tier": "a"}), ("4", {"tier": "b"}), ("1", {}), ("4", {"tier": "x-never"})]
+    )
+]
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("assume"), st.integers(0, 3), st.sampled_from(["500m", "1", "2"])),
+        st.tuples(st.just("forget"), st.integers(0, 20), st.just("")),
+        st.tuples(st.just("relabel"), st.integers(0, 3), st.sampled_from(["a", "b", "x-never"])),
+        st.tuples(st.just("evaluate"), st.integers(0, 1), st.sampled_from(["500m", "1", "3"])),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=STEPS,
+    kinds=st.sampled_from([(Cpu, Tier), (Cpu, Tier, Crowd), (Tier,), (Cpu, Shy), (Cpu,)]),
+)
+def test_shared_evaluation_equals_a_fresh_one(
+    steps: list[tuple[str, int, str]], kinds: tuple[type, ...]
+) -> None:
+    """Whatever happened to the cluster, equal pods get the answer that a fresh look gives."""
+    cache = Cache()
+    for node in NODES:
+        cache.add_node(node)
+    runner = runner_of(cache, *kinds)
+    evaluator = Evaluator(runner, cache.nodes)
+    assumed: list[PodInfo] = []
+    for number, (kind, index, text) in enumerate(steps):
+        if kind == "assume":
+            pod = PodInfo.of(make_pod(f"running-{number}", cpu=text))
+            cache.assume(pod, f"n{index}")
+            assumed.append(pod)
+        elif kind == "forget" and assumed:
+            cache.forget(assumed.pop(index % len(assumed)).uid)
+        elif kind == "relabel":
+            cache.update_node(make_node(f"n{index}", cpu="2", labels={"tier": text}))
+        else:
+            labels = {"tier": "x"} if index else {}
+            pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
+            fresh = Evaluation(runner, pod, StaticResultCache(runner, cache.nodes, kept=False))
+            assert_equal(evaluator.evaluate(pod), fresh)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=STEPS,
+    kinds=st.sampled_from([(Cpu, Tier), (Cpu, Tier, Crowd), (Tier,), (Cpu, Shy), (Cpu, Ordinal)]),
+    inside=st.sets(st.integers(0, 3)),
+)
+def test_what_is_kept_of_a_domain_equals_a_fresh_look(
+    steps: list[tuple[str, int, str]], kinds: tuple[type, ...], inside: set[int]
+) -> None:
+    """Only its nodes count, and an answer that was frozen before does not move."""
+    cache = Cache()
+    for node in NODES:
+        cache.add_node(node)
+    runner = runner_of(cache, *kinds)
+    evaluator, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    outside = np.array(sorted(set(range(4)) - inside), np.intp)
+    domain = Domain(outside)
+    assumed: list[PodInfo] = []
+    kept: list[tuple[Evaluation, list[int], list[int]]] = []
+    notes: list[tuple[Evaluation, int, list[int], dict[str, list[int]]]] = []
+    for number, (kind, index, text) in enumerate(steps):
+        if kind == "assume":
+            pod = PodInfo.of(make_pod(f"running-{number}", cpu=text))
+            cache.assume(pod, f"n{index}")
+            assumed.append(pod)
+        elif kind == "forget" and assumed:
+            cache.forget(assumed.pop(index % len(assumed)).uid)
+        elif kind == "evaluate":
+            labels = {"tier": "x"} if index else {}
+            pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
+            found = evaluator.evaluate(pod, domain)
+            assert_equal(found, plain.evaluate(pod, Domain(outside)))
+            rows = found.filtering.feasible_rows().tolist()
+            assert set(rows) <= inside
+            total = [] if found.scoring is None else found.scoring.total.tolist()
+            kept.append((found.snapshot(), rows, total))
+            if rows and found.scoring is not None:
+                shares = found.scoring.weighted(np.array(rows[:1], np.intp))
+                notes.append((found.summary(rows[0]), total[rows[0]], rows, shares))
+    for frozen, rows, total in kept:
+        assert frozen.filtering.feasible_rows().tolist() == rows
+        assert ([] if frozen.scoring is None else frozen.scoring.total.tolist()) == total
+    for note, score, rows, shares in notes:
+        assert note.filtering.feasible_rows().tolist() == rows
+        assert note.scoring is not None
+        assert note.scoring.total.item(rows[0]) == score
+        assert note.scoring.weighted(np.array(rows[:1], np.intp)) == shares
+
+
+def test_equal_pods_share_one_evaluation() -> None:
+    """Two pods that differ only in what no plugin reads are answered from one evaluation."""
+    cache = Cache()
+    cache.add_node(NODES[0])
+    evaluator = Evaluator(runner_of(cache, Cpu), cache.nodes)
+    first = evaluator.evaluate(PodInfo.of(make_pod("a", cpu="1", labels={"x": "1"})))
+    second = evaluator.evaluate(PodInfo.of(make_pod("b", cpu="1", labels={"x": "2"})))
+    third = evaluator.evaluate(PodInfo.of(make_pod("c", cpu="2")))
+    assert first is second
+    assert third is not first
+
+
+def test_a_plugin_that_does_not_sign_is_asked_every_time() -> None:
+    """Without a signature nothing is shared, not even between pods that are alike."""
+    cache = Cache()
+    cache.add_node(NODES[0])
+    evaluator = Evaluator(runner_of(cache, Cpu, Ordinal), cache.nodes)
+    pod = PodInfo.of(make_pod("a", cpu="1"))
+    assert evaluator.evaluate(pod) is not evaluator.evaluate(pod)
+
+
+@pytest.mark.parametrize(
+    ("fields", "same", "other"),
+    [
+        (frozenset(), make_pod("a"), None),
+        (frozenset({("requests",)}), make_pod("a", labels={"x": "1"}), make_pod("a", cpu="1")),
+        (
+            frozenset({("labels", "x"), ("namespace",)}),
+            make_pod("a", labels={"y": "1"}),
+            make_pod("a", labels={"x": "1"}),
+        ),
+        (
+            frozenset({("namespaceObject", "labels", "t")}),
+            make_pod("z"),
+            make_pod("a", namespace="b"),
+        ),
+    ],
+)
+def test_a_key_is_equal_exactly_where_the_fields_are(fields, same, other) -> None:  # type: ignore[no-untyped-def]  # a table of pods
+    """Pods that agree in the read fields have one key; pods that do not have two."""
+    key = key_getter(Signature(fields, Scope.STATIC))
+    assert key(PodInfo.of(make_pod("a"))) == key(PodInfo.of(same))
+    if other is not None:
+        assert key(PodInfo.of(make_pod("a"))) != key(PodInfo.of(other))
+    hash(key(PodInfo.of(same)))

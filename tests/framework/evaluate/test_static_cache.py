@@ -1,0 +1,105 @@
+"""Answers that are kept: per pod's fields, until a node changes, and across pipelines."""
+
+from __future__ import annotations
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.evaluate.static_cache import StaticResultCache
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import Rows, Scope, Scores, Signature
+from policy_sched.framework.runtime.pipeline import Hook, freeze, plugin_manager
+from policy_sched.framework.runtime.runner import Runner
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
+
+
+class Counting:
+    """Scores by how often it was asked; reads one label."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._table = cache.nodes
+        self.asked = 0
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        return Signature(frozenset({("labels", "app")}), Scope.STATIC)
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
+        self.asked += 1
+        values = self._table.live.values[: self._table.n].astype("int64")
+        return values if rows is None else values[rows]
+
+
+def runner_of(**plugins: object) -> Runner:
+    """Return a runner of a pipeline whose score plugins these are."""
+    order = {"score": [(name, 1) for name in plugins]}
+    return Runner(freeze("default-scheduler", plugin_manager(plugins), order))
+
+
+def ask(answers: StaticResultCache, runner: Runner, app: str = "a") -> None:
+    """Ask every score plugin about a pod with that label."""
+    pod = PodInfo.of(make_pod("p", labels={"app": app}))
+    for hook in hooks(runner):
+        answers.ask("score", hook, CycleState(), pod)
+
+
+def hooks(runner: Runner) -> tuple[Hook, ...]:
+    """Return the score plugins."""
+    return runner.pipeline.at("score")
+
+
+def test_an_answer_is_kept_per_field_until_a_node_changes() -> None:
+    """Another value of the label is another question."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    plugin = Counting(cache)
+    runner = runner_of(One=plugin)
+    answers = StaticResultCache(runner, cache.nodes, kept=True)
+    ask(answers, runner)
+    ask(answers, runner)
+    assert plugin.asked == 1
+    ask(answers, runner, "b")
+    assert plugin.asked == 2
+    cache.update_node(make_node("n", labels={"zone": "z"}))
+    ask(answers, runner)
+    assert plugin.asked == 3
+
+
+def test_another_pipeline_takes_over_what_the_same_plugins_said() -> None:
+    """A plugin that was made anew is asked again, and so is everybody after a change of a node."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    same, old, new = Counting(cache), Counting(cache), Counting(cache)
+    before, after = runner_of(Same=same, Other=old), runner_of(Same=same, Other=new)
+    first = StaticResultCache(before, cache.nodes, kept=True)
+    ask(first, before)
+    second = StaticResultCache(after, cache.nodes, kept=True)
+    second.take_over(first)
+    ask(second, after)
+    assert (same.asked, old.asked, new.asked) == (1, 1, 1)
+    ask(second, after, "b")
+    ask(first, before, "b")
+    assert same.asked == 3  # each goes on by itself
+    cache.add_node(make_node("m"))
+    ask(second, after)
+    assert same.asked == 4
+
+
+def test_what_keeps_nothing_takes_nothing_over() -> None:
+    """Neither does another table's."""
+    cache, other = Cache(), Cache()
+    cache.add_node(make_node("n"))
+    other.add_node(make_node("n"))
+    plugin = Counting(cache)
+    runner = runner_of(One=plugin)
+    first = StaticResultCache(runner, cache.nodes, kept=True)
+    ask(first, runner)
+    for answers in (
+        StaticResultCache(runner, cache.nodes, kept=False),
+        StaticResultCache(runner, other.nodes, kept=True),
+    ):
+        answers.take_over(first)
+        asked = plugin.asked
+        ask(answers, runner)
+        assert plugin.asked == asked + 1

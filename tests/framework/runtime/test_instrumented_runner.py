@@ -1,0 +1,151 @@
+"""A watched runner: durations by point, plugin and status, under a clock that is moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.results import (
+    PASSES,
+    FilterResult,
+    PermitResult,
+    PostFilterResult,
+    PreFilterResult,
+)
+from policy_sched.framework.runtime.instrumented_runner import InstrumentedRunner, MetricsRecorder
+from policy_sched.framework.runtime.pipeline import Hook, Pipeline
+from policy_sched.framework.runtime.runner import Runner
+from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+
+NO = Status(Code.UNSCHEDULABLE, ("no",))
+
+
+class Watch:
+    """A clock, a tape, and plugins that take a second each."""
+
+    def __init__(self, point: str, **answers: object) -> None:
+        self.seconds = 0.0
+        self.recorder = MetricsRecorder(lambda: self.seconds)
+        hooks = {point: tuple(Hook(name, self._slow(a)) for name, a in answers.items())}
+        self.runner = InstrumentedRunner(Pipeline("s", hooks, {}), self.recorder)
+
+    def _slow(self, answer: object) -> Callable[..., object]:
+        def function(*_args: object) -> object:
+            self.seconds += 1.0
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return function
+
+    def points(self) -> dict[tuple[str, str], list[float]]:
+        """Return what was measured of points."""
+        return {labels: took for labels, took in self.recorder.points.items() if took}
+
+
+@pytest.mark.parametrize(
+    ("point", "answers", "status", "seconds"),
+    [
+        ("reserve", {"a": SUCCESS, "b": SUCCESS}, "Success", 2.0),
+        ("reserve", {"a": NO, "b": SUCCESS}, "Unschedulable", 1.0),
+        ("reserve", {"a": PluginError("x")}, "Error", 1.0),
+        ("reserve", {}, "Success", 0.0),
+    ],
+)
+def test_a_point_takes_as_long_as_its_plugins(
+    point: str, answers: dict[str, object], status: str, seconds: float
+) -> None:
+    """Under the status that it ended with; a point without plugins takes no time."""
+    watch = Watch(point, **answers)
+    if status == "Error":
+        with pytest.raises(PluginError):
+            watch.runner.first_rejection(point)
+    else:
+        watch.runner.first_rejection(point)
+    assert watch.points() == {("Reserve", status): [seconds]}
+
+
+def test_points_with_answers_of_their_own_are_measured() -> None:
+    """PreFilter, PreScore, PostFilter and Permit."""
+    watch = Watch("pre_filter", a=PreFilterResult())
+    watch.runner.pre_filter()
+    assert watch.points() == {("PreFilter", "Success"): [1.0]}
+    watch = Watch("pre_score", a=SKIP, b=NO)
+    watch.runner.pre_score()
+    assert watch.points() == {("PreScore", "Unschedulable"): [2.0]}
+    watch = Watch("post_filter", a=PostFilterResult(NO))
+    watch.runner.post_filter()
+    assert watch.points() == {("PostFilter", "Unschedulable"): [1.0]}
+    watch = Watch("permit", a=PermitResult(WAIT, 1.0))
+    watch.runner.permit()
+    assert watch.points() == {("Permit", "Wait"): [1.0]}
+    watch = Watch("reserve")
+    assert watch.runner.permit() == (SUCCESS, {})
+    assert watch.points() == {("Permit", "Success"): [0.0]}
+
+
+def test_what_others_time_is_kept() -> None:
+    """A point that began, and how it ended; a wait for permission."""
+    watch = Watch("score")
+    start = watch.runner.began()
+    watch.seconds += 0.5
+    watch.runner.ended("score", Code.SUCCESS, start)
+    watch.runner.ended("score", Code.ERROR, start)
+    watch.runner.waited(Code.UNSCHEDULABLE, 3.0)
+    assert watch.points() == {("Score", "Success"): [0.5], ("Score", "Error"): [0.5]}
+    assert watch.recorder.waits == {("Unschedulable",): [3.0]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (SUCCESS, "Success"),
+        (PreFilterResult(SKIP), "Skip"),
+        (PASSES, "Success"),
+        (FilterResult.of(np.array([1, 0], np.int16), NO), "Success"),
+        (FilterResult.of(np.array([1, 1], np.int16), NO), "Unschedulable"),
+        (FilterResult(None, lambda _rows, _codes: [], error="broken"), "Error"),
+        (np.zeros(2, np.int64), "Success"),
+        (ValueError("boom"), "Error"),
+    ],
+)
+def test_single_plugins_are_measured_while_they_are_sampled(answer: object, status: str) -> None:
+    """By what their answer amounts to; not before, and not after."""
+    watch = Watch("filter", a=answer)
+    (hook,) = watch.runner.pipeline.at("filter")
+    for sampled in (False, True, False):
+        watch.runner.sample(sampled)
+        try:
+            watch.runner.call("filter", hook)
+        except PluginError:
+            assert status == "Error"
+    assert watch.recorder.plugins == {("a", "Filter", status): [1.0]}
+
+
+def test_errors_of_plugins_are_counted() -> None:
+    """Each of them, sampled or not."""
+    watch = Watch("filter", a=ValueError("boom"), b=PluginError("ours"))
+    for hook in watch.runner.pipeline.at("filter"):
+        with pytest.raises(PluginError):
+            watch.runner.call("filter", hook)
+    assert watch.recorder.broken == {("a", "Filter"): 1, ("b", "Filter"): 1}
+
+
+class Nothing:
+    """An evaluation in which everybody took part."""
+
+    parts = (frozenset[str](), "", None)
+
+
+def test_nobody_is_measured_who_is_not_watched() -> None:
+    """A plain runner keeps nothing of what it is told."""
+    runner = Runner(Pipeline("s", {}, {}))
+    assert runner.began() == 0.0
+    runner.ended("filter", Code.SUCCESS, 0.0)
+    runner.waited(Code.SUCCESS, 1.0)
+    runner.evaluated("no_hint", Nothing())
+    measuring = {"call", "began", "ended", "evaluated"}
+    assert set(vars(runner)) == {"pipeline", "_active", "wide", "pre_bind", *measuring}

@@ -1,0 +1,106 @@
+"""Pipeline: pluggy checks at the door, the profile's order inside."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.extension_points import CONFIGURED, POINTS
+from policy_sched.framework.hookspecs import SchedulerHooks, hookimpl
+from policy_sched.framework.results import Scope, Signature
+from policy_sched.framework.runtime.pipeline import freeze, plugin_manager, points_of
+from policy_sched.framework.status import SUCCESS, Status
+from policy_sched.model.pod_info import PodInfo
+
+
+class Named:
+    """Reserves and pre-binds; remembers nothing."""
+
+    @hookimpl
+    def reserve(self, node: str) -> Status:
+        return Status(reasons=(node,))
+
+    @hookimpl
+    def unreserve(self, node: str) -> None: ...
+
+    @hookimpl
+    def pre_bind(self, state: object, pod: PodInfo, node: str) -> Status:
+        return SUCCESS
+
+
+class Signs(Named):
+    """Also says what it reads."""
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        return Signature(frozenset({("labels",)}), Scope.NODE)
+
+
+def test_hooks_stand_in_profile_order_and_undo_in_reverse() -> None:
+    """The order is the profile's, not that of registration; companions come along."""
+    manager = plugin_manager({"a": Named(), "b": Named(), "c": Named()})
+    pipeline = freeze("s", manager, {"reserve": [("c", 1), ("a", 1)]})
+    assert [hook.plugin for hook in pipeline.at("reserve")] == ["c", "a"]
+    assert [hook.plugin for hook in pipeline.at("unreserve")] == ["a", "c"]
+    assert pipeline.at("pre_bind") == ()
+
+
+def test_left_out_arguments_are_left_out() -> None:
+    """A hook that takes fewer arguments gets those that it named."""
+    pipeline = freeze("s", plugin_manager({"a": Named()}), {"reserve": [("a", 1)]})
+    (hook,) = pipeline.at("reserve")
+    assert hook.function("state", "pod", "node-1") == Status(reasons=("node-1",))
+
+
+def test_a_misspelled_argument_is_refused_with_its_name() -> None:
+    """Pluggy checks argument names when the profile is built."""
+
+    class Wrong:
+        @hookimpl
+        def reserve(self, nodes: str) -> Status:
+            raise AssertionError(nodes)
+
+    with pytest.raises(PluginError, match="nodes"):
+        plugin_manager({"wrong": Wrong()})
+
+
+def test_a_misspelled_hook_is_refused_with_its_name() -> None:
+    """A hook that is no extension point is a mistake, not dead code."""
+
+    class Wrong:
+        @hookimpl
+        def filtre(self) -> Status:
+            raise AssertionError
+
+    with pytest.raises(PluginError, match="filtre"):
+        plugin_manager({"wrong": Wrong()})
+
+
+def test_the_signature_is_the_union_of_those_that_filter_or_score() -> None:
+    """Plugins at other points do not matter; one that does not say makes it unknown."""
+
+    class Filters(Signs):
+        @hookimpl
+        def filter(self) -> None: ...
+
+    class Silent:
+        @hookimpl
+        def score(self) -> None: ...
+
+    manager = plugin_manager({"a": Filters(), "b": Named(), "c": Silent()})
+    pipeline = freeze("s", manager, {"filter": [("a", 1)], "reserve": [("b", 1)]})
+    assert pipeline.signature() == Signature(frozenset({("labels",)}), Scope.NODE)
+    whole = freeze("s", manager, {"filter": [("a", 1)], "score": [("c", 1)]})
+    assert whole.signature() is None
+
+
+def test_points_of_a_plugin_are_the_hooks_it_implements() -> None:
+    """What a profile may enable of a plugin is what it implements."""
+    assert points_of(Signs()) == {"reserve", "unreserve", "pre_bind", "sign_pod"}
+
+
+def test_every_hook_is_a_point_and_every_point_a_hook() -> None:
+    """The table and the page of hooks speak of the same things."""
+    hooks = {name for name in vars(SchedulerHooks) if not name.startswith("_")}
+    assert hooks == set(POINTS)
+    assert all(POINTS[point].config == field for field, point in CONFIGURED.items())

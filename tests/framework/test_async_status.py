@@ -1,0 +1,36 @@
+"""PendingStatus: finished by the plugin, polled, or past its deadline."""
+
+from __future__ import annotations
+
+from policy_sched.framework.async_status import TOO_LATE, PendingStatus
+from policy_sched.framework.status import SUCCESS, Code, Status
+
+NO = Status(Code.ERROR, ("no",))
+
+
+def test_the_first_answer_stands_and_wakes() -> None:
+    """The callback is called once."""
+    woken: list[int] = []
+    work = PendingStatus()
+    work.wake = lambda: woken.append(1)
+    assert (work.answer(0), work.polled) == (None, False)
+    work.finish(SUCCESS)
+    work.finish(NO)
+    assert work.answer(0) is SUCCESS
+    assert woken == [1]
+
+
+def test_who_can_be_asked_is_asked_until_there_is_an_answer() -> None:
+    """And never again after that."""
+    answers: list[Status | None] = [None, SUCCESS]
+    work = PendingStatus(lambda: answers.pop(0))
+    assert work.polled
+    assert [work.answer(0), work.answer(0), work.answer(0)] == [None, SUCCESS, SUCCESS]
+
+
+def test_a_late_answer_is_an_error() -> None:
+    """An answer that is there at the deadline still counts."""
+    late = PendingStatus(deadline=10)
+    assert late.answer(9) is None
+    assert late.answer(10) == Status(Code.ERROR, (TOO_LATE,))
+    assert PendingStatus(lambda: SUCCESS, deadline=10).answer(10) is SUCCESS

@@ -1,0 +1,119 @@
+"""Permit is evaluated again for waiting pods: for which pods, and how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.permit_recheck import PermitCondition
+from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
+from policy_sched.framework.waiting_pods import WaitingPod, WaitingPods
+from policy_sched.model.pod_group import LABEL
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_pod
+
+
+class Plugin:
+    """A Permit plugin that has an opinion of what it counts."""
+
+    def __init__(self, *, alike: bool = False) -> None:
+        self.version = 0
+        self.answer = WAIT
+        self.asked = 0
+        self.alike = alike
+        self.pods = WaitingPods()
+
+    def hold(self, name: str, of: str = "ring") -> WaitingPod:
+        """Let a pod wait."""
+        pod = PodInfo.of(make_pod(name, labels={LABEL: of}))
+
+        def ask() -> Status:
+            self.asked += 1
+            return self.answer
+
+        again = PermitCondition(ask, of, lambda: self.version, self.alike)
+        waiting = WaitingPod(pod, "n1", {"Plugin": 60.0}, 0, {"Plugin": again})
+        self.pods.add(waiting)
+        return waiting
+
+
+def test_nobody_is_asked_while_nothing_changes() -> None:
+    """However often it is polled."""
+    plugin = Plugin()
+    plugin.hold("a")
+    plugin.hold("b")
+    for _ in range(5):
+        plugin.pods.ask_again()
+    assert plugin.asked == 2
+    plugin.version = 1
+    plugin.pods.ask_again()
+    assert plugin.asked == 4
+
+
+def test_pods_that_are_alike_are_asked_about_once() -> None:
+    """One that has to wait speaks for all of its topic."""
+    plugin = Plugin(alike=True)
+    for name in "abc":
+        plugin.hold(name)
+    plugin.hold("d", "star")
+    plugin.pods.ask_again()
+    assert plugin.asked == 2
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_success_lets_all_of_them_go(alike: bool) -> None:
+    """A change that helps one helps the others too."""
+    plugin = Plugin(alike=alike)
+    held = [plugin.hold(name) for name in "abc"]
+    plugin.answer = SUCCESS
+    plugin.pods.ask_again()
+    assert [waiting.answer(0) for waiting in held] == [SUCCESS] * 3
+
+
+def test_a_rejection_sends_the_pod_back() -> None:
+    """With the plugin's words."""
+    plugin = Plugin()
+    held = plugin.hold("a")
+    plugin.answer = Status(Code.UNSCHEDULABLE, ("too late",))
+    plugin.pods.ask_again()
+    assert held.answer(0) == Status(Code.UNSCHEDULABLE, ("too late",), "Plugin")
+
+
+def test_a_plain_function_is_asked_every_time() -> None:
+    """A plugin that does not say what its answer depends on."""
+    plugin = Plugin()
+    pod = PodInfo.of(make_pod("a"))
+    again = plugin.hold("b").again["Plugin"]
+    assert isinstance(again, PermitCondition)
+    plugin.pods.add(WaitingPod(pod, "n1", {"Other": 60.0}, 0, {"Other": again.ask}))
+    plugin.pods.ask_again()
+    plugin.pods.ask_again()
+    assert plugin.asked == 3
+
+
+def test_a_pod_that_waits_no_longer_is_forgotten() -> None:
+    """It has no group, so no plugin is called for it."""
+    plugin = Plugin()
+    held = plugin.hold("a")
+    assert list(plugin.pods.of_group(("default", "ring"))) == ["default/a"]
+    plugin.pods.remove(held.pod.uid)
+    plugin.pods.remove(held.pod.uid)
+    assert not plugin.pods.of_group(("default", "ring"))
+    plugin.pods.ask_again()
+    assert plugin.asked == 0
+
+
+def test_a_plugin_that_raises_sends_the_pod_back() -> None:
+    """The scheduler goes on."""
+    plugin = Plugin()
+    held = plugin.hold("a")
+
+    def broken() -> Status:
+        raise PluginError('running Permit plugin "Plugin": no idea')
+
+    held.again["Plugin"] = PermitCondition(broken, "ring", lambda: plugin.version)
+    plugin.pods.add(held)
+    plugin.pods.ask_again()
+    answer = held.answer(0)
+    assert answer is not None
+    assert answer.reasons == ('running Permit plugin "Plugin": no idea',)

@@ -1,0 +1,60 @@
+"""RunLoop: what a process does with signals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
+from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
+from policy_sched.instance.observability.log import Record
+from policy_sched.profiles.reload.inputs import PolicyFiles
+
+
+def test_when_it_has_ended_signals_mean_what_they_meant_before() -> None:
+    """Who is told to read files again in the last moment ends in order nevertheless."""
+    told: list[str] = []
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
+    at_first = [signal.signal(number, lambda *_: told.append("signal")) for number in numbers]
+    before = [signal.getsignal(number) for number in numbers]
+
+    def write(record: Record) -> None:
+        if record["msg"] == "Running":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, write)
+    try:
+        asyncio.run(RunLoop(instance, lambda: None, LONGEST_SLEEP).run())
+        assert [signal.getsignal(number) for number in numbers] == before
+        assert told == []
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert told == ["signal"]
+    finally:
+        instance.close()
+        for number, act in zip(numbers, at_first, strict=True):
+            signal.signal(number, act)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
+    """A closed terminal window left the scheduler running without one: it was told to reload."""
+    said: list[str] = []
+
+    def write(record: Record) -> None:
+        said.append(str(record["msg"]))
+        if record["msg"] == "Running":
+            os.kill(os.getpid(), signal.SIGHUP)
+        elif record["msg"] == "Policies unchanged":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, write)
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP, hung_up=lambda: gone)
+    try:
+        asyncio.run(running.run())
+    finally:
+        instance.close()
+    assert ("Policies unchanged" in said) is not gone

@@ -1,0 +1,190 @@
+"""Who is let in: reviews are sent once, remembered for a while, and believed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from policy_sched.errors import ClusterError
+from policy_sched.instance.http.delegated_auth import (
+    ANONYMOUS,
+    AlwaysAllow,
+    Caller,
+    DelegatingAuthorizer,
+    Permission,
+    RequestAttributes,
+    certified,
+)
+
+Plain = dict[str, Any]
+USER: Plain = {
+    "username": "ann",
+    "uid": "7",
+    "groups": ["dev", "system:authenticated"],
+    "extra": {"scope": ["a", "b"]},
+}
+ANN = Caller("ann", "7", ("dev", "system:authenticated"), (("scope", ("a", "b")),))
+METRICS = RequestAttributes("get", "/metrics")
+
+
+class Server:
+    """An API server that answers reviews as it is told."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Plain]] = []
+        self.now = 0.0
+        self.down = False
+        self.door = DelegatingAuthorizer(self.review, lambda: self.now)
+
+    async def review(self, kind: str, spec: Plain) -> Plain:
+        """Answer a review."""
+        self.asked.append((kind, spec))
+        await asyncio.sleep(0)
+        if self.down:
+            raise ClusterError("nobody there")
+        if kind == "TokenReview":
+            known = spec["token"] == "good"
+            return {"authenticated": True, "user": USER} if known else {"error": "no"}
+        allowed = spec["user"] == "ann"
+        return {"allowed": allowed, "reason": "" if allowed else "no role"}
+
+
+def test_a_token_is_reviewed_once_in_ten_seconds() -> None:
+    """However often, and by however many at once, it is shown."""
+
+    async def story() -> None:
+        server = Server()
+        found = await asyncio.gather(*(server.door.authenticate("Bearer good") for _ in range(5)))
+        assert found == [ANN] * 5
+        server.now = 9.9
+        assert await server.door.authenticate("bearer good") == ANN
+        assert len(server.asked) == 1
+        server.now = 10.0
+        assert await server.door.authenticate("Bearer good") == ANN
+        assert [kind for kind, _ in server.asked] == ["TokenReview"] * 2
+
+    asyncio.run(story())
+
+
+def test_an_unknown_token_is_nobody_and_remembered_too() -> None:
+    """Guessing costs the API server one review in ten seconds for each guess."""
+
+    async def story() -> None:
+        server = Server()
+        assert await server.door.authenticate("Bearer bad") is None
+        assert await server.door.authenticate("Bearer bad") is None
+        assert len(server.asked) == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "header", ["Basic YTpi", "Bearer", "Bearer  ", "good", "Bearer " + 20000 * "x"]
+)
+def test_what_is_no_token_is_not_even_asked_about(header: str) -> None:
+    """Other schemes, nothing, and far too much."""
+
+    async def story() -> None:
+        server = Server()
+        assert await server.door.authenticate(header) is None
+        assert server.asked == []
+
+    asyncio.run(story())
+
+
+def test_who_shows_nothing_is_anonymous() -> None:
+    """And asked about like everybody else."""
+
+    async def story() -> None:
+        server = Server()
+        caller = await server.door.authenticate("")
+        assert caller == ANONYMOUS
+        assert await server.door.authorize(ANONYMOUS, METRICS) == Permission(False, "no role")
+        spec = server.asked[0][1]
+        assert (spec["user"], spec["groups"]) == ("system:anonymous", ["system:unauthenticated"])
+
+    asyncio.run(story())
+
+
+def test_what_somebody_may_is_asked_with_all_that_is_known() -> None:
+    """Name, UID, groups and extras; a path, or a resource."""
+
+    async def story() -> None:
+        server = Server()
+        assert await server.door.authorize(ANN, METRICS) == Permission(True)
+        assert await server.door.authorize(ANN, METRICS) == Permission(True)
+        assert server.asked == [
+            (
+                "SubjectAccessReview",
+                {
+                    "user": "ann",
+                    "uid": "7",
+                    "groups": ["dev", "system:authenticated"],
+                    "extra": {"scope": ["a", "b"]},
+                    "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+                },
+            )
+        ]
+        await server.door.authorize(ANN, RequestAttributes("get", "", "pods", "ns", "p"))
+        assert server.asked[1][1]["resourceAttributes"] == {
+            "verb": "get",
+            "version": "v1",
+            "resource": "pods",
+            "namespace": "ns",
+            "name": "p",
+        }
+
+    asyncio.run(story())
+
+
+def test_an_api_server_that_is_away_is_asked_again() -> None:
+    """A token is nobody's meanwhile, and said so; rights cannot be told; neither is remembered."""
+
+    async def story() -> None:
+        server = Server()
+        told: list[str] = []
+        server.door.failed = told.append
+        server.down = True
+        assert await server.door.authenticate("Bearer good") is None
+        with pytest.raises(ClusterError, match="nobody there"):
+            await server.door.authorize(ANN, METRICS)
+        assert told == ["nobody there"]
+        server.down = False
+        assert await server.door.authenticate("Bearer good") == ANN
+        assert (await server.door.authorize(ANN, METRICS)).allowed
+
+    asyncio.run(story())
+
+
+def test_no_more_is_remembered_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest answer goes first."""
+    monkeypatch.setattr("policy_sched.instance.http.delegated_auth.REMEMBERED", 2)
+
+    async def story() -> None:
+        server = Server()
+        for path in ("/a", "/b", "/c", "/c", "/a"):
+            await server.door.authorize(ANN, RequestAttributes("get", path))
+        assert len(server.asked) == 4
+
+    asyncio.run(story())
+
+
+def test_a_client_certificate_names_user_and_groups() -> None:
+    """By common name and organizations; one without a name is nobody's."""
+    subject = ((("organizationName", "ops"),), (("commonName", "ann"),))
+    assert certified({"subject": subject}) == Caller("ann", groups=("ops", "system:authenticated"))
+    assert certified({"subject": subject[:1]}) is None
+    assert certified(None) is None
+
+
+def test_an_open_door_lets_everybody_in() -> None:
+    """It is for a socket that only this machine reaches."""
+
+    async def story() -> None:
+        caller = await AlwaysAllow().authenticate("whatever")
+        assert caller == ANONYMOUS
+        assert (await AlwaysAllow().authorize(caller, METRICS)).allowed
+
+    asyncio.run(story())

@@ -1,0 +1,386 @@
+"""The scheduler's endpoints over real sockets: who gets what, and who is turned away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from policy_sched.errors import ClusterError
+from policy_sched.explain.report import as_json, text_lines
+from policy_sched.instance.http.delegated_auth import (
+    ANONYMOUS,
+    AlwaysAllow,
+    Caller,
+    Permission,
+    RequestAttributes,
+)
+from policy_sched.instance.http.endpoints import OPEN, Endpoints, Offered
+from policy_sched.instance.http.explain import Explaining, Shown
+from policy_sched.instance.http.listener import Listener
+from tests.instance.app.test_embedded_instance import World, pod
+
+Plain = dict[str, Any]
+SHOWN = Shown(text_lines, as_json)
+
+
+@dataclass
+class Door:
+    """Knows tokens and what their owners may; ``down``: nobody can tell."""
+
+    rights: dict[str, set[str]] = field(default_factory=dict)
+    down: bool = False
+
+    async def authenticate(self, authorization: str) -> Caller | None:
+        """Return who has the token: its name."""
+        if not authorization:
+            return ANONYMOUS
+        name = authorization.removeprefix("Bearer ")
+        return Caller(name) if name in self.rights else None
+
+    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
+        """Tell whether it is among the caller's rights."""
+        if self.down:
+            raise ClusterError("subjectaccessreviews.authorization.k8s.io is forbidden")
+        wanted = f"{asked.verb} {asked.resource or asked.path}"
+        allowed = wanted in self.rights.get(caller.name, ())
+        return Permission(allowed, "" if allowed else "no role says so")
+
+
+EVERYTHING = {
+    f"get {path}"
+    for path in (
+        *(
+            "/",
+            "/metrics",
+            "/metrics/resources",
+            "/metrics/slis",
+            "/configz",
+            "/policies",
+            "/version",
+            "/nothing",
+        ),
+        *("/-/reload", "/explain/default/p", "/explain/default/big", "/explain/default/none"),
+        *("/livez/ping", "/livez/none", "nodes", "pods"),
+        *("/statusz", "/flagz", "/debug/flags/v"),
+    )
+} | {"post /-/reload", "post /metrics", "post /explain/default/p", "put /debug/flags/v"}
+EVERYTHING |= {f"head {what.removeprefix('get ')}" for what in EVERYTHING if what[:3] == "get"}
+
+
+class Served:
+    """An embedded instance whose endpoints are served."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder)
+        self.world.files(p=pod("p"), big=pod("big", "64"))
+        self.instance = self.world.start()
+        while self.instance.scheduler.queue.active():  # a step may end before all is done
+            self.instance.step()
+        self.open_paths = OPEN
+        self.door = Door({"admin": EVERYTHING, "tenant": {"get pods"}})
+
+    async def reload(self) -> Any:
+        """Reload as `Running` does."""
+        return self.instance.reload(self.instance.read_policies(), "http")
+
+    @asynccontextmanager
+    async def session(self, door: Any = None) -> AsyncIterator[Callable[..., Awaitable[Plain]]]:
+        """Serve; yield what sends a request and returns status, body and headers."""
+        offered = Offered(
+            self.instance,
+            self.reload,
+            Explaining(self.instance, SHOWN),
+            self.instance.checks(),
+            lambda: self.instance.reloader.store.current.settings,
+            open_paths=self.open_paths,
+            flags={"secure-port": "10259", "bind-address": "::"},
+        )
+        endpoints = Endpoints(offered, door or self.door)
+        async with (
+            Listener(endpoints.answer, ("127.0.0.1", 0), None) as listener,
+            aiohttp.ClientSession() as client,
+        ):
+
+            async def ask(
+                path: str, token: str = "", method: str = "GET", body: str = "", **headers: str
+            ) -> Plain:
+                if token:
+                    headers["Authorization"] = f"Bearer {token}"
+                url, named = listener.url + path, {k.replace("_", "-"): headers[k] for k in headers}
+                data = body.encode() or None
+                async with client.request(method, url, headers=named, data=data) as answer:
+                    text = await answer.text()
+                    return {"status": answer.status, "text": text, "headers": answer.headers}
+
+            yield ask
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Served:
+    """Endpoints of an instance that has bound one pod of two."""
+    return Served(tmp_path)
+
+
+def tell(story: Callable[[], Any]) -> None:
+    """Run a story."""
+    asyncio.run(story())
+
+
+def test_health_is_for_everybody_and_its_detail_is_not(served: Served) -> None:
+    """Probes show no token; the checks by name need one."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/healthz")
+            assert (found["status"], found["text"]) == (200, "ok")
+            found = await ask("/readyz?verbose&exclude=ping")
+            assert found["text"] == (
+                "[+]ping excluded: ok\n[+]shutdown ok\n[+]storage-readiness ok\n[+]policies ok\n"
+                "readyz check passed\n"
+            )
+            assert found["headers"]["Content-Type"] == "text/plain; charset=utf-8"
+            assert (await ask("/livez/ping"))["status"] == 403
+            assert (await ask("/livez/ping", "admin"))["text"] == "ok"
+            assert (await ask("/livez/none", "admin"))["status"] == 404
+            served.instance.stop()
+            found = await ask("/readyz")
+            assert found["status"] == 500
+            assert "[-]shutdown failed: reason withheld\n" in found["text"]
+            assert (await ask("/livez"))["status"] == 200
+        (record,) = served.world.said("readyz check failed")
+        assert record["failed"] == "shutdown: process is shutting down"
+
+    tell(story)
+
+
+def test_who_is_not_known_or_may_not_is_told_in_upstreams_words(served: Served) -> None:
+    """401 for a token of nobody, 403 with name, verb, path and reason."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/metrics", "nobody")
+            assert found["status"] == 401
+            assert json.loads(found["text"]) == {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": "Unauthorized",
+                "reason": "Unauthorized",
+                "code": 401,
+            }
+            found = await ask("/metrics")
+            assert found["status"] == 403
+            body = json.loads(found["text"])
+            assert body["message"] == (
+                'forbidden: User "system:anonymous" cannot get path "/metrics": no role says so'
+            )
+            assert (body["reason"], body["details"]) == ("Forbidden", {})
+            served.door.down = True
+            found = await ask("/metrics", "admin")
+            assert found["status"] == 500
+            assert found["text"].startswith('Internal Server Error: "/metrics": subjectaccess')
+
+    tell(story)
+
+
+@pytest.mark.parametrize("path", ["/configz", "/policies", "/version", "/"])
+def test_pages_are_json(served: Served, path: str) -> None:
+    """Configuration, policies, version and the index."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask(path, "admin")
+            assert found["status"] == 200
+            assert found["headers"]["Content-Type"] == "application/json"
+            assert isinstance(json.loads(found["text"]), dict)
+
+    tell(story)
+
+
+def test_the_index_names_every_page(served: Served) -> None:
+    """And what is not there is not found, in Go's words."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            paths = json.loads((await ask("/", "admin"))["text"])["paths"]
+            assert {"/metrics", "/readyz/shutdown", "/explain/NAMESPACE/POD"} <= set(paths)
+            found = await ask("/nothing", "admin")
+            assert found["status"] == 404
+            assert json.loads(found["text"])["reason"] == "NotFound"
+            found = await ask("/metrics", "admin", "POST")
+            assert (found["status"], found["headers"]["Allow"]) == (405, "GET, HEAD")
+
+    tell(story)
+
+
+def test_metrics_are_prometheus_text(served: Served) -> None:
+    """With its content type, and only the head of it for HEAD."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/metrics", "admin")
+            kind = "text/plain; version=0.0.4; charset=utf-8"
+            assert found["headers"]["Content-Type"] == kind
+            assert 'scheduler_pending_pods{queue="unschedulable"} 1\n' in found["text"]
+            found = await ask("/metrics/resources", "admin")
+            assert found["headers"]["Content-Type"] == kind
+            assert (
+                'kube_pod_resource_request{namespace="default",pod="p",node="a",'
+                'scheduler="default-scheduler",priority="0",resource="cpu",unit="cores"} 1\n'
+            ) in found["text"]
+            assert "kube_pod_resource_limit" not in found["text"]
+
+    tell(story)
+
+
+def test_what_came_of_health_checks_is_counted(served: Served) -> None:
+    """By check, path and status, as all components of Kubernetes do."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            await ask("/readyz")
+            served.instance.stop()
+            await ask("/readyz")
+            text = (await ask("/metrics/slis", "admin"))["text"]
+            assert 'kubernetes_healthcheck{name="shutdown",type="readyz"} 0\n' in text
+            total = "kubernetes_healthchecks_total"
+            assert f'{total}{{name="shutdown",status="success",type="readyz"}} 1\n' in text
+            assert f'{total}{{name="shutdown",status="error",type="readyz"}} 1\n' in text
+
+    tell(story)
+
+
+def test_a_reload_says_what_came_of_it(served: Served) -> None:
+    """200 and nothing where it succeeded; the problems, with their places, where it did not."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/-/reload", "admin", "POST")
+            assert (found["status"], found["text"]) == (200, "")
+            served.world.policy("node.nam")
+            found = await ask("/-/reload", "admin", "POST")
+            assert found["status"] == 500
+            assert found["text"].startswith("failed to reload config: ")
+            assert "keep.yaml:6:" in found["text"]
+            found = await ask("/-/reload", "admin")
+            assert (found["status"], found["headers"]["Allow"]) == (405, "POST, PUT")
+            assert (await ask("/-/reload", "tenant", "POST"))["status"] == 403
+
+    tell(story)
+
+
+def test_a_pod_that_waits_is_explained_in_full_to_who_may_read_nodes(served: Served) -> None:
+    """As text, or as JSON; nothing of it counts as scheduling."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            before = served.instance.metrics.text()
+            found = await ask("/explain/default/big", "admin")
+            assert found["text"].startswith("default/big fits on none of 2 nodes\n")
+            found = await ask("/explain/default/big", "admin", Accept="application/json")
+            told = json.loads(found["text"])
+            assert set(told["rejections"]) == {"a", "b"}
+            points = "scheduler_framework_extension_point_duration_seconds_count"
+            assert lines(before, points) == lines(served.instance.metrics.text(), points)
+
+    tell(story)
+
+
+def lines(text: str, name: str) -> list[str]:
+    """Return the lines of a series."""
+    return [line for line in text.splitlines() if line.startswith(name)]
+
+
+def test_who_may_read_the_pod_alone_learns_of_no_node(served: Served) -> None:
+    """How many nodes each filter removes, and no name of any."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/explain/default/big", "tenant")
+            assert found["status"] == 200
+            assert found["text"].startswith("default/big fits on 0 of 2 nodes\n")
+            assert "  NodeResourcesFit removes 2: 2 Insufficient cpu\n" in found["text"]
+            found = await ask("/explain/default/big", "tenant", Accept="application/json")
+            told = json.loads(found["text"])
+            assert told["nodes"] == 2
+            assert not {"rejections", "scores", "best", "alternatives"} & set(told)
+            assert (await ask("/explain/default/big"))["status"] == 403
+            found = await ask("/explain/default/p", "tenant", Accept="application/json")
+            assert json.loads(found["text"])["decided"]["why"] == ""
+
+    tell(story)
+
+
+def test_who_may_read_the_pod_alone_learns_what_keeps_it_out(served: Served) -> None:
+    """Nobody has looked at any node then."""
+    waiting = pod("gated").replace("spec: {", "spec: {schedulingGates: [{name: quota}], ")
+    served.world.apply(gated=waiting)
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/explain/default/gated", "tenant")
+            assert found["text"] == (
+                "default/gated does not enter the queue: SchedulingGates keeps it out\n"
+                "  waiting for scheduling gates: [quota]\n"
+            )
+
+    tell(story)
+
+
+def test_a_pod_that_has_a_node_is_explained_by_what_was_said_then(served: Served) -> None:
+    """As long as that is remembered; a pod that is not there is not found."""
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/explain/default/p", "admin")
+            assert found["text"].startswith("default/p has a node: a\n  1 of 2 nodes fit")
+            served.instance.log.last.clear()
+            found = await ask("/explain/default/p", "admin")
+            assert "too long ago" in found["text"]
+            found = await ask("/explain/default/none", "admin")
+            assert found["status"] == 404
+            assert json.loads(found["text"])["message"] == "there is no pod default/none"
+            assert (await ask("/explain/default/p", "admin", "POST"))["status"] == 405
+
+    tell(story)
+
+
+def test_another_schedulers_pod_is_not_ours_to_explain(served: Served) -> None:
+    """It says whose it is."""
+    served.world.apply(q=pod("q", scheduler="another"))
+    served.door.rights["admin"].add("get /explain/default/q")
+
+    async def story() -> None:
+        async with served.session() as ask:
+            found = await ask("/explain/default/q", "admin")
+            assert found["status"] == 404
+            assert json.loads(found["text"])["message"].endswith(
+                "does not wait here: the scheduler another decides"
+            )
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 200), ({"Host": "evil.example:80"}, 403), ({"Origin": "https://evil.example"}, 403)],
+)
+def test_an_open_door_is_for_this_machine_only(
+    served: Served, headers: dict[str, str], status: int
+) -> None:
+    """A web page of elsewhere cannot use a browser here to ask."""
+
+    async def story() -> None:
+        async with served.session(AlwaysAllow()) as ask:
+            assert (await ask("/metrics", **headers))["status"] == status
+
+    tell(story)

@@ -1,0 +1,175 @@
+"""A listening socket: its certificate, and what it survives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import aiohttp.web
+import pytest
+
+from policy_sched.errors import ClusterError
+from policy_sched.instance.http import listener as listening
+from policy_sched.instance.http.certificates import self_signed
+from policy_sched.instance.http.listener import Listener, sent, server_context
+
+LIMIT = 60.0
+"""Seconds after which something hangs."""
+
+
+def tell(story: Callable[[], Any]) -> None:
+    """Run a story."""
+    asyncio.run(story())
+
+
+async def _hello(_request: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
+    return aiohttp.web.Response(text="hello")
+
+
+def test_a_certificate_of_our_own_is_a_certificate() -> None:
+    """Who believes it reaches us by any of its names; older TLS is refused."""
+    certificate, key = self_signed(["here.example", "localhost", "127.0.0.1"], time.time_ns())
+    believed = ssl.create_default_context(cadata=certificate.decode())
+
+    async def story() -> None:
+        context = server_context(certificate, key)
+        assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+        async with (
+            Listener(_hello, ("127.0.0.1", 0), context) as listener,
+            aiohttp.ClientSession() as client,
+        ):
+            assert listener.url.startswith("https://127.0.0.1:")
+            async with client.get(listener.url, ssl=believed) as answer:
+                assert await answer.text() == "hello"
+            with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                await client.get(listener.url)
+
+    tell(story)
+
+
+def test_files_that_are_no_certificate_are_refused() -> None:
+    """Before anything listens."""
+    with pytest.raises(ClusterError, match="cannot be used"):
+        server_context(b"nonsense", b"nonsense")
+
+
+def test_an_address_that_is_taken_is_refused() -> None:
+    """In words."""
+
+    async def story() -> None:
+        async with Listener(_hello, ("127.0.0.1", 0), None) as first:
+            with pytest.raises(ClusterError, match=r"cannot listen on 127\.0\.0\.1:"):
+                async with Listener(_hello, first.address, None):
+                    pass
+
+    tell(story)
+
+
+def test_slow_clients_are_closed_and_others_served() -> None:
+    """A request that does not come to its end is given up; meanwhile there is room for others."""
+
+    async def story() -> None:
+        async with Listener(_hello, ("127.0.0.1", 0), None, most=4, kept=1.0) as listener:
+            host, port = listener.address
+            slow = [await asyncio.open_connection(host, port) for _ in range(6)]
+            for _, writer in slow:
+                writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            async with aiohttp.ClientSession() as client:
+                async with client.get(listener.url) as answer:
+                    assert await answer.text() == "hello"
+                ended = [asyncio.create_task(_drip(*pair)) for pair in slow]
+                await asyncio.wait_for(asyncio.gather(*ended), LIMIT)
+                async with client.get(listener.url) as answer:
+                    assert answer.status == 200
+
+    tell(story)
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
+    """However far a connection has come by then."""
+
+    async def story() -> None:
+        async with Listener(_hello, ("127.0.0.1", 0), None) as listener:
+            client = socket.create_connection(listener.address)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        with client:
+            reader, writer = await asyncio.open_connection(sock=client)
+            async with asyncio.timeout(LIMIT):
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+            writer.close()
+
+    tell(story)
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer that nobody reads is not kept for ever."""
+    monkeypatch.setattr(listening, "TAKEN", 0.1)
+    ended = asyncio.Event()
+
+    async def much(request: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
+        response = await sent(request, aiohttp.web.Response(body=bytes(64 << 20)))
+        ended.set()
+        return response
+
+    async def story() -> None:
+        async with Listener(much, ("127.0.0.1", 0), None) as listener:
+            reader, writer = await asyncio.open_connection(*listener.address, limit=1024)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.wait_for(ended.wait(), LIMIT)
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await asyncio.wait_for(reader.readexactly(64 << 20), LIMIT)
+            writer.close()
+
+    tell(story)
+
+
+async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send a byte now and then, until the connection is closed."""
+    try:
+        while not reader.at_eof():
+            writer.write(b"x")
+            await writer.drain()
+            try:
+                await asyncio.wait_for(reader.read(1), 0.05)
+            except TimeoutError:
+                continue
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        b"GET /" + 9000 * b"x" + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: " + 9000 * b"x" + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + 100 * b"X: y\r\n" + b"\r\n",
+        b"nonsense\r\n\r\n",
+    ],
+)
+def test_what_is_too_long_or_no_request_is_refused(request_text: bytes) -> None:
+    """With 400, and the next one is answered."""
+
+    async def story() -> None:
+        async with Listener(_hello, ("127.0.0.1", 0), None) as listener:
+            reader, writer = await asyncio.open_connection(*listener.address)
+            writer.write(request_text)
+            line = await asyncio.wait_for(reader.readline(), LIMIT)
+            assert line.split()[1] == b"400"
+            writer.close()
+            async with aiohttp.ClientSession() as client, client.get(listener.url) as answer:
+                assert answer.status == 200
+
+    tell(story)

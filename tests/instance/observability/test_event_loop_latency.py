@@ -1,0 +1,111 @@
+"""How long turns of the event loop take: what is counted, and since when."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+
+from policy_sched.instance.observability.event_loop_latency import (
+    LONGEST,
+    NAME,
+    EventLoopLatency,
+    measured_loop,
+)
+
+
+def _held(seconds: float) -> None:
+    """Hold the loop, as work that is not cut in slices does."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
+def _value(turns: EventLoopLatency, name: str, **labels: str) -> float:
+    registry = CollectorRegistry()
+    registry.register(turns)
+    found = registry.get_sample_value(name, labels)
+    assert found is not None
+    return found
+
+
+def _run(turns: EventLoopLatency, *calls: Callable[[], None]) -> None:
+    """Run calls, each in a turn of its own; no collection of other tests' cycles is in any."""
+
+    async def one_after_the_other() -> None:
+        for call in calls:
+            await asyncio.sleep(0.001)
+            call()
+
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=lambda: measured_loop(turns)) as runner:
+            runner.run(one_after_the_other())
+    finally:
+        gc.enable()
+
+
+def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
+    """Whoever holds the loop is measured; time in which it waits for events is not."""
+    turns = EventLoopLatency()
+    _run(turns, lambda: None, lambda: _held(0.06), lambda: None)
+    assert turns.longest >= 0.06
+    assert 0 < turns.longest_busy <= turns.longest * 1.01
+    assert _value(turns, LONGEST) == turns.longest
+    within, all_ = (_value(turns, f"{NAME}_bucket", le=end) for end in ("0.05", "+Inf"))
+    assert all_ >= within + 1
+    assert _value(turns, f"{NAME}_count") == all_
+    assert _value(turns, f"{NAME}_sum") >= turns.longest
+
+
+def test_turns_are_counted_by_how_long_they_took() -> None:
+    """Each bucket has those that were not longer, an end its own; the sum is of all."""
+    turns = EventLoopLatency()
+    turns.begin()
+    for seconds in (9.0, 0.05, 0.0500001, 0.25, 7.0):  # the first is the one in which it began
+        turns.record(seconds, seconds / 2)
+    for end, count in (("0.05", 1), ("0.1", 2), ("0.25", 3), ("+Inf", 4)):
+        assert _value(turns, f"{NAME}_bucket", le=end) == count
+    assert _value(turns, f"{NAME}_count") == 4
+    assert _value(turns, f"{NAME}_sum") == 7.3500001
+    assert (_value(turns, LONGEST), turns.longest_busy) == (7.0, 3.5)
+    assert turns.recent() == (7.0, 3.5)
+    assert turns.recent() == (0.0, 0.0)
+
+
+def test_waiting_is_no_work() -> None:
+    """A loop that waits for a timer is not held."""
+    turns = EventLoopLatency()
+    turns.begin()
+    waited = threading.Event()
+    _run(turns, waited.set)
+    assert waited.is_set()
+    assert turns.longest_busy < 0.05
+
+
+def test_counting_begins_anew_after_the_first_reading() -> None:
+    """What was before, the turn in which it ends included, is not counted."""
+    turns = EventLoopLatency()
+
+    def read() -> None:
+        _held(0.06)
+        turns.begin()
+
+    _run(turns, lambda: _held(0.06), read, lambda: None)
+    assert turns.longest_busy < 0.05
+    assert _value(turns, f"{NAME}_bucket", le="+Inf") >= 1
+
+
+def test_the_longest_turn_since_somebody_asked_is_told() -> None:
+    """Each answer is about the time since the one before."""
+    turns = EventLoopLatency()
+    _run(turns, lambda: _held(0.03), lambda: None)
+    longest, busiest = turns.recent()
+    assert (longest, busiest) == (turns.longest, turns.longest_busy)
+    assert turns.recent() == (0.0, 0.0)
+    turns.record(0.01, 0.005)
+    assert (turns.recent(), turns.longest) == ((0.01, 0.005), longest)

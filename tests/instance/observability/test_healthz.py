@@ -1,0 +1,88 @@
+"""Health checks answer as kube-scheduler's do."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.kube.leaderelection.state_machine import (
+    Create,
+    Election,
+    ElectionSettings,
+    Found,
+    Get,
+    NotThere,
+)
+from policy_sched.client.kube.rest.client import Api, Environment
+from policy_sched.client.kube.time.backoff import SECOND
+from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.instance.app.cluster_instance import Candidacy
+from policy_sched.instance.observability.healthz import (
+    Check,
+    Verdict,
+    answer,
+    answer_of_one,
+    nothing_wrong,
+)
+
+PING = Check("ping", nothing_wrong)
+SICK = Check("leaderElection", lambda: "failed election to renew leadership on lease x")
+
+
+def test_a_leader_that_does_not_renew_is_sick() -> None:
+    """Twenty seconds after its lease has run out; who does not lead is well."""
+    now = [0]
+    clocks = Clocks(lambda: now[0], lambda: now[0])
+    election = Election("me", clocks, Random(1), ElectionSettings())
+    api = Api(Access("http://nowhere"), Environment(clocks, Random(1)))
+    candidacy = Candidacy(election, api, "kube-system", "policy-sched")
+    assert candidacy.overdue() == ""
+    attempt = election.attempt()
+    assert next(attempt) == Get()
+    create = attempt.send(NotThere())
+    assert isinstance(create, Create)
+    with pytest.raises(StopIteration):
+        attempt.send(Found(create.record))
+    now[0] = 35 * SECOND
+    assert candidacy.overdue() == ""
+    now[0] += 1
+    assert candidacy.overdue() == "failed election to renew leadership on lease policy-sched"
+
+
+def test_all_is_well() -> None:
+    """One word, unless somebody wants to see each check."""
+    assert answer("healthz", [PING]) == Verdict(200, "ok")
+    text = "[+]ping ok\nhealthz check passed\n"
+    assert answer("healthz", [PING], verbose=True) == Verdict(200, text)
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_what_fails_is_named_and_its_reason_withheld(verbose: bool) -> None:
+    """Anybody may ask, so only the log is told why."""
+    found = answer("readyz", [PING, SICK], verbose=verbose)
+    assert found.status == 500
+    assert found.text == (
+        "[+]ping ok\n[-]leaderElection failed: reason withheld\nreadyz check failed\n"
+    )
+    assert found.failed == "leaderElection: failed election to renew leadership on lease x"
+
+
+def test_checks_can_be_excluded() -> None:
+    """An excluded one cannot fail; one that is not there is told of."""
+    found = answer("livez", [PING, SICK], ["leaderElection", "zz", "a"], verbose=True)
+    assert found == Verdict(
+        200,
+        "[+]ping ok\n[+]leaderElection excluded: ok\n"
+        'warn: some health checks cannot be excluded: no matches for "a","zz"\n'
+        "livez check passed\n",
+    )
+
+
+def test_a_check_by_its_name_says_what_is_wrong() -> None:
+    """Who may ask for it may know."""
+    assert answer_of_one(PING) == Verdict(200, "ok")
+    found = answer_of_one(SICK)
+    assert found.status == 500
+    assert found.text == ("internal server error: failed election to renew leadership on lease x\n")

@@ -1,0 +1,86 @@
+"""Families of metrics: what is counted comes out in Prometheus' text format, as Go writes it."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from policy_sched.instance.observability.metric_families import (
+    COUNTER,
+    GAUGE,
+    Histogram,
+    Numbers,
+    exponential,
+    number,
+)
+
+
+def test_buckets_grow_by_a_factor() -> None:
+    """Each end is the one before times the factor."""
+    assert exponential(0.001, 2, 4) == (0.001, 0.002, 0.004, 0.008)
+
+
+def test_numbers_are_written_as_go_writes_them() -> None:
+    """Whole numbers without a fraction, small ones with an exponent."""
+    assert [number(n) for n in (1.0, 0.25, 1e-05, float("inf"), 3)] == [
+        "1",
+        "0.25",
+        "1e-05",
+        "+Inf",
+        "3",
+    ]
+
+
+def test_a_counter_counts_by_labels() -> None:
+    """A series is there once it was counted; one without labels from the start."""
+    family = Numbers("pods_total", COUNTER, "Pods.", ["node"])
+    family.values[("a",)] += 2
+    family.values[("b",)] += 1
+    assert "".join(family.lines()) == (
+        "# HELP pods_total Pods.\n# TYPE pods_total counter\n"
+        'pods_total{node="a"} 2\npods_total{node="b"} 1\n'
+    )
+    assert list(Numbers("x_total", COUNTER, "X.").lines())[1:] == ["x_total 0\n"]
+
+
+def test_a_gauge_forgets_no_series() -> None:
+    """What is not there any more is 0, so that an alert on it ends."""
+    family = Numbers("waiting", GAUGE, "Waiting.", ["queue"])
+    family.replace({("active",): 3})
+    family.replace({("gated",): 1})
+    assert dict(family.values) == {("active",): 0, ("gated",): 1}
+
+
+def test_a_histogram_is_what_prometheus_reads() -> None:
+    """Buckets are added up, an end belongs to its bucket, and sum and count are those of all."""
+    family = Histogram("took_seconds", "Took.", [0.1, 1], ["what"])
+    take = family.taker("filter")
+    for seconds in (0.05, 0.1, 0.5, 7):
+        take(seconds)
+    family.take(("filter",), [1.0])
+    (read,) = text_string_to_metric_families("".join(family.lines()))
+    found = {(s.name, s.labels.get("le")): s.value for s in read.samples}
+    assert found == {
+        ("took_seconds_bucket", "0.1"): 2,
+        ("took_seconds_bucket", "1"): 4,
+        ("took_seconds_bucket", "+Inf"): 5,
+        ("took_seconds_sum", None): 8.65,
+        ("took_seconds_count", None): 5,
+    }
+    assert (family.count("filter"), family.total("filter")) == (5, 8.65)
+
+
+def test_the_sum_of_values_that_wait_is_known_at_once() -> None:
+    """Nobody has to ask for their number, or for the page, before."""
+    family = Histogram("took_seconds", "Help.", (1.0,), ["point"])
+    family.taker("filter")(0.5)
+    assert family.total("filter") == 0.5
+
+
+def test_labels_and_help_are_escaped() -> None:
+    """Quotes, backslashes and line feeds do not end a line or a label."""
+    family = Numbers("x", GAUGE, "One\nline \\ of help.", ["name"])
+    value = 'a"b\\c\nd'
+    family.values[(value,)] = 1
+    (read,) = text_string_to_metric_families("".join(family.lines()))
+    assert read.documentation == "One\nline \\ of help."
+    assert read.samples[0].labels == {"name": value}

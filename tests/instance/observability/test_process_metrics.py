@@ -1,0 +1,75 @@
+"""Metrics that every component has: work queues, gates, the platform."""
+
+from __future__ import annotations
+
+import platform
+
+from policy_sched.client.kube.time.work_queue import WorkQueue
+from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
+from policy_sched.instance.observability.registry import Metrics, machine
+from policy_sched.testing import FakeClock
+from tests.instance.observability.test_scheduling_metrics import Measured
+from tests.scheduler.world import pod_of
+
+
+def test_work_waits_and_takes_time() -> None:
+    """What waits is depth, what goes on is unfinished, and what is done has taken its time."""
+    clock = FakeClock()
+    queue, families = WorkQueue("events", clock), UpstreamMetrics()
+    first, second = queue.added(), queue.added()
+    clock.advance(2)
+    number = queue.begun(first)
+    queue.retries += 1
+    clock.advance(3)
+    families.look_at_queues([queue])
+    name = ("events",)
+    assert families.workqueue_adds_total.values[name] == 2
+    assert families.workqueue_depth.values[name] == 1
+    assert families.workqueue_retries_total.values[name] == 1
+    assert families.workqueue_unfinished_work_seconds.values[name] == 3
+    assert families.workqueue_longest_running_processor_seconds.values[name] == 3
+    assert families.workqueue_queue_duration_seconds.total("events") == 2
+    queue.done(number)
+    queue.done(queue.begun(second))
+    families.look_at_queues([queue])
+    assert families.workqueue_depth.values[name] == 0
+    assert families.workqueue_unfinished_work_seconds.values[name] == 0
+    assert families.workqueue_work_duration_seconds.total("events") == 3
+    assert families.workqueue_work_duration_seconds.count("events") == 2
+
+
+def test_what_is_given_up_is_not_unfinished() -> None:
+    """And it has not taken any time when it ends after that."""
+    queue = WorkQueue("events", FakeClock())
+    number = queue.begun(queue.added())
+    queue.added()
+    queue.given_up()
+    queue.done(number)
+    assert (queue.depth, queue.running(), list(queue.took)) == (0, [], [])
+
+
+def test_the_platform_is_as_go_names_it() -> None:
+    """It was linux/x86_64, where every other component says linux/amd64."""
+    known = {"x86_64": "amd64", "aarch64": "arm64"}
+    name = platform.machine()
+    assert machine() == f"{platform.system().lower()}/{known.get(name, name)}"
+    assert f'platform="{machine()}"' in Metrics().text()
+
+
+def test_features_are_told_with_their_stage() -> None:
+    """GA has none, as in component-base."""
+    text = Metrics().text()
+    assert 'kubernetes_feature_enabled{name="SchedulerQueueingHints",stage=""} 1\n' in text
+    assert 'kubernetes_feature_enabled{name="SchedulerAsyncAPICalls",stage="BETA"} 0\n' in text
+
+
+def test_signing_and_asking_beforehand_are_extension_points() -> None:
+    """Each pod is signed, and plugins are asked beforehand whether they have anything to bind."""
+    world = Measured(cpu="1")
+    world.schedule(pod_of("p"))
+    text = world.metrics.text()
+    name = "scheduler_framework_extension_point_duration_seconds_count"
+    profile = 'profile="default-scheduler"'
+    for point, status in (("Sign", "Success"), ("PreBindPreFlight", "Skip")):
+        labels = f'extension_point="{point}",status="{status}",{profile}'
+        assert f"{name}{{{labels}}} 1\n" in text, point

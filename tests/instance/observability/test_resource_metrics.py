@@ -1,0 +1,65 @@
+"""Requests and limits of pods, in the units of the real world."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from policy_sched.instance.observability.resource_metrics import pieces, unit
+from policy_sched.model.pod import Pod
+from policy_sched.testing import make_pod
+
+
+@pytest.mark.parametrize(
+    ("resource", "of"),
+    [
+        ("cpu", "cores"),
+        ("memory", "bytes"),
+        ("ephemeral-storage", "bytes"),
+        ("hugepages-2Mi", "bytes"),
+        ("attachable-volumes-csi-x", "integer"),
+        ("nvidia.com/gpu", ""),
+    ],
+)
+def test_resources_have_upstreams_units(resource: str, of: str) -> None:
+    """An extended resource has none."""
+    assert unit(resource) == of
+
+
+def text(*pods: Pod, each: int = 250) -> str:
+    """Return the page for some pods."""
+
+    async def all_of_it() -> str:
+        return "".join([piece async for piece in pieces(pods, each)])
+
+    return asyncio.run(all_of_it())
+
+
+def test_a_pod_has_a_line_for_each_resource() -> None:
+    """Cores with a fraction, nothing for what it does not ask for; limits are apart."""
+    pod = make_pod("p", cpu="250m", memory="1Gi", limits={"cpu": "2"}, node_name="n", priority=7)
+    labels = 'namespace="default",pod="p",node="n",scheduler="default-scheduler",priority="7"'
+    lines = [line for line in text(pod).splitlines() if not line.startswith("#")]
+    assert lines == [
+        f'kube_pod_resource_limit{{{labels},resource="cpu",unit="cores"}} 2',
+        f'kube_pod_resource_request{{{labels},resource="cpu",unit="cores"}} 0.25',
+        f'kube_pod_resource_request{{{labels},resource="memory",unit="bytes"}} 1073741824',
+    ]
+
+
+def test_pods_that_have_ended_are_left_out() -> None:
+    """They hold nothing any more; one that waits counts, whatever its phase."""
+    ended = make_pod("done", cpu="1", node_name="n", phase="Succeeded")
+    waiting = make_pod("waits", cpu="1")
+    shown = text(ended, waiting)
+    assert 'pod="done"' not in shown
+    assert 'pod="waits",node=""' in shown
+    assert 'priority=""' in shown
+
+
+def test_many_pods_come_in_pieces() -> None:
+    """With one head for all of them."""
+    pods = [make_pod(f"p{number}", cpu="1") for number in range(5)]
+    assert text(*pods, each=2) == text(*pods)
+    assert text(*pods, each=2).count("# HELP") == 1

@@ -1,0 +1,132 @@
+"""The lines that kube-scheduler's operators know, at its levels, and no cost below them."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.client.apimachinery.resources import NODE, POD
+from policy_sched.embedded.store.store import Key
+from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
+from policy_sched.instance.observability.log import Record
+from policy_sched.instance.observability.verbosity import LEVELS, Verbosity
+from policy_sched.model.node import Node
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.testing import FakeClock
+from tests.instance.app.test_cluster_instance import World, acted, node, pod, until
+
+LABELS = {"x": "y"}
+START = 1_800_000_000_000_000_000
+BY_LEVEL = {
+    0: set[str](),
+    2: {"Successfully bound pod to node", "Unable to schedule pod; no fit; waiting"},
+    3: {
+        "Attempting to schedule pod",
+        "Attempting to bind pod to node",
+        "Handlers synced",
+        "Add event for node",
+        "Add event for unscheduled pod",
+        "Add event for scheduled pod",
+        "Delete event for node",
+        "Delete event for scheduled pod",
+        "Delete event for unscheduled pod",
+    },
+    4: {
+        "Update event for node",
+        "Update event for unscheduled pod",
+        "Update event for scheduled pod",
+    },
+    5: {"Status after running PostFilter plugins for pod"},
+    10: {"Plugin scored node for pod", "Calculated node's final score for pod"},
+}
+"""What is new in a day's work from each verbosity on."""
+
+
+def said(records: list[Record], message: str) -> list[Record]:
+    """Return the records of one message, without their times."""
+    return [{k: v for k, v in r.items() if k != "ts"} for r in records if r["msg"] == message]
+
+
+async def day(world: World, level: int) -> None:
+    """Nodes and pods come, change and go; one pod is bound, and one fits nowhere."""
+    world.apply(node("a"), node("b"), pod("p"), pod("huge", "64"))
+    async with world.served(), world.scheduler() as instance:
+        instance.log.verbosity.set(level)
+        queue, cache = instance.scheduler.queue, instance.scheduler.cache
+        p, huge = (world.cluster.store.get(POD, "default", name).uid for name in ("p", "huge"))
+        await until(lambda: len(world.events()) == 2)
+        await until(lambda: not cache.assumed())
+        for name, cpu in (("p", "500m"), ("huge", "64")):
+            world.apply({**pod(name, cpu), "metadata": _labelled(name)})
+        world.apply({**node("b"), "metadata": {"name": "b", "labels": LABELS}})
+        await until(lambda: _labels_of(cache.nodes.nodes[cache.nodes.row_of["b"]]) == LABELS)
+        await until(lambda: (found := cache.pod(p)) is not None and found.labels == LABELS)
+        await until(lambda: (found := queue.get(huge)) is not None and found.info.labels == LABELS)
+        world.cluster.delete(Key(POD, "default", "p"))
+        world.cluster.delete(Key(POD, "default", "huge"))
+        world.cluster.delete(Key(NODE, "", "a"))
+        world.cluster.delete(Key(NODE, "", "b"))
+        await until(lambda: not (cache.nodes.live_count or len(cache) or queue.get(huge)))
+        await until(lambda: not instance.informers.behind)
+
+
+def _labelled(name: str) -> dict[str, object]:
+    return {"name": name, "namespace": "default", "labels": LABELS}
+
+
+def _labels_of(node: Node | None) -> dict[str, str]:
+    return {} if node is None else dict(node.metadata.labels)
+
+
+@pytest.mark.parametrize("level", BY_LEVEL)
+def test_a_day_is_told_as_much_as_is_wanted(level: int) -> None:
+    """What belongs to the verbosity and to those below, and nothing of those above."""
+    world = World()
+    told: list[Record] = world.records
+
+    async def play(world: World) -> None:
+        world.records = told
+        await day(world, level)
+
+    acted(play)
+    seen = {record["msg"] for record in told}
+    for lower, messages in BY_LEVEL.items():
+        assert (messages <= seen) if lower <= level else not messages & seen, lower
+
+
+def test_lines_have_upstreams_keys() -> None:
+    """pod and node; plugin and score for single scores."""
+    told: list[Record] = []
+
+    async def play(world: World) -> None:
+        world.records = told
+        await day(world, 10)
+
+    acted(play)
+    attempt = said(told, "Attempting to schedule pod")[0]
+    assert attempt == {"level": "info", "msg": attempt["msg"], "pod": attempt["pod"]}
+    assert said(told, "Add event for node")[0]["node"] in ("a", "b")
+    assert {"pod", "plugin", "node", "score"} <= said(told, "Plugin scored node for pod")[0].keys()
+
+
+def test_below_verbosity_3_nothing_is_wrapped() -> None:
+    """The scheduler calls what it would call anyway."""
+    instance = EmbeddedInstance(
+        Sources(PolicyFiles(None, ())), FakeClock(START), lambda _record: None
+    )
+    scheduler = instance.scheduler
+    before = scheduler.decide
+    instance.log.verbosity.set(3)
+    assert scheduler.decide != before
+    instance.log.verbosity.set(2)
+    assert scheduler.decide == before
+    instance.close()
+
+
+def test_every_message_has_its_level() -> None:
+    """What has none is always written."""
+    for level in range(11):
+        verbosity = Verbosity(level)
+        assert {m for m in LEVELS if verbosity.wants(m)} == {
+            m for m, at in LEVELS.items() if at <= level
+        }
+        assert verbosity.wants("Loaded policies")

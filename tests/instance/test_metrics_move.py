@@ -1,0 +1,138 @@
+"""No family of metrics is there for show: each moves in some scenario, or it is said why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy_sched.framework.results import PermitResult
+from policy_sched.framework.status import WAIT
+from policy_sched.instance.observability.metric_families import Families, Histogram, Numbers
+from policy_sched.instance.observability.registry import Metrics
+from policy_sched.instance.observability.scheduling_metrics import FOLDED_AFTER
+from policy_sched.model.cluster_event import NODE_ADD
+from policy_sched.queue.backoff import SECOND
+from policy_sched.scheduler.setup.factory import EPOCH
+from policy_sched.testing import FakeClock, make_node
+from tests.instance.app.test_cluster_instance import World, acted, node, pod, until
+from tests.instance.observability.test_scheduling_metrics import Measured
+from tests.scheduler.test_pod_group_cycle import Run, group, member
+from tests.scheduler.world import Recorder, pod_of
+
+NEVER = {
+    "scheduler_volume_binder_cache_requests_total": (
+        "upstream has it in its registry and counts nothing under it, either: what it counted is"
+        " no cache any more"
+    ),
+    "workqueue_retries_total": "no event is refused for a while: test_process_metrics",
+    "policy_sched_events_lost_total": "moves where events cannot be written: test_event_writer",
+    "policy_sched_unreadable_objects": "moves where an object cannot be read: test_unreadable",
+}
+"""Families that no scenario here moves, and why."""
+
+MOMENTARY = {
+    "workqueue_depth",
+    "workqueue_longest_running_processor_seconds",
+    "workqueue_unfinished_work_seconds",
+}
+"""Families of what goes on just then, which may be nothing: test_process_metrics."""
+
+
+def moved(families: Families) -> set[str]:
+    """Return the names of the families in which something was counted or is not zero."""
+    found = set()
+    for family in families.all:
+        if isinstance(family, Histogram):
+            family.fold()
+            if any(sum(series.counts) for series in family._series.values()):
+                found.add(family.name)
+        elif isinstance(family, Numbers) and any(family.values.values()):
+            found.add(family.name)
+    return found
+
+
+def both(metrics: Metrics) -> set[str]:
+    """Return what has moved on a page."""
+    metrics.text()
+    return moved(metrics.upstream) | moved(metrics.policies)
+
+
+def on_a_cluster() -> set[str]:
+    """A leader binds, rejects and evicts, and is reloaded, in vain and not."""
+    found: set[str] = set()
+
+    async def play(world: World) -> None:
+        world.apply(node("a"), pod("low", "3"), pod("huge", "64"))
+        world.apply({**pod("gated"), "spec": _gated()})
+        async with world.served(), world.scheduler("one") as instance:
+            await until(lambda: "low" in world.bound())
+            world.apply(pod("high", "3", priority=10))
+            await until(lambda: ("low", "Preempted") in world.events())
+            world.apply({**node("b"), "metadata": {"name": "b", "labels": {"x": "y"}}})
+            await until(lambda: {"high"} <= world.bound().keys())
+            instance.reload(instance.read_policies(), "http")
+            found.update(both(instance.metrics))
+
+    def _gated() -> dict[str, Any]:
+        return {**pod("gated")["spec"], "schedulingGates": [{"name": "g"}]}
+
+    acted(play)
+    return found
+
+
+def in_process() -> set[str]:
+    """What takes long, or another plugin: permission, sweeps, bindings under way."""
+    swept = Measured(cpu="1")
+    swept.schedule(pod_of("p", cpu="2"))
+    swept.scheduler.cache.add_node(make_node("big", cpu="8"))
+    swept.pass_time(400)
+    swept.tick()
+    for number in range(20):
+        swept.schedule(pod_of(f"p{number}", cpu="1m"))
+    waiting = Measured(Recorder("a", [], permit=PermitResult(WAIT, 60)))
+    waiting.schedule(pod_of("p"))
+    found = both(waiting.metrics)
+    held = waiting.scheduler.handle.waiting_pods.get("default/p")
+    assert held is not None
+    held.allow("x0")
+    waiting.tick()
+    return found | both(waiting.metrics) | both(swept.metrics)
+
+
+def of_a_group() -> set[str]:
+    """The pods of a group are decided together."""
+    run, clock = Run(group("ring", 2), a=[4]), FakeClock(EPOCH)
+    metrics = Metrics(lambda: clock.ns / SECOND)
+    metrics.watch(run.scheduler)
+    run.add(member("p"), member("q"))
+    while (outcome := run.scheduler.schedule_one()) is not None:
+        metrics.decided(outcome, clock.ns)
+    return both(metrics)
+
+
+def of_broken_volumes() -> set[str]:
+    """The binder of volumes cannot do its work."""
+    world = Measured()
+    world.schedule(pod_of("p"))
+    world.metrics.attempts._recorders["default-scheduler"].broken["VolumeBinding", "Filter"] += 1
+    return both(world.metrics)
+
+
+def test_every_family_moves() -> None:
+    """In one of the scenarios; and what is excused does not move after all."""
+    seen = on_a_cluster() | in_process() | of_a_group() | of_broken_volumes()
+    empty = Metrics()
+    names = {family.name for family in (*empty.upstream.all, *empty.policies.all)}
+    assert names - seen - MOMENTARY == NEVER.keys()
+
+
+def test_a_standby_does_not_gather_what_it_is_told() -> None:
+    """Nobody asks for its numbers, and it decides nothing: they are folded all the same."""
+    world = Measured()
+    attempts = world.metrics.attempts
+    for _ in range(3 * FOLDED_AFTER):
+        attempts.happened((NODE_ADD,), 0.001)
+        attempts.requested("200", "GET", "host", 0.001)
+        attempts.hint("Fit", "NodeAdd", "Queue", 0.001)
+    for family in world.metrics.upstream.all:
+        if isinstance(family, Histogram):
+            assert all(len(one.waiting) <= FOLDED_AFTER for one in family._series.values())

@@ -1,0 +1,67 @@
+"""Policies that are replaced go at once: the cycle collector does not look at what is old."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.reload.store import Result
+from tests.instance.app.test_embedded_instance import World, pod
+
+TIMES = 3
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {{name: Turn}}
+spec:
+  params: {{turn: {turn}}}
+  preEnqueue: [{{expression: size(pod.name) + {turn} > 0, message: never}}]
+  filter: [{{expression: {turn} + node.podCount >= 0, message: never}}]
+  score: {{expression: 'percent(node.requested["cpu"], node.allocatable["cpu"])'}}
+"""
+SHIPPED = sorted(
+    path.parent.name
+    for path in policies_directory().glob("*/policy.yaml")
+    if path.parent.name != "default"
+)
+
+
+def garbage_of_reloads(world: World, texts: list[str]) -> int:
+    """Return how many objects only the collector can free after policies were changed so often."""
+    file = world.folder / "policies" / "keep.yaml"
+
+    def turn(number: int, text: str) -> None:
+        file.write_text(text, encoding="utf-8")
+        assert world.reload() is Result.LOADED
+        world.apply(**{f"p{number}": pod(f"p{abs(number)}{number < 0}".lower(), "1m")})
+
+    for number in (-2, -1):
+        turn(number, texts[number])
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(TIMES):
+            turn(number, texts[number % 2])
+        return gc.collect()
+    finally:
+        gc.enable()
+
+
+def test_a_reload_leaves_nothing(tmp_path: Path) -> None:
+    """What compiled the old rules, bound them and ran them is free when they are replaced."""
+    world = World(tmp_path)
+    world.start()
+    texts = [POLICY.format(turn=number) for number in range(2)]
+    assert garbage_of_reloads(world, texts) < 10 * TIMES
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_neither_do_the_shipped_policies(name: str, tmp_path: Path) -> None:
+    """With preemption, groups, placements, life cycles and all."""
+    text = (policies_directory() / name / "policy.yaml").read_text(encoding="utf-8")
+    world = World(tmp_path)
+    world.start()
+    assert garbage_of_reloads(world, [POLICY.format(turn=0), text]) < 10 * TIMES

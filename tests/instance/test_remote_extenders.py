@@ -1,0 +1,423 @@
+"""A scheduler whose extenders take their time: only the pod that they are asked about waits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from random import Random
+from threading import Event
+from typing import Any
+
+import pytest
+
+from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.kube.leaderelection.lease_lock import LEASE
+from policy_sched.client.kube.rest.client import Api, Environment, Settings
+from policy_sched.instance.app.cluster_instance import ClusterInstance, LeaseLost
+from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.profiles.reload.store import PolicyStore, Result
+from tests.instance.app.test_cluster_instance import (
+    CLOCKS,
+    LIMIT,
+    WATCHING,
+    World,
+    _drive,
+    acted,
+    node,
+    pod,
+    until,
+)
+from tests.instance.test_remote_races import bind, gone, requested, sound
+from tests.plugins.extenders.server import Calls, extender
+
+Plain = dict[str, Any]
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+SLOW = {"slow": "yes"}
+FITS: Plain = {"NodeNames": ["a"]}
+
+
+class Gate:
+    """Keeps an extender from answering until it is opened."""
+
+    def __init__(self) -> None:
+        self.asked = Event()
+        self.opened = Event()
+
+    def before(self, said: Plain) -> Callable[[Plain], Plain]:
+        """Answer this once the gate is open."""
+
+        def answered(_sent: Plain) -> Plain:
+            self.asked.set()
+            self.opened.wait(LIMIT)
+            return said
+
+        return answered
+
+
+@contextmanager
+def gated(verbs: Mapping[str, Plain], slow: str) -> Iterator[tuple[Gate, Calls]]:
+    """Serve an extender one of whose verbs waits at a gate."""
+    gate = Gate()
+    served = {verb: gate.before(said) if verb == slow else said for verb, said in verbs.items()}
+    with extender(served) as calls:
+        try:
+            yield gate, calls
+        finally:
+            gate.opened.set()
+
+
+def configured(calls: Calls, *verbs: str, **more: object) -> Plain:
+    """Return a configuration with an extender that looks after pods labelled as slow."""
+    entry: Plain = {"urlPrefix": calls.address, "httpTimeout": "60s", "nodeCacheCapable": True}
+    entry |= {f"{verb}Verb": verb for verb in verbs} | {"podSelector": {"matchLabels": SLOW}}
+    return {**HEAD, "extenders": [entry | ({"weight": 1} if "prioritize" in verbs else {}) | more]}
+
+
+def slow(name: str, **more: Any) -> Plain:
+    """Return a pod that the extender is asked about."""
+    made = pod(name, **more)
+    made["metadata"]["labels"] = SLOW
+    return made
+
+
+@asynccontextmanager
+async def scheduling(world: World, name: str = "") -> AsyncIterator[ClusterInstance]:
+    """Serve the cluster, and schedule on it; with a name as a candidate that leads."""
+    async with world.served(), world.scheduler(name) as instance:
+        await until(lambda: instance.ready and instance.leads)
+        yield instance
+        instance.close()
+
+
+def renewed(world: World) -> str:
+    """Return when the lease was renewed."""
+    stored = world.cluster.store.find(LEASE, "kube-system", "policy-sched")
+    assert stored is not None
+    return str(stored.data["spec"]["renewTime"])
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
+def test_the_lease_is_renewed_while_an_extender_is_asked(verb: str) -> None:
+    """Again and again; the pod is bound when the extender has answered."""
+    said: Mapping[str, Any] = {"filter": {"NodeNames": ["a", "b"]}, "prioritize": [], "bind": {}}
+
+    async def play(world: World) -> None:
+        with gated(said, verb) as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, *said), ())
+            world.apply(node("a"), node("b"))
+            async with scheduling(world, "one") as instance:
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+                for _ in range(3):
+                    last = renewed(world)
+                    await until(lambda: renewed(world) != last)  # noqa: B023
+                assert instance.leads
+                assert ("p", "Scheduled") not in world.events()
+                gate.opened.set()
+                await until(lambda: ("p", "Scheduled") in world.events())
+
+    acted(play)
+
+
+def test_what_comes_meanwhile_waits_until_the_decision_is_made() -> None:
+    """Watches are read, but nothing changes under a decision: a node that comes is too late."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": {"NodeNames": ["a", "b"]}}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"))
+            async with scheduling(world) as instance:
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+                world.apply(node("b"))
+                await until(lambda: instance.informers.behind)
+                assert instance.half_done
+                assert instance.scheduler.cache.nodes.live_count == 1
+                gate.opened.set()
+                await until(lambda: instance.scheduler.cache.nodes.live_count == 2)
+        ((_, sent),) = calls.asked
+        assert sent["NodeNames"] == ["a"]
+
+    acted(play)
+
+
+def test_a_binding_ends_while_an_extender_is_asked() -> None:
+    """What was decided before goes on: the pod is bound, told of, and done with."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": FITS}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"))
+            binding, go = held(world)
+            async with scheduling(world) as instance:
+                world.apply(pod("quick"))
+                await binding.wait()
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+                assert instance.scheduler.in_flight == 1
+                go.set()
+                await until(lambda: ("quick", "Scheduled") in world.events())
+                assert instance.scheduler.in_flight == 0
+                assert instance.half_done
+                gate.opened.set()
+                await until(lambda: "p" in world.bound())
+
+    acted(play)
+
+
+def test_a_binding_that_fails_meanwhile_is_given_back_afterwards() -> None:
+    """Its node is as it was for the decision that has begun, and free for the next."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": FITS}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"))
+            binding, go = held(world)
+            async with scheduling(world) as instance:
+                world.apply(pod("quick", "3"))
+                await binding.wait()
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+                gone(world, "quick")
+                go.set()
+                await until(lambda: instance.client.lanes.busy == 0)
+                instance.step()
+                assert (instance.scheduler.in_flight, requested(instance, "a")) == (1, 3000)
+                gate.opened.set()
+                await until(lambda: "p" in world.bound() and sound(instance))
+                assert requested(instance, "a") == 500
+
+    acted(play)
+
+
+def held(world: World) -> tuple[asyncio.Event, asyncio.Event]:
+    """Hold the first binding until the second event; the first says that it has come."""
+    come, go = asyncio.Event(), asyncio.Event()
+
+    async def before(method: str, path: str) -> None:
+        if method == "POST" and path.endswith("/binding") and not come.is_set():
+            come.set()
+            await go.wait()
+
+    world.before = before
+    return come, go
+
+
+def test_others_are_bound_while_an_extender_binds() -> None:
+    """As long as it takes; its own pod holds the node meanwhile."""
+
+    async def play(world: World) -> None:
+        with gated({"bind": {}}, "bind") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "bind"), ())
+            world.apply(node("a"))
+            async with scheduling(world) as instance:
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+                world.apply(*(pod(f"q{i}") for i in range(3)))
+                await until(lambda: len(world.bound()) == 3)
+                await until(lambda: instance.scheduler.in_flight == 1)
+                assert requested(instance, "a") == 2000
+                assert not instance.half_done
+                gate.opened.set()
+                await until(lambda: ("p", "Scheduled") in world.events())
+
+    acted(play)
+
+
+def test_a_victim_is_chosen_with_an_extender_that_takes_its_time() -> None:
+    """The pod makes room for itself when the extender has agreed."""
+
+    async def play(world: World) -> None:
+        answers: list[Plain] = [{}]
+        with gated({"preempt": answers[0]}, "preempt") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "preempt"), ())
+            high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 10}
+            world.apply(high | {"metadata": {"name": "high"}})
+            world.apply(node("a"), pod("low", "3", terminationGracePeriodSeconds=0))
+            async with scheduling(world, "one") as instance:
+                await until(lambda: "low" in world.bound())
+                world.apply(slow("p", cpu="3", priorityClassName="high"))
+                await until(gate.asked.is_set)
+                ((_, sent),) = calls.asked
+                answers[0]["NodeNameToMetaVictims"] = sent["NodeNameToMetaVictims"]
+                last = renewed(world)
+                await until(lambda: renewed(world) != last)
+                assert instance.half_done
+                gate.opened.set()
+                await until(lambda: "p" in world.bound())
+        assert "low" not in world.bound()
+
+    acted(play)
+
+
+def test_a_lost_lease_ends_it_while_an_extender_is_asked() -> None:
+    """It does not wait for the answer, and what the answer leads to is never written."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": FITS}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"))
+            async with scheduling(world, "one") as instance:
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+                steal(world)
+                await until(lambda: not instance.leads)
+                with pytest.raises(LeaseLost):
+                    instance.step()
+                gate.opened.set()
+                await until(lambda: not instance.half_done and not instance.client.lanes.busy)
+        assert world.bound() == {}
+
+    acted(play)
+
+
+def steal(world: World) -> None:
+    """Write somebody else into the lease."""
+    stored = world.cluster.store.find(LEASE, "kube-system", "policy-sched")
+    assert stored is not None
+    data = stored.data
+    world.cluster.store.revise(stored, {**data, "spec": {**data["spec"], "holderIdentity": "two"}})
+
+
+def test_the_end_waits_for_an_extender() -> None:
+    """No other pod is begun; the decision is made and carried out, and that is all."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": FITS}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"))
+            async with scheduling(world) as instance:
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+                instance.stop()
+                world.apply(pod("late"))
+                assert not instance.stopped
+                gate.opened.set()
+                await until(lambda: instance.stopped)
+        assert world.bound() == {"p": "a"}
+
+    acted(play)
+
+
+def test_what_is_given_up_at_the_end_holds_nobody() -> None:
+    """An extender that does not answer in time is not waited for."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": FITS}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"))
+            async with scheduling(world):
+                world.apply(slow("p"))
+                await until(gate.asked.is_set)
+        assert world.bound() == {}
+
+    acted(play)
+
+
+def test_a_reload_adds_extenders_and_removes_them(tmp_path: Path) -> None:
+    """It takes effect between two decisions, and the next one asks whom it is to ask."""
+    file = tmp_path / "config.yaml"
+
+    def write(config: Plain) -> None:
+        file.write_text(json.dumps(config), encoding="utf-8")
+
+    async def play(world: World) -> None:
+        with gated({"filter": FITS}, "filter") as (gate, calls):
+            write(HEAD)
+            world.policies = PolicyFiles(str(file), ())
+            world.apply(node("a"))
+            async with scheduling(world) as instance:
+                world.apply(slow("first"))
+                await until(lambda: "first" in world.bound())
+                write(configured(calls, "filter"))
+                await reloaded(instance)
+                world.apply(slow("second"))
+                await until(gate.asked.is_set)
+                write(HEAD)
+                reloading = asyncio.create_task(reloaded(instance))
+                gate.opened.set()
+                await reloading
+                world.apply(slow("third"))
+                await until(lambda: len(world.bound()) == 3)
+        assert [sent["Pod"]["metadata"]["name"] for _, sent in calls.asked] == ["second"]
+
+    acted(play)
+
+
+async def reloaded(instance: ClusterInstance) -> None:
+    """Reload when nothing is half done."""
+    found = instance.read_policies()
+    await instance.settled()
+    assert instance.reload(found, "test").result is Result.LOADED
+
+
+@asynccontextmanager
+async def shadowing(world: World) -> AsyncIterator[ShadowInstance]:
+    """Run a shadow of the default scheduler."""
+    access, settings = Access(f"http://{world.address.text}"), Settings(qps=0, read_only=True)
+    instance = ShadowInstance(
+        PolicyStore(world.policies, CLOCKS.wall),
+        Api(access, Environment(CLOCKS, Random(1)), settings),
+        ShadowOptions("default-scheduler"),
+        world.records.append,
+        watching=WATCHING,
+    )
+    tasks = [asyncio.create_task(work) for work in (*instance.beside(), _drive(instance))]
+    try:
+        yield instance
+    finally:
+        for task in reversed(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        instance.close()
+
+
+def test_a_shadow_asks_extenders_beside_everything_else() -> None:
+    """A comparison waits for the answer, and so does what comes after it; nothing else does."""
+
+    async def play(world: World) -> None:
+        with gated({"filter": {"NodeNames": ["b"]}}, "filter") as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, "filter"), ())
+            world.apply(node("a"), node("b"))
+            async with world.served(), shadowing(world) as instance:
+                await until(lambda: instance.ready)
+                world.apply(slow("p"))
+                bind(world, "p", "a")
+                await until(gate.asked.is_set)
+                world.apply(node("c"))
+                await until(lambda: instance.informers.behind)
+                assert instance.half_done
+                gate.opened.set()
+                await until(lambda: instance.scheduler.cache.nodes.live_count == 3)
+                (record,) = (r for r in world.records if "differently" in r["msg"])
+                assert (record["theirs"], record["ours"]) == ("a", "b")
+
+    acted(play)
+
+
+def test_extenders_score_side_by_side_while_the_lease_is_renewed() -> None:
+    """All of them are asked before any has to answer."""
+
+    async def play(world: World) -> None:
+        with (
+            gated({"prioritize": {}}, "prioritize") as one,
+            gated({"prioritize": {}}, "prioritize") as two,
+        ):
+            both = [configured(calls, "prioritize")["extenders"][0] for _, calls in (one, two)]
+            world.policies = PolicyFiles({**HEAD, "extenders": both}, ())
+            world.apply(node("a"), node("b"))
+            async with scheduling(world, "one") as instance:
+                world.apply(slow("p"))
+                await until(lambda: all(gate.asked.is_set() for gate, _ in (one, two)))
+                last = renewed(world)
+                await until(lambda: renewed(world) != last)
+                assert instance.half_done
+                for gate, _ in (one, two):
+                    gate.opened.set()
+                await until(lambda: "p" in world.bound())
+
+    acted(play)

@@ -1,0 +1,213 @@
+"""What has come and gone leaves nothing: no container has a place for each thing that ever was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from policy_sched.embedded.store.store import Key
+from policy_sched.instance.app.cluster_instance import ClusterInstance
+from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
+from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.testing import FakeClock
+from tests.instance.app.test_cluster_instance import World, acted, node, pod, until
+
+ROUNDS = 40
+START = 1_800_000_000_000_000_000
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {multiPoint: {enabled: [{name: Gang}]}}
+"""
+BOUNDED = {
+    "_log": "the journal keeps 65,536 changes",
+    "_changes": "the history of the store keeps so many versions",
+    "texts": "strings are kept for good, 150 bytes each: README, what is not there yet",
+    "_codes": "as above",
+    "_columns": "1,024 columns before any is let go of: test_forgetting",
+    "_image_columns": "as above",
+    "_readers": "as above",
+    "watched": "as above",
+    "amounts": "as above",
+    "_counts": "1,000 selectors: cluster/selector_counts",
+    "_pairs": "as above",
+    "_terms": "those without a carrier go when they are many: cluster/carried_terms",
+    "_kept": "evaluations within 256 MiB; books of terms with so many entries",
+    "_own": "a book with so many entries",
+    "_probation": "evaluations within 4 MiB",
+    "_ghost": "4,096 signatures",
+    "failures": "the last 10,000 pods that were rejected",
+    "waited": "the last 10,000 pieces of work",
+    "took": "as above",
+    "_known": "the counts of 10,000 groups",
+    "_heap": "those that are over go when their time has come",
+    "evaluations": "folded into metrics after 4,096 attempts",
+    "points": "as above",
+    "plugins": "as above",
+    "waits": "as above",
+    "waiting": "as above",
+    "_tries": "as above",
+    "_took": "as above",
+    "_waited": "as above",
+    "last": "the last 50 decisions",
+    "_series": "what was said in the last six minutes, 100,000 things at most",
+    "_deadlines": "those of bindings that have ended go when their time has come",
+}
+"""Attributes that may hold as many things as there were rounds, and why they do not grow on."""
+
+
+def things(turn: int) -> Iterator[dict[str, Any]]:
+    """Yield what is new in each turn: a node, a namespace, and what is in it."""
+    node, space, group = f"n{turn}", f"ns{turn}", {"g": str(turn)}
+    sizes = {"cpu": "64", "memory": "64Gi", "pods": "110"}
+    yield _object("v1", "Node", node, status={"allocatable": sizes, "capacity": sizes})
+    yield _object("v1", "Namespace", space)
+    yield _object("storage.k8s.io/v1", "StorageClass", f"sc{turn}", provisioner="p")
+    drivers = [{"name": "d", "nodeID": node, "allocatable": {"count": 5}}]
+    yield _object("storage.k8s.io/v1", "CSINode", node, spec={"drivers": drivers})
+    selector = {"selector": {"matchLabels": group}}
+    budget = {"maxUnavailable": 1, **selector}
+    yield _object("policy/v1", "PodDisruptionBudget", "b", space, spec=budget)
+    service = {"selector": group, "ports": [{"port": 80}]}
+    yield _object("v1", "Service", "s", space, spec=service)
+    gang = "scheduling.x-k8s.io/pod-group"
+    yield _object(
+        f"{gang.partition('/')[0]}/v1alpha1", "PodGroup", "pg", space, spec={"minMember": 2}
+    )
+    for number in range(2):
+        yield _pod(f"gang-{number}", space, {**group, gang: "pg"}, "1")
+    terms = [{"labelSelector": {"matchLabels": group}, "topologyKey": "kubernetes.io/hostname"}]
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    yield _pod("apart", space, group, "1", affinity=apart)
+    yield _pod("never", space, {gang: "never"}, "1000", priority=turn % 5)
+
+
+def _object(version: str, kind: str, name: str, space: str = "", **rest: Any) -> dict[str, Any]:
+    metadata = {"name": name, **({"namespace": space} if space else {})}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
+
+
+def _pod(name: str, space: str, labels: dict[str, str], cpu: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": f"r/{name}", "resources": {"requests": {"cpu": cpu}}}
+    found = _object("v1", "Pod", name, space)
+    found["metadata"]["labels"] = labels
+    found["spec"] = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
+    return found
+
+
+def large(root: object) -> Iterator[tuple[str, int]]:
+    """Yield name and size of each container below an object that holds a thing for each round."""
+    seen: set[int] = set()
+    waiting: deque[tuple[object, str]] = deque([(root, "")])
+    while waiting:
+        thing, name = waiting.popleft()
+        if id(thing) in seen or isinstance(thing, str | bytes | int | float | type):
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, dict | list | set | tuple | frozenset | deque):
+            if len(thing) >= ROUNDS and not isinstance(thing, tuple | frozenset):
+                yield name, len(thing)
+            inside = thing.values() if isinstance(thing, dict) else thing
+            waiting.extend((one, name) for one in inside)
+            continue
+        waiting.extend(_parts(thing))
+
+
+def _parts(thing: object) -> Iterator[tuple[object, str]]:
+    if isinstance(thing, BuiltinFunctionType | asyncio.AbstractEventLoop):
+        return  # the loop knows everything that runs in it, the server of a test included
+    if isinstance(thing, MethodType):
+        yield thing.__self__, "self"
+    if isinstance(thing, FunctionType):
+        yield from ((cell.cell_contents, "cell") for cell in thing.__closure__ or ())
+        return
+    yield from ((value, name) for name, value in getattr(thing, "__dict__", {}).items())
+    for kind in type(thing).__mro__:
+        slots = getattr(kind, "__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(thing, name):
+                yield getattr(thing, name), name
+
+
+def test_nothing_is_kept_of_what_is_gone(tmp_path: Path) -> None:
+    """Nodes, namespaces, groups, budgets, volumes and pods, bound and not, forty times over."""
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    clock = FakeClock(START)
+    files = PolicyFiles(str(config), (str(policies_directory() / "gang"),))
+    instance = EmbeddedInstance(Sources(files), clock, lambda _record: None)
+
+    def pass_time(seconds: int) -> None:
+        clock.advance(seconds)
+        while instance.next_wakeup() == clock():
+            instance.step()
+        instance.step()
+
+    bound = 0
+    before = set(large(instance))
+    for turn in range(ROUNDS):
+        made = [instance.cluster.apply(thing) for thing in things(turn)]
+        pass_time(1)
+        pass_time(1)
+        bound += len(instance.scheduler.cache)
+        for stored in reversed(made):
+            instance.cluster.delete(Key(stored.resource.key, *stored.place))
+        pass_time(1)
+    for _ in range(5):
+        pass_time(4000)
+    assert bound >= 2 * ROUNDS
+    assert not len(instance.scheduler.cache)
+    kept = {name for name, size in large(instance)} - {name for name, _ in before}
+    assert kept <= BOUNDED.keys(), sorted(kept - BOUNDED.keys())
+
+
+def _is_bound(world: World, name: str) -> bool:
+    return name in world.bound()
+
+
+def cut(instance: ClusterInstance) -> None:
+    """Break all connections on which something is under way: those of the watches.
+
+    One that is just being made has no transport yet, and is left to it.
+    """
+    session = instance.api._session
+    assert session is not None
+    assert session.connector is not None
+    for connection in list(session.connector._acquired):
+        if connection.transport is not None:
+            connection.transport.abort()
+
+
+def test_neither_does_who_learns_it_from_an_api_server() -> None:
+    """Watches that are cut again and again, events, bindings and leases included."""
+    found: set[str] = set()
+
+    async def play(world: World) -> None:
+        async with world.served(), world.scheduler("one") as instance:
+            await until(lambda: instance.leads and instance.ready)
+            cache, queue = instance.scheduler.cache, instance.scheduler.queue
+            before = {name for name, _ in large(instance)}
+            for turn in range(ROUNDS):
+                name = f"p{turn}"
+                made = [world.cluster.apply(thing) for thing in (node(f"n{turn}"), pod(name))]
+                made.append(world.cluster.apply(pod(f"huge-{turn}", "64")))
+                await until(partial(_is_bound, world, name))
+                if turn % 8 == 7:
+                    cut(instance)
+                for stored in reversed(made):
+                    world.cluster.delete(Key(stored.resource.key, *stored.place))
+            await until(lambda: not (len(cache) or cache.nodes.live_count))
+            await until(lambda: not any(queue.lengths().values()))
+            await until(lambda: not instance.client.lanes.busy)
+            found.update({name for name, _ in large(instance)} - before)
+
+    acted(play)
+    assert found <= BOUNDED.keys(), sorted(found - BOUNDED.keys())

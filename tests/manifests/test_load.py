@@ -1,0 +1,452 @@
+"""Manifests are read from anywhere, and every mistake is shown where it is."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched.manifests import load as manifests
+from policy_sched.manifests.load import SLOW_YAML, Manifests, decode_object, load
+from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS
+from policy_sched.model.pod import Pod
+from policy_sched.model.storage import CsiNode
+
+FOLDER = Path(__file__).parent / "manifests"
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
+
+
+def names(manifests: Manifests) -> list[str]:
+    """Return the names of the objects in order; there must be no problems."""
+    assert not manifests.diagnostics, "\n".join(d.render() for d in manifests.diagnostics)
+    return [o.metadata.name for o in manifests.objects]
+
+
+def pod_line(name: str) -> str:
+    """Return a pod as one line of JSON."""
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}})
+
+
+def messages(manifests: Manifests) -> list[str]:
+    """Return place, code and message of every problem."""
+    return [f"{d.line}:{d.column} {d.code} {d.message}" for d in manifests.diagnostics]
+
+
+class TestMistakes:
+    """Golden diagnostics."""
+
+    @pytest.mark.parametrize(
+        ("name", "good"),
+        [("broken.yaml", ["fancy", "twice"]), ("broken.jsonl", ["good", "classy", "zero"])],
+    )
+    def test_golden(self, name: str, good: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every kind of mistake has its file:line:column, and the good objects are read."""
+        monkeypatch.chdir(FOLDER)
+        found = load([name])
+        text = "".join(f"{d.render()}\n" for d in found.diagnostics)
+        assert (
+            text == Path(name).with_suffix(".txt" if "yaml" in name else ".jsonl.txt").read_text()
+        )
+        assert [o.metadata.name for o in found.objects] == good
+
+    def test_the_same_mistake_in_json_and_yaml(self, tmp_path: Path) -> None:
+        """A pretty-printed JSON file is located as exactly as YAML."""
+        data = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"priority": "x"},
+        }
+        (tmp_path / "a.json").write_text(json.dumps(data, indent=2))
+        assert messages(load([str(tmp_path / "a.json")])) == [
+            "8:17 PS703 priority must be a whole number, not the text 'x'"
+        ]
+
+    def test_mistake_in_a_list(self, tmp_path: Path) -> None:
+        """A bad item of a JSON list is located, and its neighbours are read."""
+        items = [{"metadata": {"name": "a"}}, {"metadata": {}}, {"metadata": {"name": "c"}}]
+        data = {"apiVersion": "v1", "kind": "PodList", "items": items}
+        text = json.dumps(data)
+        (tmp_path / "a.json").write_text(text)
+        found = load([str(tmp_path / "a.json")])
+        assert [o.metadata.name for o in found.objects] == ["a", "c"]
+        column = text.index("{}") + 1
+        assert messages(found) == [f"1:{column} PS704 Pod has no metadata.name"]
+
+    def test_json_that_is_no_yaml(self, tmp_path: Path) -> None:
+        """A record with a character that YAML forbids is located by its line and a path."""
+        line = pod_line("a").replace("}}", ', "uid": "\x7f"}, "spec": {"priority": "x"}}')
+        (tmp_path / "a.jsonl").write_text(f"\n{line}\n")
+        (problem,) = load([str(tmp_path / "a.jsonl")]).diagnostics
+        assert (problem.line, problem.column, problem.context) == (2, 1, "at spec.priority")
+
+    @pytest.mark.parametrize(
+        ("name", "data", "message"),
+        [
+            ("a.json", b'{"a": 1,}', "1:9 PS701 the text is not JSON: "),
+            ("a.json", b"[]", "1:1 PS703 an object must be a mapping with apiVersion and kind"),
+            ("a.yaml", b"a: b\n\xff", "2:1 PS701 the byte 0xff is not UTF-8"),
+            ("a.yaml.gz", b"plain", "1:1 PS701 the file cannot be read: Not a gzipped file"),
+            (
+                "a.json.gz",
+                gzip.compress(b"{}", mtime=0)[:-9],
+                "1:1 PS701 the file cannot be read: ",
+            ),
+        ],
+        ids=["comma", "array", "latin", "unpacked", "cut"],
+    )
+    def test_unreadable(self, name: str, data: bytes, message: str, tmp_path: Path) -> None:
+        """A file that cannot be read is one problem with its place."""
+        (tmp_path / name).write_bytes(data)
+        found = messages(load([str(tmp_path / name)]))
+        assert len(found) == 1
+        assert found[0].startswith(message)
+
+    def test_missing_file_and_empty_directory(self, tmp_path: Path) -> None:
+        """A path without manifests is an error, not an empty cluster."""
+        found = load([str(tmp_path / "missing.yaml"), str(tmp_path)])
+        assert {d.message for d in found.diagnostics} == {
+            "the file cannot be read: No such file or directory",
+            "the directory holds no manifests (.yaml, .yml, .json, .jsonl, or .gz)",
+        }
+
+
+class TestSources:
+    """Where manifests come from."""
+
+    def test_every_ending(self, tmp_path: Path) -> None:
+        """YAML, JSON and JSON lines are read, each packed or not, in the order of the names."""
+        (tmp_path / "deep" / "er").mkdir(parents=True)
+        (tmp_path / "notes.txt").write_text("no manifest")
+        two = f"{pod_line('c1')}\n\n{pod_line('c2')}\r\n"
+        for name, text in {
+            "a.yaml": POD % "a",
+            "b.yml": f"---\n{POD % 'b1'}---\n---\n{POD % 'b2'}",
+            "c.jsonl": two,
+            "d.json": pod_line("d"),
+            "deep/er/e.yaml": POD % "e",
+        }.items():
+            (tmp_path / name).write_text(text)
+            packed = text.replace('"c', '"C').replace("name: ", "name: z")
+            packed = packed.replace('"name": "d"', '"name": "D"')
+            (tmp_path / f"{name}.gz").write_bytes(gzip.compress(packed.encode()))
+        assert names(load([str(tmp_path)])) == [
+            *("a", "za", "b1", "b2", "zb1", "zb2", "c1", "c2", "C1", "C2", "d", "D", "e", "ze")
+        ]  # fmt: skip
+
+    def test_explicit_file_of_any_name(self, tmp_path: Path) -> None:
+        """A file that is named is read as YAML whatever its ending."""
+        (tmp_path / "cluster.txt").write_text(POD % "a")
+        assert names(load([str(tmp_path / "cluster.txt")])) == ["a"]
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (POD % "a", ["a"]),
+            (pod_line("a"), ["a"]),
+            (f"\n{pod_line('a')}\n{pod_line('b')}\n", ["a", "b"]),
+            ("", []),
+        ],
+    )
+    def test_stdin(self, text: str, expected: list[str]) -> None:
+        """Standard input is YAML, JSON or JSON lines, by its first character."""
+        assert names(load(["-"], io.StringIO(text))) == expected
+
+    def test_order_of_paths(self, tmp_path: Path) -> None:
+        """Paths are read in the order they are given."""
+        for name in "ab":
+            (tmp_path / f"{name}.yaml").write_text(POD % name)
+        assert names(load([str(tmp_path / "b.yaml"), str(tmp_path / "a.yaml")])) == ["b", "a"]
+
+
+class TestObjects:
+    """What is read."""
+
+    @pytest.mark.parametrize("form", ["yaml", "json", "jsonl"])
+    def test_every_kind(self, form: str, tmp_path: Path) -> None:
+        """Every kind is decoded or passed over, in YAML and in JSON."""
+        lines = [
+            json.dumps({"apiVersion": v, "kind": k, "metadata": {"name": f"{k}-{v}".lower()}})
+            for v, k in (*KINDS, *sorted(SKIPPED_KINDS))
+        ]
+        separator = "\n---\n" if form == "yaml" else "\n"
+        path = tmp_path / f"all.{form}"
+        path.write_text(separator.join(lines))
+        found = load([str(path)])
+        assert [(o.api_version, o.kind) for o in found.objects] == list(KINDS)
+        assert [type(o) for o in found.objects] == list(KINDS.values())
+        assert not found.diagnostics
+        assert found.skipped == len(SKIPPED_KINDS)
+
+    @pytest.mark.parametrize("form", ["yaml", "json"])
+    def test_lists(self, form: str, tmp_path: Path) -> None:
+        """Items of a List say their kind, items of a CSINodeList need not."""
+        items = [{"metadata": {"name": "n1"}}, {"metadata": {"name": "n2"}}]
+        typed = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINodeList", "items": items}
+        mixed = {"apiVersion": "v1", "kind": "List", "items": [json.loads(pod_line("p"))]}
+        for number, data in enumerate((typed, mixed, {**mixed, "items": None})):
+            (tmp_path / f"{number}.{form}").write_text(json.dumps(data))
+        found = load([str(tmp_path)])
+        assert names(found) == ["n1", "n2", "p"]
+        assert isinstance(found.objects[0], CsiNode)
+        assert found.objects[0].kind == "CSINode"
+
+    def test_nulls_are_nothing(self) -> None:
+        """Nulls mean the same as leaving the field out, as in Go; in a map they are empty."""
+        text = (
+            "{apiVersion: v1, kind: Pod,"
+            " metadata: {name: p, creationTimestamp: null, labels: {a: null}},"
+            " spec: {containers: null, priority: null, overhead: {cpu: null}}, status: null}"
+        )
+        found = load(["-"], io.StringIO(f"# yaml\n{text}"))
+        assert names(found) == ["p"]
+        pod = found.objects[0]
+        assert isinstance(pod, Pod)
+        assert pod.metadata.labels == {"a": ""}
+        assert pod.spec.overhead == {"cpu": 0}
+
+    def test_unknown_fields_are_ignored(self) -> None:
+        """Fields that scheduling does not read may hold anything."""
+        text = f"{POD % 'p'}spec: {{dnsPolicy: [1], containers: [{{name: c, env: 5}}]}}\n"
+        assert names(load(["-"], io.StringIO(text))) == ["p"]
+
+    def test_same_name_elsewhere(self) -> None:
+        """Objects of one name may differ in kind or namespace."""
+        text = "---\n".join(
+            f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: a, namespace: {space}}}\n"
+            for kind, space in (("Pod", "x"), ("Pod", "y"), ("Service", "x"), ("Node", "''"))
+        )
+        assert names(load(["-"], io.StringIO(text))) == ["a"] * 4
+
+    def test_cluster_scoped_kinds_are_kinds(self) -> None:
+        """The list of kinds without namespace names kinds that are decoded."""
+        assert {kind for _, kind in KINDS} >= CLUSTER_SCOPED
+
+
+class TestDefaults:
+    """What the API server would have filled in."""
+
+    @staticmethod
+    def pod(text: str, *, defaults: bool = True) -> Pod:
+        """Load one pod and what comes with it."""
+        found = load(["-"], io.StringIO(text), defaults=defaults)
+        assert not found.diagnostics
+        (pod,) = (o for o in found.objects if isinstance(o, Pod))
+        return pod
+
+    def test_requests_from_limits(self) -> None:
+        """A container that only has limits asks for them."""
+        text = (
+            f"{POD % 'p'}spec:\n  containers:\n"
+            "  - resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}\n"
+            "  initContainers:\n  - resources: {limits: {x.io/a: 1}}\n"
+        )
+        spec = self.pod(text).spec
+        assert spec.containers[0].resources.requests == {"cpu": 1, "memory": "1Gi"}
+        assert spec.init_containers[0].resources.requests == {"x.io/a": 1}
+        assert self.pod(text, defaults=False).spec.containers[0].resources.requests == {"cpu": 1}
+
+    def test_host_network(self) -> None:
+        """A pod on the host's network takes its ports there."""
+        ports = "containers: [{ports: [{containerPort: 80}, {containerPort: 1, hostPort: 2}]}]"
+        text = f"{POD % 'p'}spec: {{hostNetwork: true, {ports}}}"
+        assert [p.host_port for p in self.pod(text).spec.containers[0].ports] == [80, 2]
+        text = f"{POD % 'p'}spec: {{{ports}}}"
+        assert [p.host_port for p in self.pod(text).spec.containers[0].ports] == [0, 2]
+
+    def test_whole_pod(self) -> None:
+        """Resources of the whole pod cover what containers ask for, then what is limited."""
+        text = (
+            f"{POD % 'p'}spec:\n  resources: {{limits: {{cpu: 4, memory: 2Gi, x.io/a: 1}}}}\n"
+            "  containers:\n"
+            "  - resources: {requests: {cpu: 1500m}}\n  - resources: {requests: {cpu: 1n}}\n"
+        )
+        resources = self.pod(text).spec.resources
+        assert resources is not None
+        assert resources.requests == {"cpu": "1500000001n", "memory": "2Gi"}
+
+    CLASSES = """
+kind: PriorityClassList
+apiVersion: scheduling.k8s.io/v1
+items:
+- {metadata: {name: high}, value: 100, preemptionPolicy: Never}
+- {metadata: {name: mid}, value: 7, globalDefault: true}
+- {metadata: {name: low}, value: 5, globalDefault: true}
+"""
+
+    @pytest.mark.parametrize(
+        ("spec", "priority", "policy"),
+        [
+            ("priorityClassName: high", 100, "Never"),
+            (
+                "priorityClassName: high, preemptionPolicy: PreemptLowerPriority",
+                100,
+                "PreemptLowerPriority",
+            ),
+            ("priorityClassName: system-node-critical", 2_000_001_000, ""),
+            ("priorityClassName: high, priority: 3", 3, ""),
+            ("nodeName: ''", 5, ""),
+        ],
+    )
+    def test_priority(self, spec: str, priority: int, policy: str) -> None:
+        """A class stands for its number; the lowest default class serves pods without one."""
+        pod = self.pod(f"{POD % 'p'}spec: {{{spec}}}\n---{self.CLASSES}")
+        assert (pod.spec.priority, pod.spec.preemption_policy) == (priority, policy)
+
+
+class TestDecodeObject:
+    """One object of plain data."""
+
+    def test_good(self) -> None:
+        """Plain data becomes a struct."""
+        assert decode_object(json.loads(pod_line("p")), pytest.fail).metadata.name == "p"  # type: ignore[union-attr, arg-type]
+
+    def test_skipped(self) -> None:
+        """A kind that is passed over is nothing, and no problem."""
+        data = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+        assert decode_object(data, pytest.fail) is None  # type: ignore[arg-type]
+
+    def test_problems_have_paths(self) -> None:
+        """Every problem is reported with its path inside the object."""
+        found: list[Any] = []
+        data = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"overhead": {"cpu": "x"}, "tolerations": [{}, {"key": 1}]},
+        }
+        assert decode_object(data, lambda *problem: found.append(problem)) is None
+        assert [(path, code) for path, code, _, _ in found] == [
+            (("spec", "overhead", "cpu"), "PS707"),
+            (("spec", "tolerations", 1, "key"), "PS703"),
+        ]
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".jsonl"])
+def test_a_duration_annotation_is_checked(tmp_path: Path, suffix: str) -> None:
+    """On a pod and on the template of a workload, at the place of the text."""
+    metadata = {"name": "a", "annotations": {"policysched.dev/duration": "two days"}}
+    spec = {"template": {"metadata": metadata, "spec": {"containers": []}}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    separator = "\n---\n" if suffix == ".yaml" else "\n"
+    path = tmp_path / f"pods{suffix}"
+    path.write_text(separator.join(map(json.dumps, (pod, job))), encoding="utf-8")
+    found = load([str(path)])
+    assert found.objects == []
+    assert [d.code for d in found.diagnostics] == ["PS707", "PS707"]
+    for problem in found.diagnostics:
+        assert problem.message.startswith("'two days' is not a duration")
+        assert problem.source_line[problem.column - 1 :].startswith('"two days"')
+
+
+class TestSnapshots:
+    """YAML that is read as fast as it can be: only a wrong object is looked at twice."""
+
+    def test_a_wrong_object_among_many_has_its_place(self, tmp_path: Path) -> None:
+        """A snapshot of 44 MB took 171 s since all of it was kept with its places."""
+        items = "".join(
+            f"- apiVersion: v1\n  kind: Pod\n  metadata: {{name: p{i}}}\n" for i in range(9)
+        )
+        wrong = (
+            "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: é\n  spec:\n    priority: x\n"
+        )
+        text = f"apiVersion: v1\nitems:\n{items}{wrong}{items[:52]}kind: List\n"
+        (tmp_path / "a.yaml").write_text(text)
+        found = load([str(tmp_path / "a.yaml")])
+        assert len(found.objects) == 9
+        assert messages(found) == [
+            "35:15 PS703 priority must be a whole number, not the text 'x'",
+            "38:20 PS708 Pod default/p0 is there twice",
+        ]
+
+    @pytest.mark.parametrize("kind", ["yaml", "json"])
+    def test_an_item_that_is_no_object(self, kind: str, tmp_path: Path) -> None:
+        """Null, text and a list among the items have their places, the others are read."""
+        pod = json.loads(pod_line("a"))
+        items = [None, pod, "x", {"apiVersion": "v1", "kind": "List", "items": []}]
+        data = {"apiVersion": "v1", "kind": "List", "items": items}
+        (tmp_path / f"a.{kind}").write_text(json.dumps(data))
+        found = load([str(tmp_path / f"a.{kind}")])
+        assert [o.metadata.name for o in found.objects] == ["a"]
+        assert messages(found) == [
+            "1:48 PS703 an object must be a mapping with apiVersion and kind",
+            "1:118 PS703 an object must be a mapping with apiVersion and kind",
+            "1:123 PS706 a list inside a list is not read",
+        ]
+
+    def test_large_yaml_comes_with_a_hint(self, tmp_path: Path) -> None:
+        """Who reads megabytes of YAML learns that JSON would be faster."""
+        (tmp_path / "a.yaml").write_text(f"# {' ' * SLOW_YAML}\n{POD % 'a'}")
+        (hint,) = load([str(tmp_path / "a.yaml")]).hints
+        assert hint.endswith(
+            "a.yaml: 8 MiB of YAML; JSON is read four times as fast (kubectl get -o json)"
+        )
+
+    def test_large_yaml_with_aliases_is_bounded_and_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One alias in a snapshot of 44 MB took 2 GB without a word, and more had no limit."""
+        monkeypatch.setattr(manifests, "SLOW_YAML", 1 << 20)
+        monkeypatch.setattr(manifests, "MAX_NOT_PLAIN", 2 << 20)
+        pods = POD % "a" + "\n---\n" + POD % "b"
+        labels = "metadata: {annotations: &a {x: %s}, labels: *a, name: n}"
+        for size, names in ((1 << 10, ["a", "b", "n"]), (1 << 20, ["a", "b", "n"]), (2 << 20, [])):
+            node = f"apiVersion: v1\nkind: Node\n{labels % ('x' * size)}\n"
+            (tmp_path / "a.yaml").write_text(f"{node}---\n{pods}\n")
+            found = load([str(tmp_path / "a.yaml")])
+            assert sorted(o.metadata.name for o in found.objects) == names
+            told = any("1 MiB of YAML with anchors, aliases or tags" in h for h in found.hints)
+            assert told is (size == 1 << 20)
+        (refusal,) = messages(found)
+        assert refusal == (
+            "1:1 PS701 2 MiB of YAML with anchors, aliases or tags: "
+            "at most 2 MiB of such a document are read; write the aliases out, or use JSON"
+        )
+
+
+def test_null_is_absent_in_every_form_of_a_manifest(tmp_path: Path) -> None:
+    """A node whose images have no names, as `kubectl get nodes` prints it in JSON and in YAML."""
+    for number, (ending, text) in enumerate(
+        {
+            "json": '{"apiVersion": "v1", "kind": "List", "items": [%s]}',
+            "jsonl": "%s",
+            "yaml": "%s",
+        }.items()
+    ):
+        node = (
+            '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n%d", "labels": null},'
+            ' "spec": {"taints": null}, "status": {"images": [{"names": null}], "capacity": null}}'
+        )
+        (tmp_path / f"nodes.{ending}").write_text(text % (node % number))
+    found = load([str(tmp_path)])
+    assert found.diagnostics == []
+    assert [thing.metadata.name for thing in found.objects] == ["n0", "n1", "n2"]
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_workloads_of_more_pods_than_a_cluster_may_have_are_refused(
+    tmp_path: Path, suffix: str
+) -> None:
+    """``replicas: 2147483647`` kept `simulate` busy until the memory was used up."""
+    file = tmp_path / f"w.{suffix}"
+    for kind, version, spec, path in (
+        ("Deployment", "apps/v1", {"replicas": 2**31 - 1}, "replicas"),
+        ("StatefulSet", "apps/v1", {"replicas": 150_001}, "replicas"),
+        ("Job", "batch/v1", {"parallelism": 2**31 - 1, "completions": 2**31 - 1}, "parallelism"),
+    ):
+        data = {"apiVersion": version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+        file.write_text(json.dumps(data))
+        (found,) = load([str(file)]).diagnostics
+        assert (found.code, found.line) == ("PS707", 1)
+        assert (
+            f"{spec[path]} pods are more than the 150000 that a cluster may have" in found.message
+        )
+    spec = {"parallelism": 5, "completions": 2**31 - 1}
+    file.write_text(json.dumps({**data, "spec": spec}))
+    assert not load([str(file)]).diagnostics

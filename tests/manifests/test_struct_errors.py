@@ -1,0 +1,110 @@
+"""Plain data against the structs of the model: nulls, and what cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import msgspec.inspect as types
+import pytest
+
+from policy_sched.client.kube.rest.decoding import Decoding
+from policy_sched.manifests.decode import decode_as
+from policy_sched.manifests.struct_errors import Path, fit_partly
+from policy_sched.model.kinds import KINDS, Kind
+from policy_sched.model.node import Node
+
+Problem = tuple[Path, str, str, str]
+
+
+def sample(shape: types.Type) -> Any:
+    """Return plain data that fills every field of a shape once."""
+    match shape:
+        case types.StructType():
+            return {field.encode_name: sample(field.type) for field in shape.fields}
+        case types.DictType():
+            return {"a": sample(shape.value_type)}
+        case types.VarTupleType():
+            return [sample(shape.item_type)]
+        case types.UnionType():
+            return sample(next(t for t in shape.types if not isinstance(t, types.NoneType)))
+        case types.IntType():
+            return 1
+        case types.BoolType():
+            return True
+        case types.DateTimeType():
+            return "2026-01-02T03:04:05Z"
+    return "1"
+
+
+def paths(value: Any, path: Path = ()) -> Iterator[Path]:
+    """Yield the path of everything inside a value."""
+    if not isinstance(value, dict | list):
+        return
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if key not in ("template", "volumeClaimTemplates"):  # what pods and claims are made of
+            yield from paths(one, (*path, key))
+
+
+def holder(value: Any, path: Path) -> Any:
+    """Return what holds the last step of a path."""
+    for step in path[:-1]:
+        value = value[step]
+    return value
+
+
+def complete(kind: Kind) -> dict[str, Any]:
+    """Return an object of a kind with every field that the model knows."""
+    value = sample(types.type_info(KINDS[kind]))
+    value |= {"apiVersion": kind[0], "kind": kind[1]}
+    return value
+
+
+@pytest.mark.parametrize("kind", KINDS, ids="/".join)
+def test_null_is_absent_wherever_it_stands(kind: Kind) -> None:
+    """A node with images[].names: null, a CSINode with drivers: null: each was lost or frozen."""
+    decoding, problems = Decoding(kind, KINDS[kind]), list[Problem]()
+    for path in paths(complete(kind)):
+        if path[-1] in ("apiVersion", "kind") and len(path) == 1:
+            continue
+        with_null, without = complete(kind), complete(kind)
+        holder(with_null, path)[path[-1]] = None
+        read = decode_as(with_null, KINDS[kind], lambda *problem: problems.append(problem))
+        if path in (("metadata",), ("metadata", "name")):
+            assert read is None
+            assert problems.pop()[2].endswith("has no metadata.name")
+            continue
+        assert read is not None, (path, problems)
+        assert decoding.object(msgspec.json.encode(with_null)) == read
+        if not isinstance(path[-1], int) and path[-1] != "a":  # Go: a null item is a zero value
+            del holder(without, path)[path[-1]]
+            assert decoding.object(msgspec.json.encode(without)) == read, path
+
+
+def test_null_items_of_lists_and_maps_are_zero_values() -> None:
+    """Go decodes a null of a list of strings as "", of a map of quantities as 0."""
+    manifest = {
+        "metadata": {"name": "n", "labels": {"a": None}},
+        "spec": {"taints": [None, {"key": "k"}]},
+        "status": {"images": [{"names": [None]}], "capacity": {"cpu": None}},
+    }
+    read = Decoding(("v1", "Node"), Node).object(msgspec.json.encode(manifest))
+    assert read.metadata.labels == {"a": ""}
+    assert [taint.key for taint in read.spec.taints] == ["", "k"]
+    assert read.status.images[0].names == ("",)
+    assert read.status.capacity == {"cpu": 0}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids="/".join)
+def test_a_partial_reading_drops_what_does_not_fit_and_keeps_the_rest(kind: Kind) -> None:
+    """One field that cannot be read hides no other field of the object."""
+    whole = fit_partly(complete(kind), KINDS[kind])
+    assert whole == msgspec.convert(complete(kind), KINDS[kind])
+    for path in paths(complete(kind)):
+        odd, without = complete(kind), complete(kind)
+        here = holder(odd, path)
+        here[path[-1]] = 2.5 if isinstance(here[path[-1]], list) else ["fits nothing"]
+        del holder(without, path)[path[-1]]
+        assert fit_partly(odd, KINDS[kind]) == fit_partly(without, KINDS[kind]), path

@@ -1,0 +1,88 @@
+"""Promises about rows that are alike: whoever is asked for many rows says what each would say."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.language.diagnostics.source_text import Text
+from policy_sched.language.ir.read_set import Reads
+from policy_sched.language.runtime.activation import Activation
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.rules.equivalence_classes import FEW, each
+from policy_sched.testing import make_node, make_pod
+from tests.language.test_compiled_policy import bound, rule
+
+WORDS = [
+    # One column, several, a column that nobody read before, a map of the pod's resources.
+    '["full by " + string(node.podCount)]',
+    '(node.unschedulable ? ["closed"] : []) + [node.labels[?"rack"].orValue("none")]',
+    '[string(node.free["cpu"].value()), string(node.allocatable["example.com/late"].value())]',
+    'pod.requests.names().filter(r, pod.requests[r] > node.free[r]).map(r, "lacks " + r)',
+    # The node's own name, its object, its pods: nothing is shared.
+    '["not " + node.name]',
+    'node.taints.map(t, t.key)',
+    '[node.labels.all(k, k != "rack") ? "bare" : "racked"]',
+]  # fmt: skip
+
+
+def cluster(seed: int, size: int) -> Cache:
+    """Return nodes of a few kinds, some of them with a pod."""
+    rng, cache = Random(seed), Cache()
+    for i in range(size):
+        labels = rng.choice([{}, {"rack": "a"}, {"rack": "b"}])
+        resources = rng.choice([{"cpu": "1"}, {"cpu": "2", "example.com/late": "3"}])
+        taints = rng.choice([(), ({"key": "dedicated", "effect": "NoSchedule"},)])
+        cache.add_node(
+            make_node(
+                f"n{i}",
+                labels=labels,
+                resources=resources,
+                taints=taints,
+                unschedulable=rng.random() < 0.3,
+            )
+        )
+        if rng.random() < 0.3:
+            cache.add_pod(PodInfo.of(make_pod(f"p{i}", cpu="500m", node_name=f"n{i}")))
+    return cache
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**16), st.integers(FEW, 60))
+@pytest.mark.parametrize("words", WORDS)
+def test_many_rows_are_told_what_each_is_told(words: str, seed: int, size: int) -> None:
+    """Reasons of all rows at once are those of each row by itself."""
+    pod = PodInfo.of(make_pod("new", requests={"cpu": "1", "example.com/late": "1"}))
+    asked = bound(cluster(seed, size), filter=rule("false", reasons=Text(words)))
+    rows = np.arange(size)
+    codes = np.ones(size, np.int16)
+    together = asked.explain(pod, Activation(), rows, codes)
+    alone = [asked.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)]
+    assert together == alone
+
+
+def test_one_of_each_kind_is_asked() -> None:
+    """Where only columns are read, equal rows share one answer; else every row is asked."""
+    cache = Cache()
+    for i in range(40):
+        cache.add_node(make_node(f"n{i}", unschedulable=i % 3 == 0))
+    cache.nodes.column(("unschedulable",))
+    asked: list[int] = []
+
+    def answer(row: int) -> bool:
+        asked.append(row)
+        return row % 3 == 0
+
+    reads, rows = Reads(node=frozenset({"unschedulable"})), np.arange(40)
+    expected = [row % 3 == 0 for row in range(40)]
+    assert each(cache.nodes, reads, rows, answer) == expected
+    assert sorted(asked) == [0, 1]
+    asked.clear()
+    wide = Reads(node=reads.node, columns_only=False)
+    assert each(cache.nodes, wide, rows, answer) == expected
+    assert asked == list(range(40))

@@ -1,0 +1,60 @@
+"""Results of scenarios as text, JSON and JUnit XML."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.report import StepResult, as_json, as_junit, text_lines
+
+RESULTS = [
+    StepResult("a.jsonl", "one", "default/p", ()),
+    StepResult("a.jsonl", "two", "default/q", (Difference("best", ["n1"], ["n2", "n3"]),)),
+    StepResult("b.yaml", 'three <&> "', "default/r", (Difference("message", "x", "<y>"),)),
+]
+
+
+def test_text_shows_every_difference_and_ends_with_the_count() -> None:
+    """Scenario, pod, field, expected and got; a line per file; the sentence that all wait for."""
+    assert list(text_lines(RESULTS)) == [
+        "a.jsonl: two",
+        "  default/q",
+        "    best",
+        "      expected n1",
+        "      got      n2, n3",
+        "a.jsonl: 1 of 2",
+        'b.yaml: three <&> "',
+        "  default/r",
+        "    message",
+        "      expected x",
+        "      got      <y>",
+        "b.yaml: 0 of 1",
+        "1 of 3 steps as expected",
+    ]
+
+
+def test_nothing_to_run_is_said_plainly() -> None:
+    """No steps are no failure, and no silence."""
+    assert list(text_lines([])) == ["0 of 0 steps as expected"]
+
+
+def test_json_keeps_the_types_of_values() -> None:
+    """Lists stay lists, so that a program can work with them."""
+    document = json.loads(as_json(RESULTS))
+    assert document["steps"] == 3
+    assert document["asExpected"] == 1
+    assert document["differences"][0]["got"] == ["n2", "n3"]
+
+
+def test_junit_has_a_suite_per_file_and_a_case_per_step() -> None:
+    """Counts are right, and names survive as they are."""
+    root = ET.fromstring(as_junit(RESULTS))
+    assert root.attrib == {"tests": "3", "failures": "2", "errors": "0", "time": "0.000"}
+    assert [case.get("file") for case in root.iter("testcase")] == [one.file for one in RESULTS]
+    assert [suite.get("name") for suite in root] == ["a.jsonl", "b.yaml"]
+    case = root[1][0]
+    assert case.get("classname") == 'three <&> "'
+    failure = case.find("failure")
+    assert failure is not None
+    assert failure.text == "message: expected x, got <y>"

@@ -1,0 +1,247 @@
+"""Running scenarios: what is observed of a decision, and what becomes of the cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from policy_sched.errors import PolicyError
+from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.report import StepResult
+from policy_sched.policytest.runner import run_scenario
+from policy_sched.policytest.scenario import load_scenarios
+
+TWO_NODES = """\
+name: two nodes
+objects:
+- {node: n1, cpu: 2}
+- {node: n2, cpu: 4}
+- {node: n3, taints: ["a=b:NoSchedule"]}
+pending:
+- {pod: a, cpu: 2}
+- {pod: b, cpu: 2}
+- {pod: c, cpu: 8}
+- {pod: gated, gates: [hold]}
+- {pod: elsewhere, schedulerName: other}
+expect:
+"""
+
+
+def run(folder: Path, text: str) -> list[StepResult]:
+    """Run the scenarios of a YAML text."""
+    file = folder / "tests.yaml"
+    file.write_text(text, encoding="utf-8")
+    return [result for scenario in load_scenarios(str(file)) for result in run_scenario(scenario)]
+
+
+def differences(folder: Path, expect: str) -> list[Difference]:
+    """Run the two nodes with an expectation; return all that differs."""
+    return [d for result in run(folder, TWO_NODES + expect) for d in result.differences]
+
+
+def test_what_happens_can_be_expected(tmp_path: Path) -> None:
+    """Placement, rejections, scores, messages, gates: all as this scenario says."""
+    results = run(
+        tmp_path,
+        TWO_NODES
+        + """\
+- pod: a
+  feasible: [n1, n2]
+  best: [n2]
+  rejected: {n3: node(s) had untolerated taint(s)}
+  scores: {n2: {plugins: {TaintToleration: 300}}}
+- {pod: b, chosen: n2, feasible: [n1, n2]}
+- pod: c
+  chosen: null
+  message: "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+  rejected:
+    n1: {code: UnschedulableAndUnresolvable, plugin: NodeResourcesFit, reasons: [Insufficient cpu]}
+- {pod: gated, preEnqueue: "waiting for scheduling gates: [hold]"}
+- {pod: elsewhere, message: no profile has schedulerName "other"}
+""",
+    )
+    assert [result.differences for result in results] == [()] * 5
+
+
+def test_the_pod_is_assumed_where_it_is_expected(tmp_path: Path) -> None:
+    """The next step sees the pod on the expected node, even if we would pick another."""
+    wrong = differences(tmp_path, "- {pod: a, chosen: n1}\n- {pod: b, feasible: [n2]}\n")
+    assert wrong == [Difference("chosen", "n1", ["n2"])]
+
+
+def test_a_wrong_expectation_is_shown_field_by_field(tmp_path: Path) -> None:
+    """Every field that differs, with what was expected and what was got."""
+    wrong = differences(
+        tmp_path, "- {pod: c, message: fits, rejected: {n1: full}, preEnqueue: gated}\n"
+    )
+    assert [(d.field, d.expected) for d in wrong] == [
+        ("preEnqueue", "gated"),
+        ("rejected.n1.reasons", ["full"]),
+        ("message", "fits"),
+    ]
+
+
+def test_a_record_that_was_changed_is_found(tmp_path: Path) -> None:
+    """One score in one step of a recorded scenario, off by one, is one difference."""
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    plugins = {"ImageLocality": 0, "NodeResourcesFit": 97, "TaintToleration": 300}
+    step = {
+        "pod": "default/a",
+        "feasible": ["n1"],
+        "scores": {"n1": {"total": 397, "plugins": plugins}},
+        "best": ["n1"],
+        "chosen": "n1",
+    }
+    record = {"name": "r", "objects": [node], "pending": [pod], "expect": [step]}
+    file = tmp_path / "a.jsonl"
+    found = []
+    for fit in (97, 98):
+        plugins["NodeResourcesFit"] = fit
+        file.write_text(json.dumps(record), encoding="utf-8")
+        (scenario,) = load_scenarios(str(file))
+        found += [d for result in run_scenario(scenario) for d in result.differences]
+    assert found == [Difference("scores.n1.plugins.NodeResourcesFit", 98, 97)]
+
+
+def test_a_policy_beside_the_test_takes_part(tmp_path: Path) -> None:
+    """Without a configuration a scenario's policies are enabled after the default plugins."""
+    (tmp_path / "policy.yaml").write_text(
+        "apiVersion: policysched.dev/v1alpha1\n"
+        "kind: Policy\n"
+        "metadata: {name: OddNodes}\n"
+        "spec:\n"
+        "  filter:\n"
+        "  - {expression: node.name != 'n1', message: even, resolvable: false}\n"
+        "  score: {expression: '7'}\n",
+        encoding="utf-8",
+    )
+    results = run(
+        tmp_path,
+        "{name: x, policies: [policy.yaml], objects: [{node: n1}, {node: n2}], pending: [a], "
+        "expect: [{pod: a, chosen: n2, rejected: {n1: {code: UnschedulableAndUnresolvable, "
+        "plugin: OddNodes, reasons: [even]}}, scores: {n2: {plugins: {OddNodes: 7}}}}]}",
+    )
+    assert [result.differences for result in results] == [()]
+
+
+def test_a_broken_policy_is_reported_with_its_place(tmp_path: Path) -> None:
+    """The scenario is not run, and nothing is guessed."""
+    (tmp_path / "policy.yaml").write_text(
+        "apiVersion: policysched.dev/v1alpha1\nkind: Policy\n", encoding="utf-8"
+    )
+    with pytest.raises(PolicyError) as raised:
+        run(tmp_path, "{name: x, policies: [policy.yaml], pending: [a], expect: [{pod: a}]}")
+    assert raised.value.diagnostics[0].file == str(tmp_path / "policy.yaml")
+
+
+def test_what_only_people_state(tmp_path: Path) -> None:
+    """Ranges, orders, patterns, rules, victims and nodes to stay off: all as it happens."""
+    results = run(
+        tmp_path,
+        TWO_NODES
+        + """\
+- pod: a
+  notOn: [n1, n3]
+  order: [n2, n1]
+  scores: {n1: {min: 100, max: 500}, n2: {plugins: {TaintToleration: {min: 300}}}}
+  rejected: {n3: {rule: "filter[0]", reasons: {matches: taint}}}
+  victims: []
+- pod: c
+  message: {matches: "^0/3 .*cpu"}
+  rejected: {n3: {rule: "TaintToleration.filter[0]"}}
+""",
+    )
+    assert [result.differences for result in results] == [()] * 2
+
+
+def test_what_only_people_state_and_is_not_so(tmp_path: Path) -> None:
+    """Each of them is shown with what happened instead."""
+    wrong = differences(
+        tmp_path,
+        """\
+- pod: a
+  notOn: n2
+  order: [[n1, n2]]
+  scores: {n1: {min: 500}}
+  rejected: {n3: {rule: "filter[7]", reasons: {matches: cpu}}}
+  victims: [z]
+- {pod: c, message: {matches: fits}}
+""",
+    )
+    assert [(d.field, d.expected, d.got) for d in wrong[:-1]] == [
+        ("rejected.n3.reasons", ["matches cpu"], ["node(s) had untolerated taint(s)"]),
+        ("rejected.n3.rule", "filter[7]", "TaintToleration.filter[0]"),
+        ("scores.n1.total", "at least 500", 399),
+        ("notOn", ["n2"], ["n2"]),
+        ("order", ["n1 = n2"], ["n2", "n1"]),
+        ("victims", ["default/z"], []),
+    ]
+    assert wrong[-1].expected == "matches fits"
+
+
+def test_limits_and_patterns_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    """Where they stand, and all at once."""
+    scores = "{n1: {min: 5, max: 4}, n2: {total: {}}}"
+    with pytest.raises(PolicyError) as raised:
+        run(tmp_path, TWO_NODES + f'- {{pod: a, message: {{matches: "a("}}, scores: {scores}}}\n')
+    assert [(d.line, d.code) for d in raised.value.diagnostics] == [(13, "PS705")] * 3
+
+
+EVENTS = """\
+apiVersion: policysched.dev/v1alpha1
+kind: PolicyTest
+name: events
+objects: [{node: n1, cpu: 4}, {pod: low, node: n1, cpu: 4, priority: 1}]
+pending: [{pod: high, cpu: 4, priority: 100}, {pod: small, cpu: 1}]
+"""
+
+
+def test_events_happen_in_their_order(tmp_path: Path) -> None:
+    """A test could not say that a victim goes between two attempts of a pod."""
+    text = """\
+ops: [{decide: high}, {decide: small}, {delete: low}, {decide: small}, {decide: high},
+  {decide: small}, {delete: high}, {decide: small}]
+expect:
+- {pod: small, chosen: null, nominated: ""}
+- {pod: high, chosen: null, nominated: n1, victims: [low]}
+- {pod: small, chosen: null}
+- {pod: high, chosen: n1}
+- {pod: small, rejected: {n1: Insufficient cpu}}
+- {pod: small, chosen: n1}
+"""
+    results = run(tmp_path, EVENTS + text)
+    assert [result.differences for result in results] == [()] * 6
+    assert results[1].pod == "default/small"
+    assert results[-1].pod == "default/small (decision 4)"
+
+
+def test_events_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    """All at once, each where it stands."""
+    text = """\
+ops: [{decide: low}, {delete: nobody}, {decide: high, delete: low}, {decide: small}, {again: a}]
+expect: [{pod: small}, {pod: small}, {pod: high}]
+"""
+    with pytest.raises(PolicyError) as raised:
+        run(tmp_path, EVENTS + text)
+    found = [(d.line, d.column, d.message) for d in raised.value.diagnostics]
+    assert found == [
+        (6, 16, "default/low is not pending"),
+        (6, 31, "there is no pod default/nobody"),
+        (6, 40, "an operation has one key: decide or delete"),
+        (6, 87, 'unknown key "again"'),
+        (7, 30, "default/small is expected twice"),
+        (7, 44, "default/high is expected and never decided"),
+    ]

@@ -1,0 +1,221 @@
+"""Scenario files: two forms of one thing, and what is said about mistakes in them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from policy_sched.errors import PolicyError
+from policy_sched.model.node import Node
+from policy_sched.model.pod import Pod
+from policy_sched.model.quantity import FORMAT_WRONG
+from policy_sched.policytest.outcome import Eviction, NodeScore, PluginOutcome
+from policy_sched.policytest.scenario import Scenario, load_scenarios
+
+CONFORMANCE = Path(__file__).parents[1] / "conformance"
+RECORDED = sorted(set(CONFORMANCE.glob("*.jsonl.gz")) - set(CONFORMANCE.glob("queue*.jsonl.gz")))
+"""Scenarios of kube-scheduler's decisions; the files of the queue hold sequences."""
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
+STEP = {
+    "pod": "default/a",
+    "rejected": {"n2": {"code": "Unschedulable", "plugin": "Fit", "reasons": ["full"]}},
+    "feasible": ["n1"],
+    "scores": {"n1": {"total": 7, "plugins": {"Fit": 7}}},
+    "best": ["n1"],
+    "chosen": "n1",
+}
+RECORD = {"name": "one", "objects": [NODE], "pending": [POD], "expect": [STEP]}
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    """Write a file and return its path."""
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def yaml(folder: Path, text: str) -> Scenario:
+    """Return the one scenario of a YAML text."""
+    (scenario,) = load_scenarios(written(folder, "tests.yaml", text))
+    return scenario
+
+
+def problems(path: str) -> list[str]:
+    """Return position, code and message of what is wrong with a file."""
+    with pytest.raises(PolicyError) as raised:
+        load_scenarios(path)
+    return [f"{d.line}:{d.column} {d.code} {d.message}" for d in raised.value.diagnostics]
+
+
+class TestRecords:
+    """The machine's form."""
+
+    def test_a_line_is_a_complete_scenario(self, tmp_path: Path) -> None:
+        """Objects, pending pods and every part of a step come through."""
+        path = written(tmp_path, "a.jsonl", json.dumps(RECORD) + "\n\n" + json.dumps(RECORD))
+        first, second = load_scenarios(path)
+        assert first == second
+        assert first.complete
+        assert first.name == "one"
+        assert isinstance(first.objects[0], Node)
+        assert isinstance(first.pending[0], Pod)
+        step = first.expect["default/a"]
+        assert step.rejected == {"n2": PluginOutcome("Unschedulable", "Fit", ("full",))}
+        assert step.scores == {"n1": NodeScore(7, {"Fit": 7})}
+        assert (step.feasible, step.best, step.chosen) == (("n1",), ("n1",), "n1")
+
+    def test_gz_and_plain_are_the_same(self, tmp_path: Path) -> None:
+        """A file that ends in .gz is unpacked."""
+        plain = written(tmp_path, "a.jsonl", json.dumps(RECORD))
+        packed = tmp_path / "a.jsonl.gz"
+        packed.write_bytes(gzip.compress(Path(plain).read_bytes()))
+        (left,), (right,) = load_scenarios(plain), load_scenarios(str(packed))
+        assert left.expect == right.expect
+
+    def test_one_document_over_many_lines(self, tmp_path: Path) -> None:
+        """A .json file holds one scenario, however it is laid out."""
+        (scenario,) = load_scenarios(written(tmp_path, "a.json", json.dumps(RECORD, indent=1)))
+        assert scenario.name == "one"
+
+    def test_mistakes_have_line_and_column(self, tmp_path: Path) -> None:
+        """A line in the middle of a file is found, and the place in it."""
+        wrong = {**RECORD, "expekt": []}
+        text = "\n".join([json.dumps(RECORD), json.dumps(wrong), "{", json.dumps(RECORD)])
+        found = problems(written(tmp_path, "a.jsonl", text))
+        column = json.dumps(wrong).index('"expekt"') + 1
+        assert found[0] == f'2:{column} PS702 unknown key "expekt"'
+        assert found[1].startswith("3:1 PS703 not JSON: ")
+        assert len(found) == 2
+
+    def test_a_broken_archive_is_a_problem_of_the_file(self, tmp_path: Path) -> None:
+        """What is called .gz and is none is said to be so."""
+        (found,) = problems(written(tmp_path, "a.jsonl.gz", "plain"))
+        assert found.startswith("1:1 PS701 the file cannot be unpacked: Not a gzipped file")
+
+    @pytest.mark.parametrize("file", RECORDED, ids=lambda f: f.name)
+    def test_the_conformance_data_is_read(self, file: Path) -> None:
+        """Every recorded scenario decodes, with a step for each decision."""
+        scenarios = load_scenarios(str(file))
+        assert len(scenarios) >= 30
+        assert all(len(s.expect) == sum(not op.delete for op in s.ops) for s in scenarios)
+
+
+class TestTests:
+    """The form that a person writes."""
+
+    def test_what_is_there_twice_is_told(self, tmp_path: Path) -> None:
+        """A node, or a pending pod; objects of two kinds or two namespaces may be namesakes."""
+        text = (
+            "name: x\n"
+            "objects: [{node: a}, {node: a}, {pod: a, node: a}, {pod: b/a, node: a}]\n"
+            "pending: [p, q/p, p]\n"
+        )
+        assert problems(written(tmp_path, "a.yaml", text)) == [
+            "2:22 PS708 Node a is there twice",
+            "3:19 PS708 Pod p is there twice",
+        ]
+
+    @pytest.mark.parametrize("name", ["a.yaml", "a.jsonl"])
+    def test_a_file_without_a_test_is_told(self, name: str, tmp_path: Path) -> None:
+        """Nobody names a file to test nothing."""
+        assert problems(written(tmp_path, name, "\n")) == [
+            "1:1 PS704 there is no test in this file"
+        ]
+
+    def test_what_is_not_written_is_not_expected(self, tmp_path: Path) -> None:
+        """Every field of an expectation may be left out."""
+        scenario = yaml(
+            tmp_path,
+            """\
+            name: short
+            objects: [{node: n1}]
+            pending: [a, b, c]
+            expect:
+            - {pod: a, chosen: n1, scores: {n1: 5}, rejected: {n2: full, n3: [x, y]}}
+            - {pod: b, chosen: null, message: none}
+            """,
+        )
+        assert not scenario.complete
+        first, second = scenario.expect["default/a"], scenario.expect["default/b"]
+        assert first.chosen == "n1"
+        assert first.scores == {"n1": NodeScore(5)}
+        assert first.rejected == {
+            "n2": PluginOutcome(reasons=("full",)),
+            "n3": PluginOutcome(reasons=("x", "y")),
+        }
+        assert first.feasible is first.best is first.message is first.placed is None
+        assert second.placed is False
+        assert second.message == "none"
+        assert "default/c" not in scenario.expect
+
+    def test_paths_are_relative_to_the_file(self, tmp_path: Path) -> None:
+        """Policies and configuration are found beside the test, wherever it is run from."""
+        folder = tmp_path / "tests"
+        folder.mkdir()
+        (tmp_path / ".git").mkdir()
+        scenario = yaml(
+            folder, "{name: x, policies: [policy.yaml], config: ../c.yaml, pending: []}"
+        )
+        assert scenario.policies == (str(folder / "policy.yaml"),)
+        assert scenario.config == str(folder / "../c.yaml")
+
+    def test_a_configuration_may_stand_inside(self, tmp_path: Path) -> None:
+        """An inline configuration is handed on as it is."""
+        scenario = yaml(tmp_path, "{name: x, config: {kind: K, profiles: []}}")
+        assert scenario.config == {"kind": "K", "profiles": []}
+
+    def test_preemption_is_a_list_of_acceptable_evictions(self, tmp_path: Path) -> None:
+        """Each names a node and the pods that leave it."""
+        scenario = yaml(
+            tmp_path,
+            "{name: x, pending: [a], expect: [{pod: a, postFilter: {code: Success}, "
+            "preemption: [{node: n1, victims: [default/b]}, {node: n2}]}]}",
+        )
+        step = scenario.expect["default/a"]
+        assert step.preemption == (Eviction("n1", ("default/b",)), Eviction("n2", ()))
+        assert step.post_filter == PluginOutcome("Success")
+
+    def test_all_mistakes_are_reported_at_once(self, tmp_path: Path) -> None:
+        """Each with its place, also inside short forms and manifests."""
+        text = """\
+apiVersion: policysched.dev/v2
+kind: PolicyTest
+objects:
+- {node: n1, cpu: abc}
+- {apiVersion: v1, kind: Nod, metadata: {name: x}}
+pending:
+- {node: n2}
+expect:
+- {pod: c, best: 5}
+- {chosen: x}
+- {pod: c, preFilter: {code: Nope}}
+"""
+        assert problems(written(tmp_path, "tests.yaml", text)) == [
+            '1:1 PS704 "name" is missing',
+            '1:13 PS706 unknown apiVersion "policysched.dev/v2"',
+            f"4:19 PS707 the text 'abc' is not a quantity: {FORMAT_WRONG}",
+            "5:26 PS706 unknown kind 'Nod' of 'v1'",
+            "7:3 PS705 only pods can be pending",
+            "9:9 PS705 default/c is not pending",
+            '9:18 PS703 "best" must be a list, not a number',
+            '10:3 PS704 "pod" is missing',
+            "11:9 PS705 default/c is expected twice",
+            '11:30 PS705 there is no code "Nope"',
+        ]
+
+    def test_a_document_of_another_kind_is_said_to_be_one(self, tmp_path: Path) -> None:
+        """One sentence, and nothing about keys that this kind would not have."""
+        text = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nspec: {}\n---\n- 1\n"
+        assert problems(written(tmp_path, "tests.yaml", text)) == [
+            '2:7 PS705 a scenario has kind PolicyTest, not "Policy"',
+            "5:1 PS703 this must be a mapping, not a list",
+        ]
+
+    def test_other_files_are_not_scenarios(self, tmp_path: Path) -> None:
+        """The ending decides; a file with another one is refused, not guessed."""
+        assert problems(written(tmp_path, "a.txt", "")) == ["1:1 PS705 not a scenario file"]

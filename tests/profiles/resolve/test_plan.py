@@ -1,0 +1,142 @@
+"""One plan per profile: points, weights, arguments and parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from policy_sched.errors import Severity
+from policy_sched.profiles.load.configuration import LoadedConfig, config_from_value, default_config
+from policy_sched.profiles.load.policies import LoadedPolicy, load_policies
+from policy_sched.profiles.models.package_data import default_policies
+from policy_sched.profiles.resolve.plan import policy_points, resolve
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+POLICY = """
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Mine}
+spec:
+  params: {limit: 0.5, gpu: nvidia.com/gpu}
+  filter: [{expression: "true"}]
+  score: {expression: "1", matchConditions: ["true"]}
+"""
+
+
+def mine(tmp_path: Path) -> LoadedPolicy:
+    """Return the policy above."""
+    (tmp_path / "mine.yaml").write_text(POLICY, encoding="utf-8")
+    (policy,), problems = load_policies([str(tmp_path / "mine.yaml")])
+    assert not problems
+    return policy
+
+
+def config(*profiles: dict[str, Any], **fields: Any) -> LoadedConfig:
+    """Return a configuration that loads."""
+    loaded, problems = config_from_value({**HEAD, "profiles": list(profiles), **fields})
+    assert loaded is not None, problems
+    return loaded
+
+
+def test_sections_decide_the_points(tmp_path: Path) -> None:
+    """A policy runs at the points that its sections stand for."""
+    assert policy_points(mine(tmp_path).model.spec) == {"filter", "preScore", "score"}
+
+
+def test_a_policy_is_enabled_like_any_plugin(tmp_path: Path) -> None:
+    """multiPoint enables a policy with its weight; pluginConfig sets its params."""
+    loaded = config(
+        {
+            "schedulerName": "a",
+            "plugins": {"multiPoint": {"enabled": [{"name": "Mine", "weight": 4}]}},
+            "pluginConfig": [{"name": "Mine", "args": {"gpu": "amd.com/gpu", "limit": 1}}],
+            "percentageOfNodesToScore": 70,
+        },
+        {"schedulerName": "b"},
+        percentageOfNodesToScore=30,
+    )
+    (a, b), problems = resolve(loaded, [mine(tmp_path)])
+    assert not problems
+    assert a.points["score"][-1] == ("Mine", 4)
+    assert a.points["filter"][-1] == ("Mine", 0)
+    assert a.policies["Mine"].params == {"gpu": "amd.com/gpu", "limit": 1.0}
+    assert (a.percentage_of_nodes_to_score, b.percentage_of_nodes_to_score) == (70, 30)
+    assert "Mine" not in b.plugins
+
+
+def test_parameters_that_do_not_fit_are_refused_at_their_place(tmp_path: Path) -> None:
+    """Arguments of a policy must look like its params."""
+    loaded = config(
+        {
+            "plugins": {"multiPoint": {"enabled": [{"name": "Mine"}]}},
+            "pluginConfig": [{"name": "Mine", "args": {"gpus": "x", "limit": "high"}}],
+        }
+    )
+    plans, problems = resolve(loaded, [mine(tmp_path)])
+    assert not plans
+    assert [p.message for p in sorted(problems, key=lambda p: p.code)] == [
+        'unknown parameter "profiles[0].pluginConfig[0].args.gpus"',
+        "profiles[0].pluginConfig[0].args.limit: expected a double, found a string",
+    ]
+
+
+def test_a_policy_stands_in_for_an_in_tree_plugin() -> None:
+    """The shipped NodeResourcesFit takes upstream's arguments over its own defaults."""
+    policies, _ = load_policies([str(default_policies())])
+    args = {"scoringStrategy": {"type": "MostAllocated"}, "ignoredResources": ["example.com/x"]}
+    loaded = config({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]})
+    (plan,), problems = resolve(loaded, policies)
+    assert not problems
+    params = plan.policies["NodeResourcesFit"].params
+    assert params["ignoredResources"] == ["example.com/x"]
+    strategy = params["scoringStrategy"]
+    assert isinstance(strategy, dict)
+    assert strategy["type"] == "MostAllocated"
+    assert strategy["requestedToCapacityRatio"]["shape"]
+    assert plan.args["InterPodAffinity"]["hardPodAffinityWeight"] == 1
+
+
+def test_python_plugins_declare_their_points() -> None:
+    """A plugin that is no policy runs at the points it declares."""
+    loaded = config({"plugins": {"multiPoint": {"enabled": [{"name": "Theirs"}]}}})
+    (plan,), _ = resolve(loaded, (), {"Theirs": {"filter", "permit"}})
+    assert plan.points["permit"] == (("Theirs", 0),)
+    assert plan.args["Theirs"] == {}
+
+
+def test_unknown_names(tmp_path: Path) -> None:
+    """Enabling or configuring a name that nothing has is an error, disabling it a warning."""
+    loaded = config(
+        {
+            "plugins": {
+                "score": {"enabled": [{"name": "Mine2"}]},
+                "filter": {"disabled": [{"name": "NodePort"}]},
+            },
+            "pluginConfig": [{"name": "ImageLocalty", "args": {}}],
+        }
+    )
+    plans, problems = resolve(loaded, [mine(tmp_path)])
+    assert not plans
+    assert [(p.severity, p.hint) for p in problems] == [
+        (Severity.ERROR, "did you mean 'ImageLocality'?"),
+        (Severity.WARNING, "did you mean 'NodePorts'?"),
+        (Severity.ERROR, "did you mean 'Mine'?"),
+    ]
+
+
+def test_profiles_share_one_queue() -> None:
+    """A profile with another queue sort than the first one is refused, however it got it."""
+    other = {"multiPoint": {"enabled": [{"name": "Sort"}], "disabled": [{"name": "PrioritySort"}]}}
+    loaded = config({"schedulerName": "a"}, {"schedulerName": "b", "plugins": other})
+    plans, (problem,) = resolve(loaded, (), {"Sort": {"queueSort"}})
+    assert not plans
+    assert problem.code == "PS311"
+
+
+def test_default_configuration_with_policies(tmp_path: Path) -> None:
+    """Without a configuration, given policies run after the default plugins with weight 1."""
+    (plan,), problems = resolve(default_config(["Mine"]), [mine(tmp_path)])
+    assert not problems
+    assert plan.scheduler_name == "default-scheduler"
+    assert plan.points["score"][-1] == ("Mine", 1)
+    assert plan.points["filter"][-1] == ("Mine", 0)
