@@ -13,7 +13,7 @@ from kubernetes import client
 
 from policy_sched import __version__
 from policy_sched.cli.main import run
-from policy_sched.manifests import load as objects
+from policy_sched.manifests import load
 from policy_sched.profiles.reload.inputs import PolicyFiles
 
 Plain = dict[str, Any]
@@ -101,7 +101,7 @@ def test_our_own_model_reads_them(
     """Kinds, shapes and quantities are as Kubernetes has them."""
     path = tmp_path / "all.yaml"
     path.write_text(printed(capsys, "--policies", str(policies)))
-    found = objects.load([str(path)])
+    found = load([str(path)])
     assert found.diagnostics == []
 
 

@@ -49,7 +49,7 @@ pod = PodInfo.of(make_pod("p", labels={"x": "1", "zone": "2", "app": "3"}, cpu="
 for text in TEXTS:
     tree, problems = check_expression(text, "any", PARAMS)
     found = compile_expression(tree, PARAMS, params_type(PARAMS))
-    bound = bind(found, cache.nodes)
+    bound = found.bind(cache.nodes)
     print(found.program.text, sorted(found.reads.pod), sorted(found.reads.node))
     given = Activation()
     print(bound.vector(pod, given), [bound.scalar(pod, given, row) for row in range(6)])

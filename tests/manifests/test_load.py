@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import json
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from policy_sched.manifests import load as manifests
 from policy_sched.manifests.load import SLOW_YAML, Manifests, decode_object, load
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS
 from policy_sched.model.pod import Pod
@@ -392,8 +392,9 @@ class TestSnapshots:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """One alias in a snapshot of 44 MB took 2 GB without a word, and more had no limit."""
-        monkeypatch.setattr(manifests, "SLOW_YAML", 1 << 20)
-        monkeypatch.setattr(manifests, "MAX_NOT_PLAIN", 2 << 20)
+        module = importlib.import_module("policy_sched.manifests.load")
+        monkeypatch.setattr(module, "SLOW_YAML", 1 << 20)
+        monkeypatch.setattr(module, "MAX_NOT_PLAIN", 2 << 20)
         pods = POD % "a" + "\n---\n" + POD % "b"
         labels = "metadata: {annotations: &a {x: %s}, labels: *a, name: n}"
         for size, names in ((1 << 10, ["a", "b", "n"]), (1 << 20, ["a", "b", "n"]), (2 << 20, [])):

@@ -14,6 +14,7 @@ from policy_sched.framework.evaluate.nominated_pods import Nominations
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.policy_v1 import PodDisruptionBudget
 from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.plugins.rules import bind
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import PreemptionRules, rules_of
 from policy_sched.scheduler.attempt import Attempt, Decision
@@ -131,7 +132,7 @@ def scheduler_of(cluster: OracleCluster) -> Scheduler:
 def shipped_rules(scheduler: Scheduler) -> PreemptionRules:
     """Return kube-scheduler's choices, as the shipped policy says them."""
     handle = scheduler.handle
-    bound = plans()[0].policies["DefaultPreemption"].bind(handle.nodes, handle.pods).preemption
+    bound = bind(plans()[0].policies["DefaultPreemption"], handle.nodes, handle.pods).preemption
     assert bound is not None
     return rules_of(bound, handle.pods, handle.now)
 

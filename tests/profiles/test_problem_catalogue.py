@@ -19,7 +19,7 @@ RULES = HERE.parent / "language" / "rules"
 ENTRIES = yaml.safe_load((HERE / "problems.yaml").read_text(encoding="utf-8"))
 #: Codes that no file alone has: they need a scheduler that runs.
 ELSEWHERE = ("PS711", "PS712", "PS713")
-RUNNING = HERE.parent / "serve" / "test_running_problems.py"
+RUNNING = HERE.parent / "instance" / "test_running_problems.py"
 
 
 def title(entry: dict[str, Any]) -> str:

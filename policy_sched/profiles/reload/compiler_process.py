@@ -30,7 +30,7 @@ from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
 from policy_sched.profiles.reload.plan_pickle import Receiver, Sender
 
 #: The program of the child, for the interpreter.
-PROGRAM: Final[tuple[str, ...]] = ("-m", __name__)
+PROGRAM: Final[tuple[str, ...]] = ("-c", f"from {__name__} import main; main()")
 #: Seconds of processor time that the child has for one question, and of time altogether.
 PROCESSOR_TIME: Final = 30
 LONGEST: Final = 120.0
@@ -241,7 +241,8 @@ def _end_with_parent() -> None:
     os._exit(0)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve the parent until it ends; the arguments are a file descriptor and the files."""
     Thread(target=_end_with_parent, daemon=True).start()
     _bound_memory()
     serve(Connection(int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=PolicyFiles))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -9,13 +10,13 @@ import threading
 
 import pytest
 
-from policy_sched.cli.input import parallel_map as module
 from policy_sched.cli.input.parallel_map import ENOUGH, parallel_map
 
 #: In a process of its own: copies of pytest's would have its threads' locks and no threads.
 SCRIPT = """
 import os
-from policy_sched.cli import side_by_side as module
+import importlib
+module = importlib.import_module("policy_sched.cli.input.parallel_map")
 module._cores = lambda: {cores}
 def work(number):
     if number == {bad} and os.getpid() != me:
@@ -55,6 +56,7 @@ def test_what_a_copy_cannot_do_is_done_here(how: str) -> None:
 
 def test_a_process_with_threads_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their locks would stay held in the copy."""
+    module = importlib.import_module("policy_sched.cli.input.parallel_map")
     monkeypatch.setattr(module, "_cores", lambda: 4)
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)

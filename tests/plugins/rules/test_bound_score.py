@@ -25,6 +25,7 @@ from policy_sched.language.runtime.activation import Activation
 from policy_sched.language.runtime.normalizers import FAILED, NORMALIZERS, normalized
 from policy_sched.language.values.errors import RuleError
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.rules import bind
 from policy_sched.plugins.rules.bound_policy import BoundPolicy
 from policy_sched.plugins.rules.bound_score import FEW_ROWS
 from policy_sched.testing import make_node, make_pod
@@ -54,7 +55,7 @@ def bound(*text: str, **score: Any) -> BoundPolicy:
     for i in range(NODES):
         labels = {} if i % 2 else {"rank": str(i)}
         cache.add_node(make_node(f"n{i}", cpu=str(i), labels=labels))
-    return compiled(*text, **score).bind(cache.nodes)
+    return bind(compiled(*text, **score), cache.nodes)
 
 
 class TestAborting:

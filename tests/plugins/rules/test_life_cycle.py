@@ -14,6 +14,7 @@ from policy_sched.language.runtime.activation import Activation, Event
 from policy_sched.language.values.node_record import NodeFacts
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.rules import bind
 from policy_sched.plugins.rules.life_cycle import BoundLifeCycle, StepOutcome
 from policy_sched.testing import make_node, make_pod
 from tests.language.harness import NOTHING, cache_of, compiles, cycle_of, names_of
@@ -38,7 +39,7 @@ def compiled(**spec: Any) -> CompiledPolicy:
 
 def life(world: World, **spec: Any) -> BoundLifeCycle:
     """Return a policy's life cycle over a world."""
-    return compiled(**spec).bind(cache_of(world).nodes).life
+    return bind(compiled(**spec), cache_of(world).nodes).life
 
 
 def expected(world: World, pod: PodInfo, row: int, spec: dict[str, Any]) -> bool | None:

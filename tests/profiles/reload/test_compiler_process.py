@@ -94,7 +94,7 @@ def test_what_goes_beyond_a_limit_is_a_failed_reload(
     program = (
         "import sys, msgspec\n"
         "from multiprocessing.connection import Connection\n"
-        "from policy_sched.profiles import compiler_process as c\n"
+        "from policy_sched.profiles.reload import compiler_process as c\n"
         f"c.{limit}\n"
         "def deep(f): return f(f)\n"
         "def hostile(files):\n"
