@@ -23,7 +23,7 @@ class Counts:
     def __init__(self) -> None:
         self.by_row: dict[int, int] = {}
         self._totals: dict[str, tuple[Domain, NDArray[np.int64]]] = {}
-        self._views: tuple[tuple[memoryview[int], memoryview[int]], ...] = ()
+        self._views: dict[str, tuple[memoryview[int], memoryview[int]]] = {}
 
     def add(self, row: int, amount: int) -> None:
         """Add to a row; an amount below zero takes away."""
@@ -33,7 +33,7 @@ class Counts:
             by_row[row] = now
         else:
             by_row.pop(row, None)
-        for ids, totals in self._views:
+        for ids, totals in self._views.values():
             totals[ids[row]] += amount
 
     def by(self, domain: Domain) -> NDArray[np.int64]:
@@ -51,18 +51,15 @@ class Counts:
             amounts = np.fromiter(by_row.values(), np.int64, len(by_row))
             np.add.at(totals, domain.ids[rows], amounts)
         self._totals[domain.key] = (domain, totals)
-        self._rewire()
+        self._views[domain.key] = (domain.id_view, totals.data)
         return totals
 
     def forget(self, keys: Collection[str]) -> None:
         """Drop the totals of labels whose domains no longer hold."""
         if not self._totals.keys().isdisjoint(keys):
             self._totals = {k: kept for k, kept in self._totals.items() if k not in keys}
-            self._rewire()
+            self._views = {k: views for k, views in self._views.items() if k not in keys}
 
     def kept(self) -> Collection[tuple[Domain, NDArray[np.int64]]]:
         """Return the totals that are kept, each with its domain."""
         return self._totals.values()
-
-    def _rewire(self) -> None:
-        self._views = tuple((d.id_view, totals.data) for d, totals in self._totals.values())
