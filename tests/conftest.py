@@ -1,12 +1,19 @@
 """Hypothesis' profiles: a run is like the last one, however slow the machine, unless asked.
 
 ``--hypothesis-profile=others`` takes other examples, ``--hypothesis-seed`` says which, and
-``--hypothesis-profile=deep`` many of them.
+``--hypothesis-profile=deep`` many of them. Bytecode is kept, whatever the environment says.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+
 from hypothesis import HealthCheck, settings
+
+# Hundreds of tests start a Python process: each would compile every module anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "steady",
