@@ -25,7 +25,7 @@ from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.explain import document, evaluated, text_lines
 from policy_sched.language.diagnostics import PolicySource, did_you_mean
-from policy_sched.language.stdlib import ANY, SECTIONS
+from policy_sched.language.stdlib import ANY, policy_environment
 from policy_sched.manifests import load
 from policy_sched.model import ApiObject, Pod, PodInfo
 from policy_sched.profiles.load import load_policies, policy_source
@@ -43,7 +43,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     pod: str | None = None,
     node: Paths = (),
     cluster: ClusterPaths = (),
-    section: str = ANY.name,
+    section: str = ANY,
     policy: str | None = None,
     now: str | None = None,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
@@ -75,8 +75,9 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         text, or json.
     """
     require_files([*node, *cluster, *([pod] if pod else []), *([policy] if policy else [])])
-    if section != ANY.name and section not in SECTIONS:
-        hint = did_you_mean(section, SECTIONS)
+    sections = policy_environment().sections
+    if section != ANY and section not in sections:
+        hint = did_you_mean(section, sections)
         raise PolicySchedError(f'there is no section "{section}"{hint}')
     seen = time.time_ns() if now is None else moment(now)
     cache = Cache()

@@ -19,9 +19,8 @@ from policy_sched.cli.main import VERBS
 from policy_sched.cluster.tables import NODE_COLUMNS, POD_COLUMNS, Family
 from policy_sched.framework import POINTS, SchedulerHooks
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP
-from policy_sched.language import CODE_EXAMPLES, EXAMPLES, SECTION_EXAMPLES
-from policy_sched.language.diagnostics import CODES, WARNINGS
-from policy_sched.language.stdlib import RECORDS, SECTIONS, VARIABLES, Overload, Section, spellings
+from policy_sched.language.diagnostics import Code, codes
+from policy_sched.language.stdlib import Overload, Section, policy_environment
 
 MARK: Final = "<!-- Below this line: printed by `python -m policy_sched.cli.manual`. -->"
 
@@ -128,13 +127,13 @@ def _sections() -> Iterator[str]:
     yield "`params` and `variables`."
     yield ""
     heads = ("expression", "value", "sees", "example")
-    yield from _table(heads, map(_section_row, SECTIONS.values()))
+    yield from _table(heads, map(_section_row, policy_environment().sections.values()))
 
 
 def _section_row(section: Section) -> tuple[str, ...]:
     seen = sorted(section.visible - {"params", "variables"})
     shown = " ".join(map(_code, seen)) or "nothing else"
-    return _code(section.name), section.expected, shown, _code(SECTION_EXAMPLES[section.name])
+    return _code(section.name), section.expected, shown, _code(section.example)
 
 
 def _variables() -> Iterator[str]:
@@ -143,9 +142,11 @@ def _variables() -> Iterator[str]:
     yield "Level: C changes with the files, P with the pod, S with a node's own data, D with what "
     yield "runs on a node, T with the cluster, X with the feasible nodes."
     yield ""
-    rows = ((_code(v.name), _code(str(v.type)), v.level, v.doc) for v in VARIABLES.values())
+    environment = policy_environment()
+    variables = environment.variables.values()
+    rows = ((_code(v.name), _code(str(v.type)), v.level, v.doc) for v in variables)
     yield from _table(("variable", "type", "level", "meaning"), rows)
-    for record in RECORDS.values():
+    for record in environment.records.values():
         yield ""
         yield f"### {record.name}"
         yield ""
@@ -163,7 +164,7 @@ def _functions() -> Iterator[str]:
     yield ""
     yield "`ext` marks what Kubernetes' CEL does not have. The value of an example follows `=>`."
     groups: dict[str, list[Overload]] = {}
-    for overload in spellings():
+    for overload in policy_environment().overloads:
         groups.setdefault(overload.group, []).append(overload)
     for group, overloads in groups.items():
         yield ""
@@ -172,7 +173,7 @@ def _functions() -> Iterator[str]:
         yield from _table(
             ("signature", "ext", "meaning", "example"),
             (
-                (_code(o.signature), "ext" if o.ext else "", o.doc, _code(EXAMPLES[o.id]))
+                (_code(o.signature), "ext" if o.ext else "", o.doc, _code(o.example))
                 for o in overloads
             ),
         )
@@ -230,14 +231,14 @@ def _codes() -> Iterator[str]:
     yield "problem. `check` shows the exact message, the position and the fix."
     yield ""
     rows = (
-        (_code(c), str(WARNINGS.get(c, _kind(c))), text, _code(CODE_EXAMPLES[c]))
-        for c, text in CODES.items()
+        (_code(name), _kind(name, code), code.meaning, _code(code.example))
+        for name, code in codes().items()
     )
     yield from _table(("code", "kind", "meaning", "example"), rows)
 
 
-def _kind(code: str) -> str:
-    return "at run time" if code.startswith("PS6") else "error"
+def _kind(name: str, code: Code) -> str:
+    return "at run time" if name.startswith("PS6") else str(code.severity)
 
 
 if __name__ == "__main__":

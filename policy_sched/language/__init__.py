@@ -15,14 +15,12 @@ from policy_sched.language.compiled_policy import (
 )
 from policy_sched.language.cost_limit import ANNOTATION
 from policy_sched.language.cost_report import CostPart, breakdown, names_read
-from policy_sched.language.examples import EXAMPLES
 from policy_sched.language.expression import (
     FIRST_ERROR,
     BoundExpression,
     Expression,
     compile_expression,
 )
-from policy_sched.language.problem_examples import CODE_EXAMPLES, SECTION_EXAMPLES
 from policy_sched.language.reference import (
     MACROS,
     Entry,
@@ -48,11 +46,8 @@ from policy_sched.language.sections import (
 
 __all__ = [
     "ANNOTATION",
-    "CODE_EXAMPLES",
-    "EXAMPLES",
     "FIRST_ERROR",
     "MACROS",
-    "SECTION_EXAMPLES",
     "BoundExpression",
     "BoundUnit",
     "Choice",

@@ -8,20 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.language.check import METHOD_MACROS
-from policy_sched.language.diagnostics import CODES, WARNINGS
-from policy_sched.language.examples import EXAMPLES
-from policy_sched.language.problem_examples import CODE_EXAMPLES, SECTION_EXAMPLES
+from policy_sched.language.diagnostics import codes
 from policy_sched.language.stdlib import (
-    RECORDS,
-    SECTIONS,
-    VARIABLES,
     Overload,
     Record,
     RecordField,
     Section,
     Variable,
-    sections_with,
-    spellings,
+    policy_environment,
 )
 
 LEVELS: Final = {
@@ -80,44 +74,48 @@ def entries(topic: str) -> list[Entry]:
 
 def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
     """Return a name that looks like ``topic``, or ""."""
-    names = {overload.name for overload in spellings()}
-    names |= {field for record in RECORDS.values() for field in record.fields}
-    known = [*CODES, *VARIABLES, *SECTIONS, *RECORDS, *METHOD_MACROS, *sorted(names), *more]
+    environment = policy_environment()
+    names = {overload.name for overload in environment.overloads}
+    names |= {field for record in environment.records.values() for field in record.fields}
+    known = [*codes(), *environment.variables, *environment.sections, *environment.records]
+    known += [*METHOD_MACROS, *sorted(names), *more]
     close = difflib.get_close_matches(topic, known, n=1)
     return close[0] if close else ""
 
 
 def _entries(topic: str) -> Iterator[Entry]:
-    code = topic.upper()
-    if code in CODES:
-        yield Entry(code, _kind_of(code), CODES[code], CODE_EXAMPLES[code])
-    if topic in VARIABLES:
-        yield of_variable(VARIABLES[topic])
-    for section in SECTIONS.values():
+    environment, code = policy_environment(), topic.upper()
+    if code in codes():
+        yield _of_code(code)
+    if topic in environment.variables:
+        yield of_variable(environment.variables[topic])
+    for section in environment.sections.values():
         if section.name == topic or section.name.startswith(f"{topic}."):
             yield of_section(section)
-    if topic in RECORDS:
-        yield from _of_record(RECORDS[topic])
+    if topic in environment.records:
+        yield from _of_record(environment.records[topic])
     yield from _fields(topic)
     if topic in METHOD_MACROS:
         yield of_macro(topic)
-    yield from (of_overload(one) for one in spellings() if one.name == topic)
+    yield from (of_overload(one) for one in environment.overloads if one.name == topic)
 
 
-def _kind_of(code: str) -> str:
-    at_run_time = "at run time" if code.startswith("PS6") else "error"
-    return f"code of a problem: {WARNINGS.get(code, at_run_time)}"
+def _of_code(name: str) -> Entry:
+    code = codes()[name]
+    kind = "at run time" if name.startswith("PS6") else code.severity
+    return Entry(name, f"code of a problem: {kind}", code.meaning, code.example)
 
 
 def _fields(topic: str) -> Iterator[Entry]:
     owner, _, name = topic.rpartition(".")
-    for record in RECORDS.values():
+    for record in policy_environment().records.values():
         if name in record.fields and owner in ("", record.name, *_variables_of(record)):
             yield of_field(record, record.fields[name])
 
 
 def _variables_of(record: Record) -> list[str]:
-    return [name for name, variable in VARIABLES.items() if variable.type == record.type]
+    variables = policy_environment().variables.values()
+    return [one.name for one in variables if str(one.type) == record.name]
 
 
 def _of_record(record: Record) -> Iterator[Entry]:
@@ -127,7 +125,7 @@ def _of_record(record: Record) -> Iterator[Entry]:
 
 def of_variable(variable: Variable) -> Entry:
     """Return the entry of a variable, with the sections that see it."""
-    seen = ", ".join(sections_with(variable.name)) or "nowhere yet"
+    seen = ", ".join(policy_environment().sections_with(variable.name)) or "nowhere yet"
     kind = f"variable, {LEVELS[variable.level]}; seen by {seen}"
     return Entry(f"{variable.name}: {variable.type}", kind, variable.doc)
 
@@ -142,8 +140,8 @@ def of_field(record: Record, field: RecordField) -> Entry:
 def of_section(section: Section) -> Entry:
     """Return the entry of a section of a policy."""
     seen = ", ".join(sorted(section.visible)) or "nothing"
-    title, example = f"{section.name}: {section.expected}", SECTION_EXAMPLES[section.name]
-    return Entry(title, "section of a policy", f"sees {seen}", example)
+    title = f"{section.name}: {section.expected}"
+    return Entry(title, "section of a policy", f"sees {seen}", section.example)
 
 
 def of_macro(name: str) -> Entry:
@@ -156,4 +154,4 @@ def of_overload(overload: Overload) -> Entry:
     """Return the entry of one way to call a function, a method or an operator."""
     ext = ", not in Kubernetes' CEL" if overload.ext else ""
     kind = f"{_KINDS[overload.kind]} ({overload.group}){ext}"
-    return Entry(overload.signature, kind, overload.doc, EXAMPLES[overload.id])
+    return Entry(overload.signature, kind, overload.doc, overload.example)

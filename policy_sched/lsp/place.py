@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.language.stdlib import DEFINITION, SECTIONS, Section
+from policy_sched.language.stdlib import DEFINITION, Section, policy_environment
 
 _ITEM: Final = re.compile(r"\s*(?:- +)*")
 _ENTRY: Final = re.compile(r"([$\w]+):(?: +(.*)|)$")
@@ -76,11 +76,12 @@ def section_of(path: tuple[str, ...]) -> Section | None:
     if not names:
         return None
     if names[0] in ("variables", "functions"):
-        return DEFINITION if path[-1] == "expression" else None
+        return policy_environment().section(DEFINITION) if path[-1] == "expression" else None
     if path[-1] in ("message", "onError", "order", "params", "name"):
         return None
-    found = SECTIONS.get(".".join(names))
-    return found if found is not None else SECTIONS.get(names[0]) if len(names) > 1 else None
+    sections = policy_environment().sections
+    found = sections.get(".".join(names))
+    return found if found is not None else sections.get(names[0]) if len(names) > 1 else None
 
 
 def _document(lines: list[str]) -> list[str]:

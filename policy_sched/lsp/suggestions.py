@@ -9,14 +9,7 @@ from typing import Final, Literal
 
 from policy_sched.language import MACROS, Entry, of_field, of_macro, of_overload, of_variable
 from policy_sched.language.diagnostics import PolicySource
-from policy_sched.language.stdlib import (
-    FUNCTIONS,
-    METHODS,
-    NAMESPACES,
-    RECORDS,
-    VARIABLES,
-    Overload,
-)
+from policy_sched.language.stdlib import NAMESPACES, Overload, policy_environment
 from policy_sched.language.values import ListType, MapType, OptionalType, RecordType, fit
 from policy_sched.lsp.place import CursorPosition, place_at
 from policy_sched.lsp.policy_text import (
@@ -95,9 +88,10 @@ def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
     for name in locals_in(before):
         kind = type_of(name, before, source)
         yield Suggestion(name, "variable", Entry(f"{name}: {kind}", "variable of a loop", ""))
-    for name in VARIABLES:
+    environment = policy_environment()
+    for name, variable in environment.variables.items():
         if name in section.visible:
-            yield Suggestion(name, "variable", of_variable(VARIABLES[name]))
+            yield Suggestion(name, "variable", of_variable(variable))
     for name, words in (("params", "parameters"), ("variables", "variables")):
         if name in section.visible:
             yield Suggestion(name, "variable", Entry(name, "variable", f"This policy's {words}."))
@@ -107,7 +101,7 @@ def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
             f"{function.name}({params})", "function of this policy", function.expression.text
         )
         yield Suggestion(function.name, "function", entry)
-    for name, overloads in FUNCTIONS.items():
+    for name, overloads in environment.functions.items():
         if "." not in name:
             yield Suggestion(name, "function", _all_of(overloads))
     for name in NAMESPACES:
@@ -122,8 +116,9 @@ def _members(
     """Yield what can stand behind the dot of an expression."""
     section = place.section
     assert section is not None, "the cursor is in a rule"
+    environment = policy_environment()
     if base in NAMESPACES:
-        for name, overloads in FUNCTIONS.items():
+        for name, overloads in environment.functions.items():
             if name.startswith(f"{base}."):
                 yield Suggestion(name.partition(".")[2], "function", _all_of(overloads))
         return
@@ -134,14 +129,15 @@ def _members(
             entry = Entry(title, "variable of this policy", variable.expression.text)
             yield Suggestion(variable.name, "field", entry)
         return
-    if base in VARIABLES and base not in section.visible and base not in locals_in(before):
+    known = base in section.visible or base in locals_in(before)
+    if base in environment.variables and not known:
         return
     kind = type_of(base, before, source)
     if kind is None:
         return
     if isinstance(kind, RecordType):
         yield from _fields(base, kind)
-    for name, overloads in METHODS.items():
+    for name, overloads in environment.methods.items():
         fitting = tuple(one for one in overloads if fit(one.params[0], kind, {}))
         if fitting:
             yield Suggestion(name, "method", _all_of(fitting))
@@ -153,8 +149,8 @@ def _members(
 
 
 def _fields(base: str, kind: RecordType) -> Iterator[Suggestion]:
-    if kind.name in RECORDS and not kind.fields:
-        record = RECORDS[kind.name]
+    record = policy_environment().records.get(kind.name)
+    if record is not None and not kind.fields:
         for field in record.fields.values():
             yield Suggestion(field.name, "field", of_field(record, field))
         return

@@ -8,10 +8,9 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.language.check.macros import METHOD_MACROS
-from policy_sched.language.diagnostics.catalogue import CODES
+from policy_sched.language.diagnostics.catalogue import codes
 from policy_sched.language.reference import MACROS, entries
-from policy_sched.language.stdlib.declarations import spellings
-from policy_sched.language.stdlib.variables import RECORDS, SECTIONS, VARIABLES
+from policy_sched.language.stdlib.environment import policy_environment
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -23,7 +22,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("topic", "words"),
     [
-        ("PS412", CODES["PS412"]),
+        ("PS412", codes()["PS412"].meaning),
         ("ps412", "code of a problem: warning"),
         ("percent", "percent(int, int) -> int"),
         ("node", "node: Node"),
@@ -50,9 +49,11 @@ def test_one_name_has_its_entry(topic: str, words: str, capsys: pytest.CaptureFi
 
 def test_everything_that_rules_may_name_has_an_entry() -> None:
     """No name of the tables is missing."""
-    names = [*CODES, *VARIABLES, *SECTIONS, *RECORDS, *METHOD_MACROS]
-    names += [f"{record.name}.{field}" for record in RECORDS.values() for field in record.fields]
-    names += [overload.name for overload in spellings()]
+    environment = policy_environment()
+    records = environment.records
+    names = [*codes(), *environment.variables, *environment.sections, *records, *METHOD_MACROS]
+    names += [f"{record.name}.{field}" for record in records.values() for field in record.fields]
+    names += [overload.name for overload in environment.overloads]
     assert [name for name in names if not entries(name)] == []
     assert set(MACROS) == METHOD_MACROS
 

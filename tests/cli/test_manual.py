@@ -14,9 +14,8 @@ from policy_sched.cluster.tables.node_table import NodeTable
 from policy_sched.cluster.tables.pod_table import PodTable
 from policy_sched.cluster.tables.schema import NODE_COLUMNS, POD_COLUMNS, Family
 from policy_sched.framework.extension_points import POINTS
-from policy_sched.language.diagnostics.catalogue import CODES
-from policy_sched.language.stdlib.declarations import spellings
-from policy_sched.language.stdlib.variables import RECORDS
+from policy_sched.language.diagnostics.catalogue import codes
+from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.profiles.check.check import check_files
 from tests.shown import page
 
@@ -34,9 +33,10 @@ def test_the_reference_names_everything() -> None:
     """Every verb, hook, code, field and signature is there."""
     assert [verb for verb in VERBS if f"### policy-sched {verb}\n" not in manual.commands()] == []
     text = manual.reference()
-    names = [*POINTS, *CODES]
-    names += [name for record in RECORDS.values() for name in record.fields]
-    names += [overload.signature.replace("|", "\\|") for overload in spellings()]
+    environment = policy_environment()
+    names = [*POINTS, *codes()]
+    names += [name for record in environment.records.values() for name in record.fields]
+    names += [one.signature.replace("|", "\\|") for one in environment.overloads]
     assert [name for name in names if name not in text] == []
 
 

@@ -11,20 +11,19 @@ import yaml
 from policy_sched.cluster.cache import Cache
 from policy_sched.explain.evaluate import evaluated
 from policy_sched.language.check.policy import check_expression
-from policy_sched.language.diagnostics.catalogue import CODES, WARNINGS
-from policy_sched.language.examples import EXAMPLES
+from policy_sched.language.diagnostics.catalogue import codes
 from policy_sched.language.expression import FIRST_ERROR, compile_expression
 from policy_sched.language.lint.visitor import walk
-from policy_sched.language.problem_examples import CODE_EXAMPLES, SECTION_EXAMPLES
-from policy_sched.language.stdlib.declarations import OVERLOADS
+from policy_sched.language.stdlib.environment import policy_environment
+from policy_sched.language.stdlib.overloads import Overload
 from policy_sched.language.stdlib.value_printer import value_text
-from policy_sched.language.stdlib.variables import SECTIONS
 from policy_sched.language.syntax.typed_ast import Call
 from policy_sched.language.values.errors import KINDS
 from policy_sched.profiles.check.check import check_open
 
 PARAMS = {"affinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: P}\n"
+CODES = codes()
 RUN_TIME = [code for code in CODES if code.startswith("PS6")]
 #: What is told in words, as it takes more than one policy, or a cluster.
 IN_WORDS = {
@@ -34,21 +33,20 @@ IN_WORDS = {
 SHOWN = [code for code in CODES if code not in IN_WORDS and code not in RUN_TIME]
 
 
-def test_nothing_is_without_an_example() -> None:
-    """And no example is of what there is not."""
-    assert list(EXAMPLES) == list(OVERLOADS)
-    assert list(SECTION_EXAMPLES) == list(SECTIONS)
-    assert list(CODE_EXAMPLES) == list(CODES)
-    assert all(CODE_EXAMPLES.values())
+def test_every_code_section_and_function_has_an_example() -> None:
+    """No example is empty."""
+    environment = policy_environment()
+    described = [*environment.overloads, *environment.sections.values(), *CODES.values()]
+    assert all(one.example for one in described)
 
 
-@pytest.mark.parametrize("overload", EXAMPLES)
-def test_an_example_uses_its_function(overload: str) -> None:
-    """In the form that it stands for."""
-    text, _, value = EXAMPLES[overload].partition(" => ")
+@pytest.mark.parametrize("overload", policy_environment().overloads, ids=lambda o: o.signature)
+def test_an_example_uses_its_function(overload: Overload) -> None:
+    """The example of an overload calls it, and has the value that it shows."""
+    text, _, value = overload.example.partition(" => ")
     core, problems = check_expression(text, "any", PARAMS)
     assert core is not None, problems
-    assert overload in {part.overload for part in walk(core) if isinstance(part, Call)}
+    assert overload.id in {part.overload for part in walk(core) if isinstance(part, Call)}
     if value:
         assert shown(text) == value
 
@@ -60,17 +58,17 @@ def shown(text: str) -> str:
     return value_text(value.value, found.type)
 
 
-@pytest.mark.parametrize("section", SECTION_EXAMPLES)
+@pytest.mark.parametrize("section", policy_environment().sections)
 def test_an_example_may_stand_in_its_section(section: str) -> None:
     """It has the right type, and reads only what is visible there."""
-    core, problems = check_expression(SECTION_EXAMPLES[section], section)
+    core, problems = check_expression(policy_environment().sections[section].example, section)
     assert core is not None, problems
 
 
 @pytest.mark.parametrize("code", SHOWN)
 def test_an_example_has_its_problem(code: str, tmp_path: Path) -> None:
     """As a filter rule, or as a part of a policy's spec."""
-    text = CODE_EXAMPLES[code]
+    text = CODES[code].example
     spec = {"filter": [{"expression": text, "message": "m"}]}
     document = HEAD + f"spec: {yaml.safe_dump(spec, default_flow_style=True, width=9999)}"
     if text.startswith("apiVersion: "):
@@ -80,13 +78,13 @@ def test_an_example_has_its_problem(code: str, tmp_path: Path) -> None:
         document = f"{HEAD}spec:\n{rest}  {text}\n"
     found = check_open(str(tmp_path / "p.yaml"), document)
     assert code in {one.code for one in found}
-    assert all(one.severity == WARNINGS.get(one.code, "error") for one in found)
+    assert all(one.severity == CODES[one.code].severity for one in found)
 
 
 @pytest.mark.parametrize("code", RUN_TIME)
 def test_an_example_can_fail_so(code: str) -> None:
     """The compiler knows that it can."""
-    core, problems = check_expression(CODE_EXAMPLES[code].rpartition(", ")[0], "filter")
+    core, problems = check_expression(CODES[code].example.rpartition(", ")[0], "filter")
     assert core is not None, problems
     kinds = {KINDS[site.kind] for site in compile_expression(core).sites if site.kind}
     assert KINDS[int(code[2:]) - FIRST_ERROR] in kinds

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from policy_sched.language.check.params import params_type
 from policy_sched.language.compiled_policy import Expression, compile_expression
 from policy_sched.language.lower.context import Refusal
-from policy_sched.language.stdlib.declarations import Overload, spellings
+from policy_sched.language.stdlib.environment import policy_environment
+from policy_sched.language.stdlib.overloads import Overload
 from policy_sched.language.syntax.typed_ast import Core
 from policy_sched.language.values.types import BOOL, DOUBLE, INT, STRING, Type, list_of
 from policy_sched.model.pod_info import PodInfo
@@ -115,7 +116,7 @@ def some_worlds() -> None:
     _collect()
 
 
-@pytest.mark.parametrize("overload", spellings(), ids=lambda o: o.signature)
+@pytest.mark.parametrize("overload", policy_environment().overloads, ids=lambda o: o.signature)
 def test_every_function_is_compiled_for_arguments_of_any_level(overload: Overload) -> None:
     """A call of it, over constants, pods, nodes and what was made of these, means one thing."""
     chooser = random.Random(overload.signature)

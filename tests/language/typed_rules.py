@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from policy_sched.language.stdlib.declarations import Overload, spellings
-from policy_sched.language.stdlib.variables import RECORDS as NOUNS
+from policy_sched.language.stdlib.environment import policy_environment
+from policy_sched.language.stdlib.overloads import Overload
 from policy_sched.language.values.type_parser import TypeVariable
 from policy_sched.language.values.types import (
     BOOL,
@@ -107,7 +107,11 @@ class Writer:
 
     def call(self, kind: Type, depth: int, names: Names) -> str | None:
         """Write a call of an overload whose result may be of the type."""
-        found = [(o, bound) for o in spellings() if (bound := _bound(o.result, kind)) is not None]
+        found = [
+            (o, bound)
+            for o in policy_environment().overloads
+            if (bound := _bound(o.result, kind)) is not None
+        ]
         if not found:
             return None
         overload, bound = self.choose(found)
@@ -168,7 +172,7 @@ class Writer:
         found = [
             (owner, name)
             for owner in OWNERS
-            for name, one in NOUNS[owner].fields.items()
+            for name, one in policy_environment().records[owner].fields.items()
             if one.type == kind and name not in UNKNOWN_FIELDS.get(owner, ())
         ]
         if not found:

@@ -14,7 +14,8 @@ from xml.etree import ElementTree as ET
 
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity, one_line
-from policy_sched.language.diagnostics import CODES, WARNINGS
+from policy_sched.language.diagnostics import Code
+from policy_sched.language.diagnostics import codes as catalogue
 from policy_sched.source import xml_text
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -103,12 +104,12 @@ def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    level = WARNINGS.get(code, Severity.ERROR)
+    known = catalogue().get(code, Code(code, ""))
     return {
         "id": code,
-        "shortDescription": {"text": CODES.get(code, code)},
+        "shortDescription": {"text": known.meaning},
         "help": {"text": f"Run policy-sched docs {code} for an explanation."},
-        "defaultConfiguration": {"level": str(level)},
+        "defaultConfiguration": {"level": str(known.severity)},
     }
 
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from policy_sched.language.check import macros
 from policy_sched.language.check.constants import CHECKS
 from policy_sched.language.check.scope import Definition, Scope, silent
 from policy_sched.language.diagnostics import OUTSIDE, did_you_mean, nearest
-from policy_sched.language.stdlib import (
-    FUNCTIONS,
-    METHODS,
-    NAMESPACES,
-    Overload,
-    choose,
-    closest,
-    settle,
-)
+from policy_sched.language.stdlib import NAMESPACES, Overload, choose, closest, settle
 from policy_sched.language.syntax import (
     Call,
     CallExpr,
@@ -48,21 +40,22 @@ _SHOWN: Final = 80
 
 def call(node: CallExpr, scope: Scope) -> Core:
     """Check ``name(args)``."""
+    functions = scope.environment.functions
     if node.name == "has":
         return macros.has(node, scope)
     if node.name in scope.unit.definitions.declared_functions:
         return _own_function(node, scope)
-    if node.name in FUNCTIONS:
+    if node.name in functions:
         args = [scope.infer(arg) for arg in node.args]
-        return finish(FUNCTIONS[node.name], node.name, args, node.span, scope)
+        return finish(functions[node.name], node.name, args, node.span, scope)
     if node.name in OUTSIDE:
         return _outside(node.name, node.name_span, scope)
     for arg in node.args:
         scope.infer(arg)
     message = f"no function is called `{node.name}`"
-    if node.name in METHODS or node.name in macros.METHOD_MACROS:
+    if node.name in scope.environment.methods or node.name in macros.METHOD_MACROS:
         return scope.wrong("PS101", node.name_span, message, f"write `x.{node.name}(...)`")
-    names = {*FUNCTIONS, *scope.unit.definitions.declared_functions, "has"}
+    names = {*functions, *scope.unit.definitions.declared_functions, "has"}
     return scope.wrong("PS101", node.name_span, message + _closest_name(node.name, names))
 
 
@@ -74,7 +67,7 @@ def _closest_name(name: str, names: set[str]) -> str:
 
 def method(node: MethodExpr, scope: Scope) -> Core:
     """Check ``target.name(args)``: a macro, a function with a dotted name, or a method."""
-    target = node.target
+    target, methods = node.target, scope.environment.methods
     if isinstance(target, Ident) and target.name not in scope.locals:
         if target.name == "cel" and node.name == "bind":
             return macros.bind(node, scope)
@@ -82,18 +75,21 @@ def method(node: MethodExpr, scope: Scope) -> Core:
             return _dotted(target.name, node, scope)
     if macros.is_macro(node):
         return macros.expand(node, scope)
-    if node.name in OUTSIDE and node.name not in METHODS:
+    if node.name in OUTSIDE and node.name not in methods:
         return _outside(node.name, node.name_span, scope)
     receiver = scope.infer(target)
     args = [receiver, *_arguments(node, scope)]
-    if node.name in METHODS:
-        return finish(METHODS[node.name], node.name, args, node.span, scope, node.name_span)
+    if node.name in methods:
+        return finish(methods[node.name], node.name, args, node.span, scope, node.name_span)
     if receiver.type == ERROR:
         return silent(node.span)
     message = f"{receiver.type} has no method `{node.name}`"
-    if node.name in FUNCTIONS or node.name in scope.unit.definitions.declared_functions:
+    if (
+        node.name in scope.environment.functions
+        or node.name in scope.unit.definitions.declared_functions
+    ):
         return scope.wrong("PS101", node.name_span, message, f"write `{node.name}(x)`")
-    message += did_you_mean(node.name, methods_of(receiver.type))
+    message += did_you_mean(node.name, methods_of(receiver.type, methods))
     return scope.wrong("PS101", node.name_span, message)
 
 
@@ -101,9 +97,9 @@ def _outside(name: str, span: Span, scope: Scope) -> Core:
     return scope.wrong("PS014", span, f"{OUTSIDE[name]} is CEL, but not part of rules")
 
 
-def methods_of(kind: Type) -> list[str]:
+def methods_of(kind: Type, methods: Mapping[str, Sequence[Overload]]) -> list[str]:
     """Return the names of the methods that a value of type ``kind`` has."""
-    return [n for n, group in METHODS.items() if any(fit(o.params[0], kind, {}) for o in group)]
+    return [n for n, group in methods.items() if any(fit(o.params[0], kind, {}) for o in group)]
 
 
 def _arguments(node: MethodExpr, scope: Scope) -> list[Core]:
@@ -117,13 +113,13 @@ def _arguments(node: MethodExpr, scope: Scope) -> list[Core]:
 
 
 def _dotted(namespace: str, node: MethodExpr, scope: Scope) -> Core:
-    name = f"{namespace}.{node.name}"
-    if name not in FUNCTIONS and node.name in OUTSIDE:
+    name, functions = f"{namespace}.{node.name}", scope.environment.functions
+    if name not in functions and node.name in OUTSIDE:
         return _outside(node.name, node.name_span, scope)
     args = [scope.infer(arg) for arg in node.args]
-    if name in FUNCTIONS:
-        return finish(FUNCTIONS[name], name, args, node.span, scope)
-    names = [full for full in FUNCTIONS if full.startswith(f"{namespace}.")]
+    if name in functions:
+        return finish(functions[name], name, args, node.span, scope)
+    names = [full for full in functions if full.startswith(f"{namespace}.")]
     close = nearest(name, names)
     message = f"no function is called `{name}`" + (f"; did you mean '{close}'?" if close else "")
     return scope.wrong("PS101", node.name_span, message)

@@ -20,7 +20,7 @@ from policy_sched.language.diagnostics import (
     VariableSource,
     did_you_mean,
 )
-from policy_sched.language.stdlib import DEFINITION, FUNCTIONS, VARIABLES
+from policy_sched.language.stdlib import DEFINITION, Environment
 from policy_sched.language.syntax import (
     KEYWORDS,
     RESERVED,
@@ -32,7 +32,7 @@ from policy_sched.language.syntax import (
     parse,
     walk,
 )
-from policy_sched.language.values import ERROR, RECORD_NAMES, SCALARS, RecordType, Type, parse_type
+from policy_sched.language.values import ERROR, SCALARS, RecordType, Type, parse_type
 
 Add = Callable[[list[Problem], Text], None]
 _Source = TypeVar("_Source", FunctionSource, VariableSource)
@@ -59,16 +59,21 @@ def _key(source: FunctionSource | VariableSource) -> str:
 
 
 def check_definitions(
-    source: PolicySource, params: RecordType, add: Add, scores: Mapping[str, Type]
+    source: PolicySource,
+    environment: Environment,
+    params: RecordType,
+    add: Add,
+    scores: Mapping[str, Type],
 ) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
     """Check functions and variables; report through ``add``. ``scores`` as in `Definitions`.
 
     Returns what is defined (a definition with a mistake has type ERROR) and the variables that
     are good, in their order.
     """
-    functions = _named(source.functions, MAX_FUNCTIONS, "function", add)
-    variables = _named(source.variables, MAX_VARIABLES, "variable", add)
+    functions = _named(source.functions, MAX_FUNCTIONS, {"has", *environment.functions}, add)
+    variables = _named(source.variables, MAX_VARIABLES, set(), add)
     definitions = Definitions(
+        environment,
         params,
         declared_functions={f.name: i for i, f in functions},
         declared_variables={v.name: i for i, v in variables},
@@ -88,12 +93,16 @@ def check_definitions(
 
 
 def _named(
-    sources: Sequence[_Source], limit: int, what: str, add: Add
+    sources: Sequence[_Source], limit: int, taken: set[str], add: Add
 ) -> list[tuple[int, _Source]]:
-    """Return the definitions whose names are good, each with its index."""
+    """Return the definitions whose names are good, each with its index.
+
+    ``taken`` are names that the language itself defines.
+    """
     good: dict[str, tuple[int, _Source]] = {}
     for index, source in enumerate(sources):
         name = source.name
+        what = "function" if isinstance(source, FunctionSource) else "variable"
         problem = None
         if not _NAME.fullmatch(name):
             problem = ("PS005", f"`{name}` is not a name: write letters, digits and `_`")
@@ -101,7 +110,7 @@ def _named(
             problem = ("PS005", f"`{name}` is a reserved word and cannot name a {what}")
         elif name in good:
             problem = ("PS111", f"two {what}s are called `{name}`")
-        elif what == "function" and (name in FUNCTIONS or name == "has"):
+        elif name in taken:
             problem = ("PS111", f"`{name}` is already a function of the language")
         elif index >= limit:
             problem = ("PS501", f"more than {limit} {what}s")
@@ -154,7 +163,10 @@ def _variable(
     checked, elements, depth = None, 0, 0
     if pending.node is not None:
         tree, unit = check_tree(
-            pending.node, DEFINITION, definitions, before_variable=pending.index
+            pending.node,
+            definitions.environment.section(DEFINITION),
+            definitions,
+            before_variable=pending.index,
         )
         add(unit.problems, source.expression)
         kind, reads = tree.type, frozenset(unit.reads)
@@ -175,7 +187,11 @@ def _function(
     function = None
     if pending.node is not None:
         tree, unit = check_tree(
-            pending.node, DEFINITION, definitions, params=params, before_function=pending.index
+            pending.node,
+            definitions.environment.section(DEFINITION),
+            definitions,
+            params=params,
+            before_function=pending.index,
         )
         add(unit.problems, source.expression)
         kind, reads = tree.type, frozenset(unit.reads)
@@ -190,18 +206,21 @@ def _function(
 def _parameters(source: FunctionSource, definitions: Definitions, add: Add) -> dict[str, Local]:
     """Return a function's parameters; one whose type cannot be read has type ERROR."""
     params: dict[str, Local] = {}
+    environment = definitions.environment
     for name, type_text in source.params:
         where = f"parameter `{name}` of function `{source.name}`"
         problem = None
         kind: Type = ERROR
         try:
-            kind = parse_type(type_text)
+            kind = parse_type(type_text, records=environment.records)
         except ValueError as error:
-            close = did_you_mean(type_text, (*SCALARS, *RECORD_NAMES, "list", "map", "optional"))
+            close = did_you_mean(
+                type_text, (*SCALARS, *environment.records, "list", "map", "optional")
+            )
             problem = ("PS101", f"{where}: {error}{close}")
         if not _NAME.fullmatch(name) or name in KEYWORDS | RESERVED:
             problem = ("PS005", f"{where}: `{name}` cannot be a name")
-        elif name in VARIABLES or name in ("params", "variables"):
+        elif name in environment.variables or name in ("params", "variables"):
             problem = ("PS109", f"{where} hides another variable of that name")
         if problem is not None:
             add([Problem(0, 1, *problem)], source.expression)

@@ -8,7 +8,7 @@ from typing import Final
 from policy_sched.language.check.names import select_from
 from policy_sched.language.check.scope import Scope, silent
 from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
-from policy_sched.language.stdlib import METHODS, VARIABLES, choose
+from policy_sched.language.stdlib import choose
 from policy_sched.language.syntax import (
     Call,
     CallExpr,
@@ -171,7 +171,7 @@ def _finish(
 
 
 def _sum(tree: Macro, node: MethodExpr, scope: Scope) -> Core:
-    choice = choose(METHODS["sum"], [tree.type])
+    choice = choose(scope.environment.methods["sum"], [tree.type])
     if choice is None:
         assert tree.body is not None
         message = f"sum() adds int, double, duration or quantity, not {tree.body.type}"
@@ -230,7 +230,8 @@ def _names(nodes: Sequence[Node], scope: Scope) -> tuple[str, ...] | None:
         if node.name in names:
             scope.report("PS108", node.span, f"both variables are called `{node.name}`")
             return None
-        if node.name in scope.locals or node.name in ("params", "variables", *VARIABLES):
+        known = ("params", "variables", *scope.environment.variables)
+        if node.name in scope.locals or node.name in known:
             message = f"`{node.name}` hides another variable of that name"
             scope.report("PS109", node.span, message, "give it a name of its own")
         names.append(node.name)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from policy_sched.language.check.scope import Scope, silent, unstable, unstable_key
 from policy_sched.language.diagnostics import OUTSIDE, TYPE_NAMES, did_you_mean, nearest
-from policy_sched.language.stdlib import (
-    FUNCTIONS,
-    HABITS,
-    METHODS,
-    NAMESPACES,
-    RECORDS,
-    VARIABLES,
-    sections_with,
-)
+from policy_sched.language.stdlib import NAMESPACES, Environment
 from policy_sched.language.syntax import (
     Call,
     Const,
@@ -50,7 +42,7 @@ _API_LEVELS = frozenset({"spec", "status", "metadata"})
 
 def ident(node: Ident, scope: Scope) -> Core:
     """Check a bare name."""
-    name = node.name
+    name, variables = node.name, scope.environment.variables
     if name in scope.locals:
         local = scope.locals[name]
         return Var(name=local.unique, type=local.type, span=node.span)
@@ -60,50 +52,53 @@ def ident(node: Ident, scope: Scope) -> Core:
         hint = "write `variables.` and a name"
         return scope.wrong("PS101", node.span, "`variables` is not a value by itself", hint)
     section = scope.unit.section
-    if name in VARIABLES and name in section.visible:
+    if name in variables and name in section.visible:
         scope.unit.reads.add(name)
-        kind = scope.unit.definitions.scores.get(name, VARIABLES[name].type)
+        kind = scope.unit.definitions.scores.get(name, variables[name].type)
         return Var(name=name, type=kind, span=node.span)
-    if name in VARIABLES:
+    if name in variables:
         if section.name == "queueSort" and unstable(name):
             return scope.wrong(*unstable_key(name, node.span, "the key reads"))
-        where = ", ".join(sections_with(name))
+        where = ", ".join(scope.environment.sections_with(name))
         message = f"`{name}` is not available in {section.name}"
         return scope.wrong("PS104", node.span, message, f"it is available in {where}")
     return _unknown_name(node, scope)
 
 
 def _unknown_name(node: Ident, scope: Scope) -> Core:
-    name, definitions = node.name, scope.unit.definitions
+    name, definitions, environment = node.name, scope.unit.definitions, scope.environment
+    variables = environment.variables.keys()
     hint = ""
     if name in OUTSIDE or name in TYPE_NAMES:
         feature = OUTSIDE.get(name, f"the type `{name}` as a value")
         message = f"{feature} is CEL, but not part of rules"
         return scope.wrong("PS014", node.span, message)
-    visible = {*scope.locals, *(scope.unit.section.visible & {*VARIABLES, "params", "variables"})}
+    visible = {*scope.locals, *(scope.unit.section.visible & {*variables, "params", "variables"})}
     if name in definitions.declared_variables:
         hint = f"write `variables.{name}`"
     elif name in dict(definitions.params.fields):
         hint = f"write `params.{name}`"
-    elif name in FUNCTIONS or name in definitions.declared_functions:
+    elif name in environment.functions or name in definitions.declared_functions:
         hint = f"`{name}` is a function: call it"
-    elif name in HABITS and nearest(name, visible) is None:
-        hint = f"rules call it `{HABITS[name]}`"
+    elif name in environment.habits and nearest(name, visible) is None:
+        hint = f"rules call it `{environment.habits[name]}`"
     message = f"no variable is called `{name}`"
     if not hint:
         close = did_you_mean(name, visible) or did_you_mean(
-            name, {*VARIABLES, *definitions.declared_variables}
+            name, {*variables, *definitions.declared_variables}
         )
         message += close
         if not close:
-            found = [f"`{v}.{name}`" for v in sorted(visible & {*VARIABLES}) if _has(v, name)]
+            found = [
+                f"`{v}.{name}`" for v in sorted(visible & variables) if _has(v, name, environment)
+            ]
             hint = f"visible here: {', '.join(sorted(visible))}"
             hint = f"write one of {', '.join(found)}" if found else hint
     return scope.wrong("PS101", node.span, message, hint)
 
 
-def _has(variable: str, field: str) -> bool:
-    return field in (fields_of(VARIABLES[variable].type) or {})
+def _has(variable: str, field: str, environment: Environment) -> bool:
+    return field in (environment.fields_of(environment.variables[variable].type) or {})
 
 
 def select(node: Select, scope: Scope) -> Core:
@@ -112,11 +107,12 @@ def select(node: Select, scope: Scope) -> Core:
     if isinstance(operand, Ident) and operand.name not in scope.locals:
         if operand.name == "variables":
             return _variable(node, scope)
-        if operand.name in NAMESPACES and operand.name not in VARIABLES:
+        if operand.name in NAMESPACES and operand.name not in scope.environment.variables:
+            functions = scope.environment.functions
             message = f"`{operand.name}.{node.name}` is a function's name, not a value"
-            names = [f for f in FUNCTIONS if f.startswith(f"{operand.name}.")]
+            names = [f for f in functions if f.startswith(f"{operand.name}.")]
             full = f"{operand.name}.{node.name}"
-            close = did_you_mean(full, names) if full not in FUNCTIONS else ""
+            close = did_you_mean(full, names) if full not in functions else ""
             return scope.wrong("PS101", node.span, message + close)
     return select_from(scope.infer(operand), node, scope)
 
@@ -165,7 +161,7 @@ def select_from(operand: Core, node: Select, scope: Scope) -> Core:
     field_type = _field_type(kind, node, scope)
     if field_type is None:
         return silent(node.span)
-    if isinstance(operand, Var) and operand.name in VARIABLES:
+    if isinstance(operand, Var) and operand.name in scope.environment.variables:
         full = f"{operand.name}.{node.name}"
         scope.unit.reads.add(full)
         if scope.unit.section.name == "queueSort" and unstable(full):
@@ -214,17 +210,8 @@ def _through_optional(operand: Core, inside: Type, node: Select, scope: Scope) -
     )
 
 
-def fields_of(kind: Type) -> dict[str, Type] | None:
-    """Return a record's fields with their types, or None for what is no record."""
-    if not isinstance(kind, RecordType):
-        return None
-    if kind.name in RECORDS:
-        return {name: f.type for name, f in RECORDS[kind.name].fields.items()}
-    return dict(kind.fields)
-
-
 def _field_type(kind: Type, node: Select, scope: Scope) -> Type | None:
-    fields = fields_of(kind)
+    fields = scope.environment.fields_of(kind)
     name = node.name
     if fields is None:
         _no_fields(kind, node, scope)
@@ -238,7 +225,7 @@ def _field_type(kind: Type, node: Select, scope: Scope) -> Type | None:
     hint = ""
     if name in _API_LEVELS:
         hint = "records have no spec, status or metadata: write the field directly"
-    elif name in METHODS:
+    elif name in scope.environment.methods:
         hint = f"`{name}` is a method: write `.{name}(...)`"
     elif not did_you_mean(name, fields):
         hint = f"its fields: {', '.join(fields)}" if fields else "it has no fields at all"
@@ -248,7 +235,7 @@ def _field_type(kind: Type, node: Select, scope: Scope) -> Type | None:
 
 def _no_fields(kind: Type, node: Select, scope: Scope) -> None:
     hint = ""
-    if node.name in METHODS:
+    if node.name in scope.environment.methods:
         hint = f"`{node.name}` is a method: write `.{node.name}()`"
     elif isinstance(kind, ListType):
         hint = f"for its elements write `.map(x, x.{node.name})` or `.exists(x, ...)`"
@@ -284,7 +271,7 @@ def _value_type(kind: Type, key: Core, scope: Scope) -> Type | None:
         case _ if kind == RESOURCES:
             expected, value = STRING, quantity_of(_dimension(key))
         case _:
-            hint = "write its fields with a dot" if fields_of(kind) is not None else ""
+            hint = "write its fields with a dot" if isinstance(kind, RecordType) else ""
             scope.report("PS201", key.span, f"{kind} has no elements to index", hint)
             return None
     if join(key.type, expected) is None:

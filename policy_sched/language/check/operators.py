@@ -8,7 +8,7 @@ from typing import Final
 from policy_sched.language.check.calls import quantities_differ
 from policy_sched.language.check.scope import Scope, silent
 from policy_sched.language.diagnostics import MAX_LIST_ITEMS
-from policy_sched.language.stdlib import OPERATORS, choose, settle
+from policy_sched.language.stdlib import choose, settle
 from policy_sched.language.syntax import (
     And,
     AndExpr,
@@ -57,7 +57,7 @@ def unary(node: Unary, scope: Scope) -> Core:
     operand = scope.infer(node.operand)
     if operand.type == ERROR:
         return silent(node.span)
-    candidates = [o for o in OPERATORS[node.op] if len(o.params) == 1]
+    candidates = [o for o in scope.environment.operators[node.op] if len(o.params) == 1]
     choice = choose(candidates, [operand.type])
     if choice is None:
         message = f"`{node.op}` has no overload for {operand.type}"
@@ -72,11 +72,11 @@ def binary(node: Binary, scope: Scope) -> Core:
     kinds = [left.type, right.type]
     if ERROR in kinds:
         return silent(node.span)
-    candidates = [o for o in OPERATORS[node.op] if len(o.params) == 2]
+    candidates = [o for o in scope.environment.operators[node.op] if len(o.params) == 2]
     choice = choose(candidates, kinds)
     if choice is None:
         message = f"`{node.op}` has no overload for {left.type} and {right.type}"
-        return scope.wrong("PS201", node.op_span, message, _conversion(node, left, right))
+        return scope.wrong("PS201", node.op_span, message, _conversion(node, left, right, scope))
     if choice.clash:
         return scope.wrong("PS208", node.span, clash_message(choice.clash), CLASH_HINT)
     args = (settle(left, choice.dimension), settle(right, choice.dimension))
@@ -84,7 +84,7 @@ def binary(node: Binary, scope: Scope) -> Core:
     return _checked_constant(tree, scope)
 
 
-def _conversion(node: Binary, left: Core, right: Core) -> str:
+def _conversion(node: Binary, left: Core, right: Core, scope: Scope) -> str:
     """Suggest how two types could meet."""
     kinds = {left.type, right.type}
     if kinds == {INT, DOUBLE}:
@@ -105,7 +105,9 @@ def _conversion(node: Binary, left: Core, right: Core) -> str:
         return "convert one side with string(...)"
     if node.op == "in" and right.type == STRING:
         return "for a part of a text write .contains(...)"
-    signatures = [o.signature for o in OPERATORS[node.op] if o.params[0] == left.type]
+    signatures = [
+        o.signature for o in scope.environment.operators[node.op] if o.params[0] == left.type
+    ]
     return "; ".join(signatures[:3])
 
 

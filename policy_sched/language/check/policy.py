@@ -42,11 +42,13 @@ from policy_sched.language.diagnostics import (
     StepSource,
     Text,
 )
-from policy_sched.language.stdlib import ANY, DOUBLE_SCORES, SECTIONS, Section
+from policy_sched.language.stdlib import ANY, Environment, Section, policy_environment
 from policy_sched.language.syntax import Core, parse
-from policy_sched.language.values import DOUBLE, ERROR, Type
+from policy_sched.language.values import DOUBLE, ERROR, Type, record
 
 _CUT: Final = "quote it: inside { } and [ ] an unquoted text ends at a comma"
+#: What `score` and `scores` are where the rule that gives raw scores is a double.
+_DOUBLE_SCORES: Final[dict[str, Type]] = {"score": DOUBLE, "scores": record("DoubleStats")}
 NORMALIZERS = ("None", "Max", "MaxReverse", "MinMax", "MinMaxReverse")
 
 
@@ -65,7 +67,7 @@ def _check_policy(
     """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
     report = _Report(source.name)
     definitions, variables = check_definitions(
-        source, params_type(source.params), report.add, scores
+        source, policy_environment(), params_type(source.params), report.add, scores
     )
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
@@ -107,7 +109,7 @@ def _check_policy(
         cost_limit=source.cost_limit,
     )
     if not scores and _normalizes_doubles(source.score, policy.score):
-        return _check_policy(source, DOUBLE_SCORES)
+        return _check_policy(source, _DOUBLE_SCORES)
     check.conditions_of_an_order(source)
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
@@ -122,11 +124,17 @@ def _normalizes_doubles(source: ScoreSource | None, score: CheckedScore | None) 
 
 
 def check_expression(
-    text: str, section: str = "any", params: Mapping[str, object] | None = None
+    text: str,
+    section: str = ANY,
+    params: Mapping[str, object] | None = None,
+    environment: Environment | None = None,
 ) -> tuple[Core | None, list[Diagnostic]]:
-    """Check one expression by itself, as a value of ``section`` ("any": of no section)."""
+    """Check one expression by itself, as a value of ``section`` ("any": of no section).
+
+    ``environment`` is that of policies unless given.
+    """
     report = _Report("")
-    definitions = Definitions(params_type(params or {}))
+    definitions = Definitions(environment or policy_environment(), params_type(params or {}))
     checked = _Checker(definitions, report).text(Text(text), section)
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
@@ -141,7 +149,9 @@ def check_beside(
     Returns a policy of these definitions, with the expression as its one matchCondition.
     """
     report = _Report(source.name)
-    definitions, variables = check_definitions(source, params_type(source.params), report.add, {})
+    definitions, variables = check_definitions(
+        source, policy_environment(), params_type(source.params), report.add, {}
+    )
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
     if checked is None or any(d.severity is Severity.ERROR for d in diagnostics):
@@ -207,7 +217,7 @@ class _Checker:
 
     def text(self, text: Text, section_name: str) -> Checked | None:
         """Check one expression; None after an error."""
-        section = ANY if section_name == ANY.name else SECTIONS[section_name]
+        section = self.definitions.environment.section(section_name)
         node, problems = parse(text.text)
         if node is None:
             if cut_at_a_comma(text):

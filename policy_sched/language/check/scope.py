@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from policy_sched.language.diagnostics import Problem
-from policy_sched.language.stdlib import Section, sections_with
+from policy_sched.language.stdlib import Environment, Section
 from policy_sched.language.syntax import Const, Core, Node, Span, UserFunction
 from policy_sched.language.values import ERROR, RecordType, Type, join
 
@@ -34,11 +34,13 @@ class Definition:
 
 @dataclass(slots=True)
 class Definitions:
-    """What a policy defines. ``declared`` lists also what is not checked yet, by its index.
+    """The environment, and what a policy defines besides.
 
-    ``scores``: the types of `score` and `scores` where the raw score is a double.
+    ``declared_...`` also list what is not checked yet, by its index. ``scores`` are the types of
+    `score` and `scores` where the raw score is a double.
     """
 
+    environment: Environment
     params: RecordType
     variables: dict[str, Definition] = field(default_factory=dict)
     functions: dict[str, Definition] = field(default_factory=dict)
@@ -84,6 +86,11 @@ class Scope:
     locals: Mapping[str, Local] = field(default_factory=dict)
     nesting: int = 0
 
+    @property
+    def environment(self) -> Environment:
+        """What expressions may name besides the policy's own definitions."""
+        return self.unit.definitions.environment
+
     def infer(self, node: Node) -> Core:
         """Return the typed tree of ``node``; what is wrong with it is noted, and typed ERROR."""
         return self.unit.infer(node, self)
@@ -126,7 +133,7 @@ class Scope:
                 self.report(*unstable_key(name, span, what))
                 return False
             if root not in section.visible:
-                where = ", ".join(sections_with(root)) or "no section"
+                where = ", ".join(self.environment.sections_with(root)) or "no section"
                 message = f"{what} `{root}`, which is not available in {section.name}"
                 self.report("PS104", span, message, f"`{root}` is available in {where}")
                 return False

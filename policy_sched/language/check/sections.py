@@ -29,9 +29,9 @@ from policy_sched.language.values import (
 def check_result(tree: Core, section: Section, scope: Scope) -> Core:
     """Check the type of a section's value; return the tree, or a silent one after a problem."""
     kind = tree.type
-    if kind in (ERROR, UNKNOWN) or section is ANY:
+    if kind in (ERROR, UNKNOWN) or section.name == ANY:
         return tree
-    if section is DEFINITION:
+    if section.name == DEFINITION:
         return _check_definition(tree, scope)
     if any(join(kind, allowed) is not None for allowed in section.results):
         return tree

@@ -4,7 +4,6 @@ The lowest stage: every other stage reports through it.
 """
 
 from policy_sched.language.diagnostics.catalogue import (
-    CODES,
     MAX_ANNOTATED_COST,
     MAX_ANNOTATED_PROFILE_COST,
     MAX_DEPTH,
@@ -25,8 +24,9 @@ from policy_sched.language.diagnostics.catalogue import (
     MAX_SOURCE_BYTES,
     MAX_TYPE_DEPTH,
     MAX_VARIABLES,
-    WARNINGS,
+    Code,
     Problem,
+    codes,
 )
 from policy_sched.language.diagnostics.source_text import (
     FunctionSource,
@@ -46,7 +46,6 @@ from policy_sched.language.diagnostics.source_text import (
 from policy_sched.language.diagnostics.suggest import OUTSIDE, TYPE_NAMES, did_you_mean, nearest
 
 __all__ = [
-    "CODES",
     "MAX_ANNOTATED_COST",
     "MAX_ANNOTATED_PROFILE_COST",
     "MAX_DEPTH",
@@ -69,7 +68,7 @@ __all__ = [
     "MAX_VARIABLES",
     "OUTSIDE",
     "TYPE_NAMES",
-    "WARNINGS",
+    "Code",
     "FunctionSource",
     "KeySource",
     "Locate",
@@ -84,6 +83,7 @@ __all__ = [
     "StepSource",
     "Text",
     "VariableSource",
+    "codes",
     "did_you_mean",
     "nearest",
 ]

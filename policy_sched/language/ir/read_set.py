@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 from policy_sched.language.ir.graph import Call, Op
-from policy_sched.language.stdlib import RECORDS, has_key, value_at
+from policy_sched.language.stdlib import has_key, policy_environment, value_at
 
 _POD_MAPS: Final = frozenset({"labels", "annotations", "node_selector"})
 _FAMILIES: Final = {
@@ -29,7 +29,6 @@ _DYNAMIC: Final = frozenset(
 )
 #: Kinds of ops that take more of a node than a column: its object, or its number.
 _BESIDE_COLUMNS: Final = frozenset({"row", "affinity", "preference"})
-_ALL_OF_NODE: Final = frozenset(RECORDS["Node"].fields)
 #: What of an attempt changes without any change of a node: the time, and how many wait.
 _MOVING: Final = frozenset({"now", "pod_group"})
 
@@ -97,7 +96,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             todo.extend(op.args[1:])
             continue
         if op.kind == "facts_at":
-            node |= _ALL_OF_NODE
+            node |= policy_environment().records["Node"].fields.keys()
             scope = max(scope, Dependency.NODE)
         if op.kind == "facts_at" or (op.kind == "runtime_of" and op.data == "image_nodes"):
             node.add("nodes")  # how many of them have an image

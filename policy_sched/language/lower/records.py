@@ -24,11 +24,11 @@ from policy_sched.language.lower.default_values import default_of
 from policy_sched.language.lower.logic import combine, with_error
 from policy_sched.language.lower.loops import over
 from policy_sched.language.stdlib import (
-    RECORDS,
     amount,
     element,
     has_element,
     has_key,
+    policy_environment,
     scale_of_resource,
     value_at,
 )
@@ -127,7 +127,8 @@ def static_of(value: object, kind: Type) -> Constant:
 
 def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -> Abstract:
     """Lower the field of a record that is a Python object."""
-    declared = RECORDS[record].fields.get(name) if record in RECORDS else None
+    records = policy_environment().records
+    declared = records[record].fields.get(name) if record in records else None
     found = range_of(result)
     if declared is not None and declared.range is not None:
         found = Interval(*declared.range)

@@ -1,7 +1,7 @@
-"""The functions and variables of the language: declarations and implementations.
+"""The environment of the language and the implementations of its functions.
 
-A declaration has signature, sentence and example; documentation and completion read the same
-table.
+environment.toml and functions.toml declare variables, records, sections and functions; the checker,
+the manual and completion read the same tables.
 """
 
 from policy_sched.language.stdlib.builtins import FREE, KERNELS, Builtin, is_sized
@@ -46,46 +46,27 @@ from policy_sched.language.stdlib.builtins_scheduler import (
 )
 from policy_sched.language.stdlib.builtins_semver import version
 from policy_sched.language.stdlib.builtins_time import timestamp_of_text
-from policy_sched.language.stdlib.declarations import (
-    FUNCTIONS,
-    METHODS,
-    NAMESPACES,
-    OPERATORS,
-    Overload,
-    spellings,
-)
-from policy_sched.language.stdlib.overloads import choose, closest, settle
-from policy_sched.language.stdlib.value_printer import value_data, value_text
-from policy_sched.language.stdlib.variables import (
+from policy_sched.language.stdlib.environment import (
     ANY,
     DEFINITION,
-    DOUBLE_SCORES,
-    HABITS,
-    RECORDS,
-    SECTIONS,
-    VARIABLES,
+    Environment,
     Record,
     RecordField,
     Section,
     Variable,
-    sections_with,
+    policy_environment,
 )
+from policy_sched.language.stdlib.overloads import NAMESPACES, Overload, choose, closest, settle
+from policy_sched.language.stdlib.value_printer import value_data, value_text
 
 __all__ = [
     "ANY",
     "DEFINITION",
-    "DOUBLE_SCORES",
     "FREE",
-    "FUNCTIONS",
-    "HABITS",
     "KERNELS",
-    "METHODS",
     "NAMESPACES",
-    "OPERATORS",
-    "RECORDS",
-    "SECTIONS",
-    "VARIABLES",
     "Builtin",
+    "Environment",
     "Overload",
     "Record",
     "RecordField",
@@ -113,15 +94,14 @@ __all__ = [
     "is_whole",
     "mapping",
     "node_matches",
+    "policy_environment",
     "preference",
     "read_affinity",
     "required_names",
     "scale_of_resource",
-    "sections_with",
     "selector",
     "settle",
     "sorted_keys",
-    "spellings",
     "thousandths_in",
     "timestamp_of_text",
     "tolerates",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from policy_sched.language.stdlib.builtins_math import text_of_double
 from policy_sched.language.stdlib.builtins_time import text_of_duration, text_of_timestamp
-from policy_sched.language.stdlib.variables import RECORDS
+from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.language.syntax import quote
 from policy_sched.language.values import (
     DOUBLE,
@@ -66,9 +66,8 @@ def _record(value: Any, kind: RecordType) -> str:
         return f"Node({value.metadata.name})"
     if isinstance(value, PodInfo):
         return f"Pod({value.key})"
-    fields = dict(kind.fields) or (RECORDS[kind.name].fields if kind.name in RECORDS else {})
     shown = []
-    for name in fields:
+    for name in policy_environment().fields_of(kind) or ():
         found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if isinstance(found, str | int | float):
             shown.append(f"{name}: {quote(chr(34), found) if isinstance(found, str) else found}")

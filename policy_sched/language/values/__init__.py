@@ -40,7 +40,6 @@ from policy_sched.language.values.limits import (
 from policy_sched.language.values.node_record import NO_NODE, ImageFacts, NodeFacts
 from policy_sched.language.values.type_parser import (
     RAW,
-    RECORD_NAMES,
     SCALARS,
     TypeVariable,
     parse_type,
@@ -109,7 +108,6 @@ __all__ = [
     "OVERFLOW",
     "QUANTITY",
     "RAW",
-    "RECORD_NAMES",
     "RESOURCES",
     "SCALARS",
     "SELECTOR",

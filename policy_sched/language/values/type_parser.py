@@ -1,8 +1,9 @@
-"""Reading types from text: `list(Pod)` in a function's parameters and in the overload table."""
+"""Reads types from text, such as `list(Pod)` in a function's parameters and in functions.toml."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,37 +53,17 @@ SCALARS: Final = {
     t.name: t
     for t in (BOOL, INT, DOUBLE, STRING, DURATION, TIMESTAMP, SELECTOR, SEMVER, RESOURCES, QUANTITY)
 }
-#: The scheduler's nouns; environment.py lists their fields.
-RECORD_NAMES: Final = (
-    "Pod",
-    "Node",
-    "Cluster",
-    "Domain",
-    "Namespace",
-    "PodGroup",
-    "Queue",
-    "Cycle",
-    "Stats",
-    "DoubleStats",
-    "Image",
-    "Taint",
-    "Toleration",
-    "Container",
-    "HostPort",
-    "Condition",
-    "Placement",
-    "Event",
-)
 _TOKEN: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|[(){},:]|\S)")
 _MAX_DEPTH: Final = 16
 
 
-def parse_type(text: str, *, variables: bool = False) -> Type:
-    """Return the type that ``text`` names; ``variables`` also reads the table's own T, K, V...
+def parse_type(text: str, *, records: Collection[str] = (), variables: bool = False) -> Type:
+    """Return the type that ``text`` names.
 
-    Raises ValueError with a sentence for the author.
+    ``records`` are the names of record types; ``variables`` also reads the type variables of
+    functions.toml (T, K, V...). Raises ValueError with a sentence for the author.
     """
-    reader = _Reader(_TOKEN.findall(text), variables)
+    reader = _Reader(_TOKEN.findall(text), records, variables)
     result = reader.type(0)
     if reader.at < len(reader.tokens):
         raise ValueError(f"unexpected {reader.tokens[reader.at]!r} after the type {result}")
@@ -92,9 +73,10 @@ def parse_type(text: str, *, variables: bool = False) -> Type:
 class _Reader:
     """A recursive descent over the tokens of one type."""
 
-    def __init__(self, tokens: list[str], variables: bool) -> None:
+    def __init__(self, tokens: list[str], records: Collection[str], variables: bool) -> None:
         self.tokens = tokens
         self.at = 0
+        self.records = records
         self.variables = variables
 
     def next(self) -> str:
@@ -118,7 +100,7 @@ class _Reader:
             return self.parametrised(name, depth)
         if name in SCALARS:
             return SCALARS[name]
-        if name in RECORD_NAMES:
+        if name in self.records:
             return record(name)
         if self.variables and name in TYPE_VARIABLES:
             return TYPE_VARIABLES[name]

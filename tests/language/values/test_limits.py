@@ -13,7 +13,7 @@ from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.explain.evaluate import evaluated, text_lines
 from policy_sched.language.stdlib import builtins_collections as kernels_lists
 from policy_sched.language.stdlib import builtins_string as kernels_strings
-from policy_sched.language.stdlib.variables import ANY
+from policy_sched.language.stdlib.environment import ANY
 from policy_sched.language.values import limits as work
 from policy_sched.language.values.errors import LimitError
 from policy_sched.model.meta import ObjectMeta
@@ -116,7 +116,7 @@ def code_for(text: str, pod: PodInfo) -> str:
     """Return the code of what is wrong with an expression for a pod."""
     problems: tuple[Diagnostic, ...] = ()
     try:
-        found = evaluated(text, ANY.name, None, Cache(), pod, 0)
+        found = evaluated(text, ANY, None, Cache(), pod, 0)
     except PolicyError as error:
         problems = tuple(error.diagnostics)
     if not problems:

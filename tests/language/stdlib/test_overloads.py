@@ -7,16 +7,8 @@ import re
 import pytest
 
 from policy_sched.language.check.policy import check_expression
-from policy_sched.language.stdlib.declarations import (
-    FUNCTIONS,
-    METHODS,
-    NAMESPACES,
-    OPERATORS,
-    OVERLOADS,
-    Overload,
-    spellings,
-)
-from policy_sched.language.stdlib.overloads import choose, closest
+from policy_sched.language.stdlib.environment import policy_environment
+from policy_sched.language.stdlib.overloads import NAMESPACES, Overload, choose, closest
 from policy_sched.language.values.type_parser import RAW, TypeVariable
 from policy_sched.language.values.types import (
     INT,
@@ -31,6 +23,11 @@ from policy_sched.language.values.types import (
     optional_of,
     quantity_of,
 )
+
+ENVIRONMENT = policy_environment()
+SPELLINGS = ENVIRONMENT.overloads
+FUNCTIONS, METHODS, OPERATORS = ENVIRONMENT.functions, ENVIRONMENT.methods, ENVIRONMENT.operators
+OVERLOADS = {overload.id: overload for overload in reversed(SPELLINGS)}
 
 
 def an_example(kind: Type) -> Type:
@@ -47,7 +44,7 @@ def an_example(kind: Type) -> Type:
     return map_of(STRING, INT) if kind == RAW else kind
 
 
-@pytest.mark.parametrize("overload", spellings(), ids=lambda o: o.signature)
+@pytest.mark.parametrize("overload", SPELLINGS, ids=lambda o: o.signature)
 def test_every_overload_can_be_chosen(overload: Overload) -> None:
     """An overload is found by its name and takes the types that it declares."""
     table = {"operator": OPERATORS, "function": FUNCTIONS}.get(overload.kind, METHODS)
@@ -85,7 +82,7 @@ def test_two_spellings_may_be_one_overload() -> None:
     """Sums of quantities are one kernel, written with a sign or with a method."""
     assert [o.id for o in METHODS["add"]] == ["add_quantity_quantity", "add_quantity_int"]
     assert OVERLOADS["add_quantity_quantity"].kind == "operator"
-    assert len(spellings()) == len(OVERLOADS) + 2
+    assert len(SPELLINGS) == len(OVERLOADS) + 2
 
 
 @pytest.mark.parametrize(

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.language.check.policy import check_expression
-from policy_sched.language.stdlib.declarations import FUNCTIONS
-from policy_sched.language.stdlib.variables import (
+from policy_sched.language.stdlib.environment import (
     ANY,
     DEFINITION,
-    HABITS,
-    RECORDS,
-    SECTIONS,
-    VARIABLES,
-    sections_with,
+    Environment,
+    Section,
+    Variable,
+    policy_environment,
 )
-from policy_sched.language.values.type_parser import RECORD_NAMES
-from policy_sched.language.values.types import INT, RecordType
+from policy_sched.language.values.types import BOOL, INT, RecordType
 from policy_sched.language.values.unify import parts
+
+ENVIRONMENT = policy_environment()
+RECORDS = ENVIRONMENT.records
+SECTIONS = [*ENVIRONMENT.sections, ANY, DEFINITION]
 
 
 def test_every_record_is_described() -> None:
-    """Each record type that can be named has fields and sentences."""
-    assert set(RECORDS) == set(RECORD_NAMES)
+    """Each record type has fields and sentences."""
     for record in RECORDS.values():
         assert record.fields
         for field in record.fields.values():
@@ -33,18 +33,18 @@ def test_every_record_is_described() -> None:
 def test_records_refer_to_records() -> None:
     """A field's type names only records that exist."""
     kinds = [f.type for r in RECORDS.values() for f in r.fields.values()]
-    kinds += [v.type for v in VARIABLES.values()]
+    kinds += [v.type for v in ENVIRONMENT.variables.values()]
     named = {p.name for k in kinds for p in parts(k) if isinstance(p, RecordType)}
     assert named <= set(RECORDS)
 
 
-@pytest.mark.parametrize("section", [*SECTIONS.values(), ANY, DEFINITION], ids=lambda s: s.name)
-def test_sections_see_what_exists(section: object) -> None:
+@pytest.mark.parametrize("name", SECTIONS)
+def test_sections_see_what_exists(name: str) -> None:
     """A section sees variables of the table, the parameters and the policy's variables."""
-    visible = getattr(section, "visible", frozenset[str]())
-    assert visible <= {*VARIABLES, "params", "variables"}
+    visible = ENVIRONMENT.section(name).visible
+    assert visible <= {*ENVIRONMENT.variables, "params", "variables"}
     assert {"params", "variables"} <= visible
-    assert "pod" in visible or getattr(section, "name", "") == "requeue.every"
+    assert "pod" in visible or name == "requeue.every"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,7 @@ def test_every_field_can_be_read(name: str, field: str) -> None:
 
 def test_sections_of_a_name() -> None:
     """A name tells in which sections it can be used, and in which part of preemption."""
+    sections_with = ENVIRONMENT.sections_with
     assert sections_with("node")[:2] == ("filter", "score")
     assert sections_with("event") == ("requeue",)
     assert sections_with("victim") == ("preemption.victim", "preemption.victimOrder")
@@ -68,4 +69,20 @@ def test_sections_of_a_name() -> None:
 
 def test_habits_lead_to_names_that_exist() -> None:
     """A name of another language is translated into one of this language."""
-    assert set(HABITS.values()) <= {*VARIABLES, *FUNCTIONS, "true", "false"}
+    names = {*ENVIRONMENT.variables, *ENVIRONMENT.functions, "true", "false"}
+    assert set(ENVIRONMENT.habits.values()) <= names
+
+
+def test_the_checker_takes_any_environment() -> None:
+    """An expression is checked against the environment that is passed, not against a global one."""
+    other = Environment(
+        variables={"device": Variable("device", INT, "S", "A number.")},
+        records={},
+        sections={"selector": Section("selector", frozenset({"device"}), (BOOL,), "bool")},
+        overloads=ENVIRONMENT.overloads,
+        habits={},
+    )
+    tree, _ = check_expression("device > 1", "selector", environment=other)
+    assert tree is not None
+    _, problems = check_expression("pod.priority > 1", "selector", environment=other)
+    assert [one.message for one in problems] == ["no variable is called `pod`"]
