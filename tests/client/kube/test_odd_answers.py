@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.rest.client import Api, Settings
-from policy_sched.client.kube.rest.errors import Unreachable
+from policy_sched.client.kube.rest.decoding import Decoding
+from policy_sched.client.kube.rest.errors import Unreachable, error_of_answer
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.model.pod import Pod
 from tests.client.kube.cache.test_reflector import followed, listed, quiet
 from tests.client.kube.stage import Asked, Script, Wire, acted, bookmark, pod, stage, status
 
@@ -139,6 +141,10 @@ LINES: dict[str, Any] = {
     "another type": b'{"type": "CHANGED", "object": {"metadata": {"name": "x"}}}\n',
     "an object without a name": b'{"type": "ADDED", "object": {"metadata": {}}}\n',
     "half a line": b'{"type": "DELETED", "obj',
+    "bytes that are no text": b'{"type": "ADDED", "object": {"metadata": {"name": "\xff"}}}\n',
+    "a number without end": b'{"type": "ADDED", "object": {"metadata": ' + b"9" * 5000 + b"}}\n",
+    "depth": b'{"type": "ADDED", "object": ' + b"[" * 5000 + b"]" * 5000 + b"}\n",
+    "an error of bytes": b'{"type": "ERROR", "object": {"message": "\xff", "code": 500}}\n',
     "an error that is none": b'{"type": "ERROR", "object": 7}\n',
     "a failure": json.dumps({"type": "ERROR", "object": status(500, "InternalError")}).encode()
     + b"\n",
@@ -324,3 +330,35 @@ def test_objects_that_cannot_be_read_are_left_out_and_named() -> None:
     said = "default/b: a Pod that cannot be read: spec.containers.0.resources.requests.cpu: "
     assert any(text.startswith(said) for text in follower.troubles)
     assert "is not a quantity" in follower.reflector.unread["default", "b"]
+
+
+ODD_VALUES = {
+    "bytes that are no text": b'"\xff"',
+    "a number without end": b"9" * 5000,
+    "an exponent": b"1e999999",
+}
+
+
+@pytest.mark.parametrize("odd", ODD_VALUES.values(), ids=ODD_VALUES)
+def test_an_object_with_a_value_that_nothing_can_hold_hides_no_other(odd: bytes) -> None:
+    """The task that followed a kind ended: nothing of that kind was seen from then on."""
+    bound = b'{"metadata": {"name": "b", "namespace": "default", "labels": {"a": %s}},'
+    bound += b' "spec": {"nodeName": "n", "containers": [{"image": %s}]}}'
+    body = b'{"metadata": {"resourceVersion": "5"}, "items": [%s, {"metadata": {"name": "c"}}]}'
+    page = Decoding(("v1", "Pod"), Pod).page(body % (bound % (odd, odd)))
+    assert [one.metadata.name for one in page.items] == ["c"]
+    (unread,) = page.unread
+    assert unread.place == ("default", "b")
+    assert unread.partial is not None
+    assert unread.partial.spec.node_name == "n"
+    assert len(unread.partial.spec.containers) == 1
+    line = b'{"type": "MODIFIED", "object": %s}' % (bound % (odd, odd))
+    event = Decoding(("v1", "Pod"), Pod).event(line)
+    assert event.unread is not None
+    assert event.unread.place == ("default", "b")
+
+
+@pytest.mark.parametrize("body", [b'{"message": "\xff"}', b"[" * 5000], ids=["bytes", "depth"])
+def test_a_refusal_that_cannot_be_read_is_a_refusal(body: bytes) -> None:
+    """Its code counts, as with the page of a proxy."""
+    assert error_of_answer(503, body).code == 503

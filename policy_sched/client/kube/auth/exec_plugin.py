@@ -124,7 +124,7 @@ def parse_credential(output: bytes, command: ExecCommand) -> tuple[Grant, int | 
     name = f"exec plugin {command.command!r}"
     try:
         said = msgspec.json.decode(output, type=_ExecCredential)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         raise AccessError(f"{name} printed no ExecCredential") from None
     if said.kind != "ExecCredential" or said.api_version != command.api_version:
         message = f"{name} printed {said.kind[:40]!r} of {said.api_version[:60]!r}"

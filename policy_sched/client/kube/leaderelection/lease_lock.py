@@ -123,7 +123,7 @@ class Lease:
                 return NotThere()
             if error.code != CONFLICT:
                 self.trouble(f"{error.code}: {error}")
-        except (ClusterError, msgspec.DecodeError, ValueError, TypeError) as error:
+        except (ClusterError, ValueError, TypeError, RecursionError) as error:
             self.trouble(str(error))
         return Failed()
 

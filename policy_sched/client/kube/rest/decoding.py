@@ -13,7 +13,7 @@ of it as can be read. A pod that waits is left out; a pod that is bound takes ro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -107,7 +107,7 @@ class Decoding(Generic[T]):
             found: T | None = self._object.decode(body)
         except msgspec.ValidationError:
             found = None  # nulls, perhaps
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"a {self._kind[1]} that cannot be read: {error}") from None
         if found is None or not quantities_valid(found):
             found = self._closely(body)
@@ -121,7 +121,10 @@ class Decoding(Generic[T]):
         def report(path: tuple[str | int, ...], _code: str, message: str, _hint: str) -> None:
             problems.append(f"{'.'.join(map(str, path))}: {message}")
 
-        found = fit(msgspec.json.decode(body), self._struct, report)
+        try:
+            found = fit(msgspec.json.decode(body), self._struct, report)
+        except (ValueError, RecursionError) as error:
+            raise Malformed(f"a {self._kind[1]} that cannot be read: {error}") from None
         if found is None:
             raise Malformed(f"a {self._kind[1]} that cannot be read: {'; '.join(problems)}")
         return found
@@ -130,7 +133,7 @@ class Decoding(Generic[T]):
         """Return a page of a list. Raises Malformed if it is no list."""
         try:
             raw = self._list.decode(body)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"a list of {self._kind[1]} that cannot be read: {error}") from None
         meta = raw.metadata or ListMeta()
         page: Page[T] = Page([], meta.resource_version or "", meta.continue_ or "")
@@ -146,12 +149,12 @@ class Decoding(Generic[T]):
         """Return what a line says. Raises Malformed if it is no event."""
         try:
             raw = self._event.decode(line)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"a line of a watch that cannot be read: {error}") from None
         if raw.type == "ERROR":
-            return WatchEvent("ERROR", status=fit_partly(msgspec.json.decode(raw.object), Status))
+            return WatchEvent("ERROR", status=fit_partly(_readable(raw.object), Status))
         if raw.type == "BOOKMARK":
-            meta = fit_partly(msgspec.json.decode(raw.object), ApiObject).metadata
+            meta = fit_partly(_readable(raw.object), ApiObject).metadata
             ended = meta.annotations.get(INITIAL_EVENTS_END) == "true"
             return WatchEvent("BOOKMARK", meta.resource_version, initial_end=ended)
         if raw.type not in ("ADDED", "MODIFIED", "DELETED"):
@@ -171,7 +174,7 @@ class Decoding(Generic[T]):
             if found.metadata.name:
                 return found
             raise Malformed(f"a {self._kind[1]} without a name")
-        partial = fit_partly(msgspec.json.decode(raw), self._struct)
+        partial = fit_partly(_readable(raw), self._struct)
         meta = partial.metadata
         if not meta.name:
             raise Malformed(why)
@@ -181,3 +184,20 @@ class Decoding(Generic[T]):
             out = not partial.spec.node_name
         place = meta.namespace, meta.name
         return Unread(place, why, meta.resource_version, None if out else partial)
+
+
+def _readable(raw: msgspec.Raw) -> Any:
+    """Return the plain data of JSON, null where it holds what no value can hold."""
+    try:
+        return msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        pass
+    for shape in (dict[str, msgspec.Raw], list[msgspec.Raw]):
+        try:
+            inside = msgspec.json.decode(raw, type=shape)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(inside, dict):
+            return {key: _readable(value) for key, value in inside.items()}
+        return [_readable(item) for item in inside]
+    return None

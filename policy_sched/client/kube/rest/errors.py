@@ -82,7 +82,7 @@ def error_of_answer(code: int, body: bytes) -> ApiError:
     """Return the refusal that an answer is; its body is a Status, unless a proxy wrote it."""
     try:
         status = fit_partly(msgspec.json.decode(body), Status)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         status = Status()
     if status.kind == "Status" and (status.message or status.reason):
         status.code = status.code or code
