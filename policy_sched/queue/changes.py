@@ -3,9 +3,9 @@
 As in kube-scheduler (framework/events.go) an update that is nothing in particular is the event
 ``Update``. An update of a pod's status alone is no event: the scheduler itself writes that status
 whenever it rejects a pod. Fields that a rule may read and that have no event of their own
-(annotations, some but not all scheduling gates, node selector and affinity) are an ``Update`` as
-well, even beside others: no plugin is woken in vain, and no pod is left waiting for something that
-has happened.
+(annotations, some but not all scheduling gates, node selector and affinity, and of the status the
+nominated node) are an ``Update`` as well, even beside others: no plugin is woken in vain, and no
+pod is left waiting for something that has happened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NODE = EventResource.NODE
 
 
 def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
-    """Return the events of a pod's update; none if only its status changed."""
+    """Return the events of a pod's update; none if its status changed, but not its nominated node."""
     resource = EventResource.ASSIGNED_POD if new.node_name else EventResource.UNSCHEDULABLE_POD
     found = []
     if old.labels != new.labels:
@@ -33,6 +33,7 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
         or (old.scheduling_gates != new.scheduling_gates and not opened)
         or old.node_selector != new.node_selector
         or old.node_affinity != new.node_affinity
+        or (not new.node_name and old.nominated_node_name != new.nominated_node_name)
     )
     if other or (not found and not _only_status(old, new)):
         found.append(ActionType.UPDATE_OTHER)

@@ -20,7 +20,7 @@ spec:
       {expression}
     message: not here
 """
-PODS = 20
+PODS = 200
 
 
 @pytest.mark.parametrize(

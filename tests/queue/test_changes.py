@@ -86,7 +86,18 @@ def test_an_update_of_the_status_alone_is_no_event(node_name: str) -> None:
     """Each pod that rules rejected was tried twice: the patch of its condition queued it again."""
     pod = make_pod(node_name=node_name)
     condition = Condition(type="PodScheduled", status="False", reason="Unschedulable")
-    status = replace(pod.status, conditions=(condition,), nominated_node_name="n", phase="Pending")
+    status = replace(pod.status, conditions=(condition,), phase="Pending")
     metadata = replace(pod.metadata, resource_version="2", generation=2)
     later = replace(pod, status=status, metadata=metadata)
     assert pod_changes(PodInfo.of(pod), PodInfo.of(later)) == ()
+
+
+def test_another_nominated_node_is_an_update() -> None:
+    """Rules read the nominated node of a pod that waits; what a bound pod had is of no use."""
+    pod = make_pod()
+    later = replace(pod, status=replace(pod.status, nominated_node_name="n"))
+    (event,) = pod_changes(PodInfo.of(pod), PodInfo.of(later))
+    assert event.label == "UnschedulablePodUpdate"
+    bound = replace(later, spec=replace(pod.spec, node_name="n"))
+    cleared = replace(bound, status=pod.status)
+    assert pod_changes(PodInfo.of(bound), PodInfo.of(cleared)) == ()

@@ -84,6 +84,7 @@ _OWN_CHANGES: Final = {
     "annotations": ActionType.UPDATE_OTHER,
     "node_selector": ActionType.UPDATE_OTHER,
     "node_affinity": ActionType.UPDATE_OTHER,
+    "nominated_node_name": ActionType.UPDATE_OTHER,
 }
 _NAMESPACE: Final = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE)
 #: Events that change the counts of a group, other than its pods that wait for Permit.
