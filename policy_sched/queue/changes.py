@@ -16,7 +16,7 @@ _NODE = EventResource.NODE
 
 
 def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
-    """Return the events of a pod's update; none if its status changed, but not its nominated node."""
+    """Return the events of a pod's update; none for the rest of its status."""
     resource = EventResource.ASSIGNED_POD if new.node_name else EventResource.UNSCHEDULABLE_POD
     found = []
     if old.labels != new.labels:

@@ -18,12 +18,18 @@ A refusal is written at once, a binding takes a while: where we find a node for 
 scheduler refuses, that room may belong to pods which it has assumed. So the pod is decided again
 while bindings come, and it counts as a difference if we still find a node ``SETTLING`` later.
 
+A pod that was deleted meanwhile counted for the other scheduler if it decided before that. So where
+our decision is another one, the pod is decided again with the pods that left their nodes since it
+came, in the last ``SETTLING``, back on them, one more each time: their answer agrees if it is one
+of ours then.
+
 A pod with volumes that are not bound yet is decided when it comes: once a node is selected for a
 volume we could only agree. If it is promised a node before that, it is decided then.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -39,9 +45,11 @@ SECOND: Final = 1_000_000_000
 PATIENCE: Final = 30 * SECOND
 """Nanoseconds in which another scheduler has usually answered, retries included."""
 SETTLING: Final = SECOND
-"""Nanoseconds in which bindings have come that were decided before a refusal."""
+"""Nanoseconds in which bindings have come that were decided before a refusal or a deletion."""
 MOST_DOUBTED: Final = 32
 """Refused pods that are decided again; if there are more, the oldest are reported at once."""
+MOST_DELETED: Final = 16
+"""Deleted pods that may have counted for the other scheduler."""
 MOST_KEPT: Final = 256
 """Decisions made beforehand that are kept; of more pods the oldest are decided late."""
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -55,6 +63,7 @@ Report = Callable[[Comparison], None]
 class Waiting:
     """A pending pod of the other scheduler, and the decisions reported for it.
 
+    ``since`` is the number of pods that were deleted before it came.
     ``said`` is what the other scheduler says of it now, ``answer`` what was compared last, ``told``
     our last comparison, ``choice`` what we decided beforehand, while its claims ``unbound`` were
     not bound. ``doubt`` is a node that we find for a pod which was refused, told at
@@ -62,6 +71,7 @@ class Waiting:
     """
 
     info: PodInfo
+    since: int
     said: Side | None = None
     answer: Side | None = None
     told: tuple[object, ...] = ()
@@ -102,6 +112,9 @@ class Shadow:
         # Refused pods for which we find a node, in the order of time.
         self._doubted: dict[str, Waiting] = {}
         self._doubted_at = -1
+        # How many pods have left their nodes, and the last of them with number and time.
+        self._deletions = 0
+        self._deleted: deque[tuple[int, int, PodInfo]] = deque(maxlen=MOST_DELETED)
         # The rows of nodes by name, and of which version of the table they are.
         self._rows: dict[str, int] = {}
         self._rows_of = -1
@@ -150,7 +163,7 @@ class Shadow:
         self._scheduler.handle.groups.seen(pod)
         one = self._waiting.get(pod.uid)
         if one is None:
-            one = self._waiting[pod.uid] = Waiting(pod, _said(pod, None))
+            one = self._waiting[pod.uid] = Waiting(pod, self._deletions, _said(pod, None))
             self._deadlines[pod.uid] = self._scheduler.handle.now() + self._patience
         else:
             one.said, one.info = _said(pod, one), pod
@@ -167,7 +180,13 @@ class Shadow:
                 self._decide_beforehand(one)
 
     def pod_gone(self, uid: str) -> None:
-        """A pod was deleted."""
+        """A pod was deleted; the cache has not been told yet."""
+        handle = self._scheduler.handle
+        counted = handle.cache.pod(uid)
+        if counted is not None:
+            self._deletions += 1
+            there = counted.on(handle.cache.node_of(uid))
+            self._deleted.append((self._deletions, handle.now(), there))
         if self._take(uid) is not None:
             self._scheduler.handle.groups.gone(uid)
             self._release(uid)
@@ -209,7 +228,7 @@ class Shadow:
         if answer is not None and answer != one.answer:
             self._break_promise(one)
             decided = _promised(answer) and self._open(one.info) != one.unbound
-            choice = (one.choice if decided else None) or self._choose(one)
+            choice = (one.choice if decided else None) or self._chosen(one, answer)
             one.answer = answer
             self._deadlines.pop(one.info.uid, None)
             self._doubted.pop(one.info.uid, None)
@@ -248,19 +267,47 @@ class Shadow:
         if one.answer is not None and _promised(one.answer) and one.answer.node == pod.node_name:
             return True  # told when it was promised
         self._break_promise(one)
-        self._compare(one, Side(pod.node_name), one.choice or self._choose(one))
+        answer = Side(pod.node_name)
+        self._compare(one, answer, one.choice or self._chosen(one, answer))
         return True
+
+    def _chosen(self, one: Waiting, answer: Side) -> Choice:
+        """Decide a pod as it was before its answer, deletions in between left out of account."""
+        choice = self._choose(one)
+        if self._deletions == one.since or self._judged(answer, choice)[1] is Result.AGREE:
+            return choice
+        return self._with_deleted_pods(one, answer) or self._choose(one)
+
+    def _with_deleted_pods(self, one: Waiting, answer: Side) -> Choice | None:
+        """Return our decision while the last deleted pods count, if the answer is the same."""
+        cache, table = self._scheduler.handle.cache, self._scheduler.handle.nodes
+        oldest = self._scheduler.handle.now() - SETTLING
+        back: list[str] = []
+        try:
+            for number, time, pod in reversed(self._deleted):
+                if number <= one.since or time < oldest:
+                    return None
+                if cache.pod(pod.uid) is not None or pod.node_name not in table.row_of:
+                    continue
+                cache.assume(PodInfo.of(pod.pod), pod.node_name)
+                back.append(pod.uid)
+                choice = self._choose(one)
+                if self._judged(answer, choice)[1] is Result.AGREE:
+                    return choice.keep(self._rows_by_name())
+        finally:
+            for uid in back:
+                cache.forget(uid)
+        return None
 
     def _choose(self, one: Waiting) -> Choice:
         """Decide a pod with the nominations that the other scheduler has made so far."""
         return choose(one.info, self.profile[1], self._scheduler.handle, self._rng)
 
-    def _compare(self, one: Waiting, answer: Side | None, choice: Choice) -> None:
-        """Report, unless the same was reported of the pod before."""
-        table = self._scheduler.handle.nodes
+    def _judged(self, answer: Side | None, choice: Choice) -> tuple[Side, Result]:
+        """Return the answer with what we think of its node, and how it compares with ours."""
         theirs = answer or Side()
         if theirs.node is not None:
-            view = choice.of_node(theirs.node, table)
+            view = choice.of_node(theirs.node, self._scheduler.handle.nodes)
             theirs = Side(
                 theirs.node,
                 theirs.message,
@@ -269,8 +316,13 @@ class Shadow:
                 rejected_by=view.rejected_by,
                 reasons=view.reasons,
             )
+        return theirs, Result.ERROR if choice.broken else _result(answer, theirs, choice.side)
+
+    def _compare(self, one: Waiting, answer: Side | None, choice: Choice) -> None:
+        """Report, unless the same was reported of the pod before."""
+        table = self._scheduler.handle.nodes
+        theirs, result = self._judged(answer, choice)
         ours = choice.side
-        result = Result.ERROR if choice.broken else _result(answer, theirs, ours)
         told = (result, theirs.node, ours.node, ours.preempts)
         if one.told == told:
             return
@@ -354,11 +406,15 @@ class Shadow:
         self._unkept.pop(one.info.uid, None)
         if len(self._kept) >= MOST_KEPT:
             self._kept.pop(next(iter(self._kept))).choice = None
+        one.choice, one.unbound = choice.keep(self._rows_by_name()), unbound
+        self._kept[one.info.uid] = one
+
+    def _rows_by_name(self) -> dict[str, int]:
+        """Return the rows of nodes by name, copied once as long as they stay."""
         table = self._scheduler.handle.nodes
         if self._rows_of != table.journal.static_version:
             self._rows_of, self._rows = table.journal.static_version, dict(table.row_of)
-        one.choice, one.unbound = choice.keep(self._rows), unbound
-        self._kept[one.info.uid] = one
+        return self._rows
 
 
 def _refusal(pod: PodInfo) -> Condition | None:

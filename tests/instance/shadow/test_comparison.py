@@ -314,6 +314,48 @@ def test_a_promised_pod_that_is_deleted_counts_no_more() -> None:
     assert stage.last.result is Result.AGREE
 
 
+def test_a_pod_that_was_deleted_meanwhile_may_have_counted() -> None:
+    """The other one had decided before the deletion; 58 of 4,998 pods were told as different."""
+    stage = Stage("a", "b")
+    gone = make_pod("gone", cpu="2")
+    stage.bind(gone, "a")
+    pods = [make_pod(f"p{index}", cpu="1") for index in range(2)]
+    for pod in pods:
+        stage.see(pod)
+    stage.lose(bound(gone, "a"))
+    for pod in pods:
+        stage.see(bound(pod, "b"))
+    assert results(stage) == [("gone", "agree"), ("p0", "agree"), ("p1", "agree")]
+    assert stage.scheduler.cache.check() == []
+    assert len(stage.scheduler.cache) == 2
+
+
+def test_a_pod_that_was_deleted_long_ago_did_not_count() -> None:
+    """A second later, and for a pod that came after it, every decision knows of the deletion."""
+    stage = Stage("a", "b")
+    gone, late = make_pod("gone", cpu="2"), make_pod("late", cpu="1")
+    stage.bind(gone, "a")
+    stage.bind(make_pod("other", cpu="1"), "b")
+    stage.see(late)
+    stage.lose(bound(gone, "a"))
+    stage.bind(make_pod("new", cpu="1"), "b")
+    assert stage.last.result is Result.DIFFER
+    stage.now += SETTLING + 1
+    stage.see(bound(late, "b"))
+    assert results(stage)[-1] == ("late", "differ")
+
+
+def test_a_refusal_by_room_that_was_taken_until_a_moment_ago_agrees() -> None:
+    """The pod that took it was deleted while the refusal was on its way."""
+    stage = Stage("a")
+    gone, later = make_pod("gone", cpu="4"), make_pod("later", cpu="4")
+    stage.bind(gone, "a")
+    stage.see(later)
+    stage.lose(bound(gone, "a"))
+    stage.see(refused(later))
+    assert results(stage) == [("gone", "agree"), ("later", "agree")]
+
+
 def test_a_refusal_is_compared_when_the_bindings_before_it_have_come() -> None:
     """It is written at once, they take a while: the room that we saw was taken already."""
     stage = Stage("a")
