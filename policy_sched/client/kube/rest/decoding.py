@@ -12,6 +12,7 @@ of it as can be read. A pod that waits is left out; a pod that is bound takes ro
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -188,16 +189,11 @@ class Decoding(Generic[T]):
 
 def _readable(raw: msgspec.Raw) -> Any:
     """Return the plain data of JSON, null where it holds what no value can hold."""
-    try:
+    with suppress(ValueError, RecursionError):
         return msgspec.json.decode(raw)
-    except (ValueError, RecursionError):
-        pass
-    for shape in (dict[str, msgspec.Raw], list[msgspec.Raw]):
-        try:
-            inside = msgspec.json.decode(raw, type=shape)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(inside, dict):
-            return {key: _readable(value) for key, value in inside.items()}
-        return [_readable(item) for item in inside]
+    with suppress(ValueError, RecursionError):
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        return {key: _readable(value) for key, value in fields.items()}
+    with suppress(ValueError, RecursionError):
+        return [_readable(item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
     return None
