@@ -47,7 +47,7 @@ INSIDE = {
     "framework": ("evaluate", "runtime", "."),
     "instance": ("http shadow", "app", "observability"),
     "language": (
-        ".", "codegen lint", "lower", "check ir", "format stdlib", "runtime syntax", "values",
+        ".", "codegen lint", "lower", "cel check ir", "format stdlib", "runtime syntax", "values",
         "diagnostics",
     ),
     "plugins": (

@@ -7,6 +7,7 @@ from policy_sched.language.syntax.ast import (
     AndExpr,
     Binary,
     CallExpr,
+    CelLiteral,
     CondExpr,
     Ident,
     IndexExpr,
@@ -23,7 +24,7 @@ from policy_sched.language.syntax.ast import (
 )
 from policy_sched.language.syntax.ast_builder import KEYWORDS, RESERVED
 from policy_sched.language.syntax.comments import comments
-from policy_sched.language.syntax.parser import parse
+from policy_sched.language.syntax.parser import parse, parse_cel
 from policy_sched.language.syntax.quoting import ESCAPES, quote
 from policy_sched.language.syntax.typed_ast import (
     And,
@@ -54,6 +55,7 @@ __all__ = [
     "Binary",
     "Call",
     "CallExpr",
+    "CelLiteral",
     "Cond",
     "CondExpr",
     "Const",
@@ -83,6 +85,7 @@ __all__ = [
     "children",
     "comments",
     "parse",
+    "parse_cel",
     "quote",
     "walk",
 ]

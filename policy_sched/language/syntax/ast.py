@@ -23,6 +23,17 @@ class Literal(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CelLiteral(Node):
+    """``1u``, ``b"text"`` or ``null``, which CEL has and rules have not.
+
+    ``kind``: uint, bytes or null_type.
+    """
+
+    kind: str
+    value: int | bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bad(Node):
     """Something that the parser understood, reported and dropped."""
 

@@ -19,6 +19,7 @@ from policy_sched.language.syntax.ast import (
     Bad,
     Binary,
     CallExpr,
+    CelLiteral,
     CondExpr,
     Ident,
     IndexExpr,
@@ -31,7 +32,7 @@ from policy_sched.language.syntax.ast import (
     Select,
     Unary,
 )
-from policy_sched.language.syntax.strings import unquote
+from policy_sched.language.syntax.strings import unquote, unquote_bytes
 from policy_sched.language.syntax.syntax_hints import if_problem
 from policy_sched.language.syntax.typed_ast import Span
 
@@ -44,10 +45,12 @@ RESERVED: Final = frozenset(
     }
 )
 _MAX_INT: Final = 2**63 - 1
+_MAX_UINT: Final = 2**64 - 1
 
 #: An expression: its first character, the one behind its last, and its node.
 Value: TypeAlias = tuple[int, int, Node]
 # Named here because methods below are called `list`, `map` and `int`.
+Scalar: TypeAlias = int | bytes | None
 Tokens: TypeAlias = list[Token]
 Values: TypeAlias = list[Value]
 Nodes: TypeAlias = list[Node]
@@ -74,9 +77,13 @@ def _end(token: Token) -> int:
 
 
 class TreeBuilder:
-    """Builds the nodes of one text after the other; `finish` gives what is wrong with a text."""
+    """Builds the nodes of one text after the other; `finish` gives what is wrong with a text.
+
+    ``cel``: literals that CEL has and rules have not are nodes, and no problems.
+    """
 
     def __init__(self) -> None:
+        self.cel = False
         self._problems: list[Problem] = []
         self._large: dict[Span, int] = {}
 
@@ -319,11 +326,25 @@ class TreeBuilder:
         self._problems.extend(problems)
         return span.start, span.end, Literal(value=value, span=span)
 
+    def _literal(self, token: Token, kind: str, value: Scalar) -> Value:
+        span = _token_span(token)
+        return span.start, span.end, CelLiteral(kind=kind, value=value, span=span)
+
     def uint(self, items: Tokens) -> Value:
+        if self.cel:
+            digits = str(items[0])[:-1]
+            value = int(digits, 16) if digits.startswith("0x") else _decimal(digits)
+            if value > _MAX_UINT:
+                self._large[_token_span(items[0])] = value
+            return self._literal(items[0], "uint", value)
         hint = f"write {items[0][:-1]}"
         return self._outside(_start(items[0]), _end(items[0]), "an unsigned int", hint)
 
     def bytes(self, items: Tokens) -> Value:
+        if self.cel:
+            value, problems = unquote_bytes(str(items[0]), _start(items[0]))
+            self._problems.extend(problems)
+            return self._literal(items[0], "bytes", value)
         return self._outside(_start(items[0]), _end(items[0]), "bytes", "write a string")
 
     def true(self, items: Tokens) -> Value:
@@ -335,6 +356,8 @@ class TreeBuilder:
         return span.start, span.end, Literal(value=False, span=span)
 
     def null(self, items: Tokens) -> Value:
+        if self.cel:
+            return self._literal(items[0], "null_type", None)
         hint = "ask with `has(...)` or use `.?field` and `.orValue(...)`"
         return self._outside(_start(items[0]), _end(items[0]), "`null`", hint)
 

@@ -31,6 +31,15 @@ def parse(text: str) -> tuple[Node | None, list[Problem]]:
 
     Texts that were parsed before, in any policy, are looked up.
     """
+    return _checked_size(text, cel=False)
+
+
+def parse_cel(text: str) -> tuple[Node | None, list[Problem]]:
+    """Return the same of CEL's text, which also has unsigned ints, bytes and null."""
+    return _checked_size(text, cel=True)
+
+
+def _checked_size(text: str, *, cel: bool) -> tuple[Node | None, list[Problem]]:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -41,14 +50,14 @@ def parse(text: str) -> tuple[Node | None, list[Problem]]:
     if size > MAX_SOURCE_BYTES:
         message = f"the expression has {size} bytes; the limit is {MAX_SOURCE_BYTES}"
         return None, [Problem(0, 1, "PS501", message, "split it with `variables` or `functions`")]
-    node, problems = _parsed(text)
+    node, problems = _parsed(text, cel=cel)
     return node, list(problems)
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _parsed(text: str) -> tuple[Node | None, list[Problem]]:
+def _parsed(text: str, *, cel: bool) -> tuple[Node | None, list[Problem]]:
     try:
-        node, problems = _parser().parse(text)
+        node, problems = _parser().parse(text, cel=cel)
     except UnexpectedInput as error:
         return None, _syntax_problems(text, error)
     if any(p.code == "PS014" for p in problems):
@@ -67,9 +76,13 @@ class _Parser:
     lark: Lark
     lock: Lock = field(default_factory=Lock)
 
-    def parse(self, text: str) -> tuple[Node, list[Problem]]:
-        """Return the tree, and what is wrong with it as a rule; raises Lark's UnexpectedInput."""
+    def parse(self, text: str, *, cel: bool) -> tuple[Node, list[Problem]]:
+        """Return the tree, and what is wrong with it; raises Lark's UnexpectedInput.
+
+        ``cel``: as CEL, else as a rule.
+        """
         with self.lock:
+            self.builder.cel = cel
             try:
                 node = self.lark.parse(text)
             finally:

@@ -35,6 +35,16 @@ def unquote(token: str, at: int) -> tuple[str, list[Problem]]:
     return _unescape(body, at + start + quotes)
 
 
+def unquote_bytes(token: str, at: int) -> tuple[bytes, list[Problem]]:
+    """Return the value of a bytes literal: escapes of two hexadecimal digits or octal are bytes."""
+    text, problems = unquote(token[1:], at + 1)
+    escaped = "\\" in token and token[1] not in "rR"
+    try:
+        return (text.encode("latin-1") if escaped else text.encode()), problems
+    except UnicodeEncodeError:
+        return text.encode(), problems
+
+
 def _unescape(body: str, at: int) -> tuple[str, list[Problem]]:
     parts: list[str] = []
     problems: list[Problem] = []

@@ -1,0 +1,376 @@
+"""Functions that Kubernetes adds to CEL: lists, sets, regular expressions, quantities, versions,
+addresses, URLs and formats."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from ipaddress import ip_address, ip_network
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import re2
+
+from policy_sched.language.cel.library import (
+    MAX_MADE,
+    Kernel,
+    compare,
+    int64,
+    ordered,
+    shared,
+)
+from policy_sched.language.cel.values import (
+    ABSENT,
+    Address,
+    CelError,
+    CelMap,
+    Duration,
+    NamedFormat,
+    Network,
+    Optional,
+    Uint,
+    Url,
+    equal,
+)
+from policy_sched.language.stdlib.builtins_semver import Version, version
+from policy_sched.language.values import Fault
+from policy_sched.model import Quantity, parse
+
+NANO: Final = 10**9
+
+
+def _quantity(text: str) -> Quantity:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise CelError(str(error)) from None
+
+
+def _is(make: Callable[[str], object]) -> Kernel:
+    def works(text: str, *more: Any) -> bool:
+        try:
+            make(text, *more)
+        except CelError:
+            return False
+        return True
+
+    return works
+
+
+def _as_integer(one: Quantity) -> int:
+    if one.nanos % NANO or not -(2**63) <= one.nanos // NANO < 2**63:
+        raise CelError("cannot convert value to integer")
+    return one.nanos // NANO
+
+
+def _is_integer(one: Quantity) -> bool:
+    return one.nanos % NANO == 0 and -(2**63) <= one.nanos // NANO < 2**63
+
+
+def _plus(a: Quantity, b: Quantity | int, sign: int = 1) -> Quantity:
+    more = b.nanos if isinstance(b, Quantity) else b * NANO
+    return Quantity(a.nanos + sign * more, a.format)
+
+
+def _sign_of(a: int, b: int) -> int:
+    return (a > b) - (a < b)
+
+
+def read_version(text: str, normalize: bool = False) -> Version:
+    """Read a version. Raises CelError."""
+    try:
+        return version(text, normalize)
+    except Fault:
+        raise CelError(_version_fault(text)) from None
+
+
+def _version_fault(text: str) -> str:
+    """Say what is wrong with a version, as the library does that Kubernetes uses."""
+    if not text:
+        return "Version string empty"
+    parts = text.split(".", 2)
+    if len(parts) != 3:
+        return "No Major.Minor.Patch elements found"
+    patch = re.split(r"[-+]", parts[2], maxsplit=1)[0]
+    for name, part in zip(("major", "minor", "patch"), (*parts[:2], patch), strict=True):
+        if not part.isdigit() or not part.isascii():
+            odd = next((c for c in part if c not in "0123456789"), "")
+            if name == "patch" or part == "" or odd:
+                return f'Invalid character(s) found in {name} number "{part}"'
+        if len(part) > 1 and part[0] == "0":
+            return f'{name.capitalize()} number must not contain leading zeroes "{part}"'
+    return f'invalid semantic version "{text}"'
+
+
+def _sum(items: list[Any]) -> Any:
+    if not items:
+        return 0
+    total = items[0]
+    for item in items[1:]:
+        total = total + item
+    if isinstance(items[0], float):
+        return total
+    kind = type(items[0])
+    return kind(int64(int(total))) if kind in (Duration, Uint) else int64(total)
+
+
+def _extreme(sign: int, name: str) -> Kernel:
+    def found(items: list[Any]) -> Any:
+        if not items:
+            raise CelError(f"{name} called on empty list")
+        best = items[0]
+        for item in items[1:]:
+            if compare(item, best) * sign > 0:
+                best = item
+        return best
+
+    return found
+
+
+def _index(items: list[Any], one: Any) -> int:
+    return next((i for i, item in enumerate(items) if equal(item, one)), -1)
+
+
+def _last_index(items: list[Any], one: Any) -> int:
+    return next((i for i in range(len(items) - 1, -1, -1) if equal(items[i], one)), -1)
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        if not any(equal(item, other) for other in found):
+            found.append(item)
+    return found
+
+
+def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise CelError("level must be non-negative")
+    found: list[Any] = []
+    for item in items:
+        if isinstance(item, list) and depth > 0:
+            found.extend(_flatten(item, depth - 1))
+        else:
+            found.append(item)
+    return found
+
+
+def _slice(items: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise CelError(
+            f"cannot slice({start}, {end}), start index must be less than or equal to end index"
+        )
+    if end > len(items):
+        raise CelError(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return items[start:end]
+
+
+def _range(length: int) -> list[int]:
+    if length > MAX_MADE:
+        raise CelError("the value is too large")
+    return list(range(length))
+
+
+def _contains_all(items: list[Any], others: list[Any]) -> bool:
+    return all(any(equal(item, other) for item in items) for other in others)
+
+
+def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
+    shared("find_string_string", text, pattern)  # for its faults and limits
+    found = (match.group(0) for match in re2.finditer(pattern, text))
+    return list(islice(found, None if most < 0 else most))
+
+
+def _ip(text: str) -> Address:
+    odd = "%" in text or (":" in text and "." in text)
+    try:
+        return Address(ip_address("" if odd else text))
+    except ValueError:
+        raise CelError(f'IP Address "{text}" parse error during conversion from string') from None
+
+
+def _cidr(text: str) -> Network:
+    address, _, length = text.rpartition("/")
+    try:
+        return Network(_ip(address).ip, ip_network(f"{address}/{int(length)}", strict=False))
+    except (ValueError, CelError):
+        why = "network address parse error during conversion from string"
+        raise CelError(f'{why}: "{text}"') from None
+
+
+def _contains_ip(one: Network, other: Address) -> bool:
+    return one.network.version == other.ip.version and other.ip in one.network
+
+
+def _contains_cidr(one: Network, other: Network) -> bool:
+    return one.network.version == other.network.version and _subnet(one, other)
+
+
+def _subnet(one: Network, other: Network) -> bool:
+    return (
+        other.network.network_address in one.network
+        and other.network.prefixlen >= one.network.prefixlen
+    )
+
+
+def _url(text: str) -> Url:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError as error:
+        raise CelError(f"URL parse error during conversion from string: {error}") from None
+    if not (parts.scheme or text.startswith("/")) or " " in text:
+        raise CelError(
+            f'URL parse error during conversion from string: parse "{text}": invalid URI'
+        )
+    return Url(parts)
+
+
+def _host(one: Url) -> str:
+    return one.parts.netloc.rsplit("@", 1)[-1]
+
+
+def _hostname(one: Url) -> str:
+    host = _host(one)
+    return host[1 : host.find("]")] if host.startswith("[") else host.split(":")[0]
+
+
+def _query(one: Url) -> CelMap:
+    return CelMap(parse_qs(one.parts.query, keep_blank_values=True))
+
+
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_FORMATS: Final[dict[str, tuple[str, int]]] = {
+    "dns1123Label": (_LABEL, 63),
+    "dns1123LabelPrefix": (_LABEL, 63),
+    "dns1123Subdomain": (rf"{_LABEL}(\.{_LABEL})*", 253),
+    "dns1123SubdomainPrefix": (rf"{_LABEL}(\.{_LABEL})*", 253),
+    "dns1035Label": (r"[a-z]([-a-z0-9]*[a-z0-9])?", 63),
+    "dns1035LabelPrefix": (r"[a-z]([-a-z0-9]*[a-z0-9])?", 63),
+    "labelValue": (r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", 63),
+    "qualifiedName": (rf"({_LABEL}(\.{_LABEL})*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", 317),
+    "uuid": (r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", 36),
+    "byte": (r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", 10**6),
+    "date": (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", 10),
+    "datetime": (r"[0-9]{4}-[0-9]{2}-[0-9]{2}[tT][0-9:.]+([zZ]|[+-][0-9:]+)", 64),
+    "uri": (r"[A-Za-z][A-Za-z0-9+.-]*:\S*|/\S*", 10**6),
+}
+
+
+def _format_named(name: str) -> Optional:
+    return Optional(True, NamedFormat(name)) if name in _FORMATS else ABSENT
+
+
+def _validate(one: NamedFormat, text: str) -> Optional:
+    pattern, longest = _FORMATS[one.name]
+    if one.name.endswith("Prefix"):
+        text = text.removesuffix("-")
+    if len(text) <= longest and re.fullmatch(pattern, text) is not None:
+        return ABSENT
+    return Optional(True, [f"invalid {one.name}"])
+
+
+def _includes(one: Any, other: Any) -> bool:
+    if isinstance(one, list):
+        return any(equal(item, other) for item in one)
+    return equal(one, other)
+
+
+_LOCAL_MULTICAST: Final = {4: ip_network("224.0.0.0/24"), 6: ip_network("ff02::/16")}
+_COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+
+KUBERNETES: Final[dict[str, Kernel]] = {
+    **{
+        f".{name} | list({kind}) | {kind}": kernel
+        for kind in _COMPARABLE
+        for name, kernel in (("min", _extreme(-1, "min")), ("max", _extreme(1, "max")))
+    },
+    **{f".isSorted | list({k}) | bool": lambda a: ordered(a) == a for k in _COMPARABLE},
+    **{f".sum | list({k}) | {k}": _sum for k in ("int", "uint", "double", "duration")},
+    **{f".sort | list({k}) | list({k})": ordered for k in _COMPARABLE},
+    ".indexOf | list(T), T | int": _index,
+    ".lastIndexOf | list(T), T | int": _last_index,
+    ".slice | list(T), int, int | list(T)": _slice,
+    ".flatten | list(list(T)) | list(T)": _flatten,
+    ".flatten | list(any) | list(any)": _flatten,
+    ".flatten | list(any), int | list(any)": _flatten,
+    ".distinct | list(T) | list(T)": _distinct,
+    ".reverse | list(T) | list(T)": lambda a: a[::-1],
+    ".first | list(T) | optional(T)": lambda a: Optional(True, a[0]) if a else ABSENT,
+    ".last | list(T) | optional(T)": lambda a: Optional(True, a[-1]) if a else ABSENT,
+    "lists.range | int | list(int)": _range,
+    "sets.contains | list(T), list(T) | bool": _contains_all,
+    "sets.equivalent | list(T), list(T) | bool": lambda a, b: (
+        _contains_all(a, b) and _contains_all(b, a)
+    ),
+    "sets.intersects | list(T), list(T) | bool": lambda a, b: any(
+        equal(x, y) for x in a for y in b
+    ),
+    ".find | string, string | string": lambda *args: shared("find_string_string", *args),
+    ".findAll | string, string | list(string)": _find_all,
+    ".findAll | string, string, int | list(string)": _find_all,
+    "quantity | string | quantity": _quantity,
+    "isQuantity | string | bool": _is(_quantity),
+    "sign | quantity | int": lambda a: a.sign(),
+    ".isInteger | quantity | bool": _is_integer,
+    ".asInteger | quantity | int": _as_integer,
+    ".asApproximateFloat | quantity | double": lambda a: a.nanos / NANO,
+    ".add | quantity, quantity | quantity": _plus,
+    ".add | quantity, int | quantity": _plus,
+    ".sub | quantity, quantity | quantity": lambda a, b: _plus(a, b, -1),
+    ".sub | quantity, int | quantity": lambda a, b: _plus(a, b, -1),
+    ".isGreaterThan | quantity, quantity | bool": lambda a, b: a.nanos > b.nanos,
+    ".isLessThan | quantity, quantity | bool": lambda a, b: a.nanos < b.nanos,
+    ".compareTo | quantity, quantity | int": lambda a, b: _sign_of(a.nanos, b.nanos),
+    "semver | string | semver": read_version,
+    "semver | string, bool | semver": read_version,
+    "isSemver | string | bool": _is(read_version),
+    "isSemver | string, bool | bool": _is(read_version),
+    ".major | semver | int": lambda a: a.major,
+    ".minor | semver | int": lambda a: a.minor,
+    ".patch | semver | int": lambda a: a.patch,
+    ".isGreaterThan | semver, semver | bool": lambda a, b: a.order > b.order,
+    ".isLessThan | semver, semver | bool": lambda a, b: a.order < b.order,
+    ".compareTo | semver, semver | int": lambda a, b: (a.order > b.order) - (a.order < b.order),
+    "ip | string | ip": _ip,
+    "isIP | string | bool": _is(_ip),
+    "ip.isCanonical | string | bool": lambda text: str(_ip(text).ip) == text,
+    ".family | ip | int": lambda a: a.ip.version,
+    ".isUnspecified | ip | bool": lambda a: a.ip.is_unspecified,
+    ".isLoopback | ip | bool": lambda a: a.ip.is_loopback,
+    ".isLinkLocalMulticast | ip | bool": lambda a: a.ip in _LOCAL_MULTICAST[a.ip.version],
+    ".isLinkLocalUnicast | ip | bool": lambda a: a.ip.is_link_local,
+    ".isGlobalUnicast | ip | bool": lambda a: (
+        not (
+            a.ip.is_unspecified
+            or a.ip.is_loopback
+            or a.ip.is_multicast
+            or a.ip.is_link_local
+            or str(a.ip) == "255.255.255.255"
+        )
+    ),
+    "cidr | string | cidr": _cidr,
+    "isCIDR | string | bool": _is(_cidr),
+    ".containsIP | cidr, ip | bool": _contains_ip,
+    ".containsIP | cidr, string | bool": lambda a, text: _contains_ip(a, _ip(text)),
+    ".containsCIDR | cidr, cidr | bool": _contains_cidr,
+    ".containsCIDR | cidr, string | bool": lambda a, text: _contains_cidr(a, _cidr(text)),
+    ".ip | cidr | ip": lambda a: Address(a.ip),
+    ".masked | cidr | cidr": lambda a: Network(a.network.network_address, a.network),
+    ".prefixLength | cidr | int": lambda a: a.network.prefixlen,
+    "url | string | url": _url,
+    "isURL | string | bool": _is(_url),
+    ".getScheme | url | string": lambda a: a.parts.scheme,
+    ".getHost | url | string": _host,
+    ".getHostname | url | string": _hostname,
+    ".getPort | url | string": lambda a: str(a.parts.port or ""),
+    ".getEscapedPath | url | string": lambda a: a.parts.path,
+    ".getQuery | url | map(string, list(string))": _query,
+    "format.named | string | optional(format)": _format_named,
+    ".validate | format, string | optional(list(string))": _validate,
+    **{f"format.{name} | | format": lambda name=name: NamedFormat(name) for name in _FORMATS},
+    ".includes | T, T | bool": _includes,
+}

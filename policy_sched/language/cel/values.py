@@ -1,0 +1,200 @@
+"""Values of CEL at run time, and what holds of all of them: their types, equality and size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Final
+from urllib.parse import SplitResult
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.language.stdlib.builtins_semver import Version
+from policy_sched.model import Quantity
+
+MAX_COST: Final = 1_000_000
+"""Units of cost that one evaluation may take."""
+
+
+class CelError(PolicySchedError):
+    """An error of an expression at run time, in cel-go's words."""
+
+
+class CostError(CelError):
+    """The expression takes too much work."""
+
+
+class Uint(int):
+    """An unsigned int."""
+
+
+class Duration(int):
+    """A length of time in nanoseconds."""
+
+
+class Timestamp(int):
+    """A moment in nanoseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be absent."""
+
+    present: bool
+    value: Any = None
+
+
+ABSENT: Final = Optional(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An IP address."""
+
+    ip: IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """An IP network; ``ip`` keeps the address that was written."""
+
+    ip: IPv4Address | IPv6Address
+    network: IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A URL that was parsed."""
+
+    parts: SplitResult
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFormat:
+    """A format of texts, by Kubernetes' name of it."""
+
+    name: str
+
+
+class CelMap:
+    """A map; a key that is missing gives ``default()``, where there is such a function.
+
+    Numbers that are equal are one key; true is not 1.
+    """
+
+    __slots__ = ("_default", "_entries")
+
+    def __init__(
+        self, entries: Mapping[Any, Any] | None = None, default: Callable[[], Any] | None = None
+    ) -> None:
+        self._entries: dict[Any, tuple[Any, Any]] = {}
+        self._default = default
+        for key, value in (entries or {}).items():
+            self._entries[_hashed(key)] = (key, value)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return _hashed(key) in self._entries
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([key for key, _ in self._entries.values()])
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """Return keys and values."""
+        return list(self._entries.values())
+
+    def find(self, key: object) -> Optional:
+        """Return the value of a key, if there is one."""
+        found = self._entries.get(_hashed(key))
+        if found is not None:
+            return Optional(True, found[1])
+        return ABSENT if self._default is None else Optional(True, self._default())
+
+    def add(self, key: object, value: object) -> None:
+        """Add an entry. Raises CelError for a key that is there already."""
+        if key in self:
+            raise CelError(f"insert failed: key {text_of_key(key)} already exists")
+        self._entries[_hashed(key)] = (key, value)
+
+
+def _hashed(key: object) -> object:
+    return (bool, key) if isinstance(key, bool) else key
+
+
+def text_of_key(key: object) -> str:
+    """Return a key as messages show it."""
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+_NAMES: Final[dict[type, str]] = {
+    bool: "bool",
+    Uint: "uint",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+    int: "int",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    CelMap: "map",
+    Optional: "optional_type",
+    TypeValue: "type",
+    Quantity: "kubernetes.Quantity",
+    Version: "kubernetes.Semver",
+    Address: "net.IP",
+    Network: "net.CIDR",
+    Url: "kubernetes.URL",
+    NamedFormat: "kubernetes.NamedFormat",
+}
+_NUMBERS: Final = (int, Uint, float)
+_SHORT: Final = {"google.protobuf.Duration": "duration", "google.protobuf.Timestamp": "timestamp"}
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's type."""
+    return _NAMES.get(type(value), type(value).__name__)
+
+
+def kind_of(value: object) -> str:
+    """Return the name of a value's type as the tables of functions write it."""
+    name = type_name(value)
+    return _SHORT.get(name, name)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Compare two values of any types. Raises CelError where a type compares with its own only."""
+    if type(a) is not type(b):
+        if type(a) in _NUMBERS and type(b) in _NUMBERS:
+            return bool(a == b)
+        for one in (a, b):
+            if isinstance(one, Quantity | Version):
+                raise CelError("no such overload")
+        return False
+    if isinstance(a, Quantity):
+        return bool(a.nanos == b.nanos)
+    if isinstance(a, Version):
+        return bool(a.order == b.order)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, CelMap):
+        return len(a) == len(b) and all(
+            key in b and equal(value, b.find(key).value) for key, value in a.items()
+        )
+    if isinstance(a, Optional):
+        return a.present == b.present and (not a.present or equal(a.value, b.value))
+    return bool(a == b)
+
+
+def size(value: object) -> int:
+    """Return how large a value is for the cost of work over it."""
+    return len(value) if isinstance(value, str | bytes | list | CelMap) else 1

@@ -1,0 +1,40 @@
+"""Recorded cases of kube-scheduler's DynamicResources come out as they did there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from policy_sched.language.cel import CelError, compile_selector, device_record
+
+from .cases import Case, params
+
+DEVICE: Final = device_record(
+    "dra.example.com",
+    {
+        "healthy": True,
+        "numa": 5,
+        "model": "fish",
+        "ver": ("version", "1.2.3"),
+        "other.com/x": 5,
+    },
+    {"memory": "10Gi", "cores": "1500m"},
+    allow_multiple_allocations=False,
+)
+
+
+@pytest.mark.parametrize("case", params("cel-cases", "expression"))
+def test_selectors_over_a_device(case: Case) -> None:
+    """A selector matches, fails or does not compile, with upstream's type and words."""
+    selector = compile_selector(case["expression"])
+    found: dict[str, Any] = {"expression": case["expression"]}
+    if selector.error:
+        found["compileError"] = selector.error
+    else:
+        found["type"] = selector.result_type
+        try:
+            found["matches"], _ = selector.evaluate(DEVICE)
+        except CelError as error:
+            found["error"] = str(error)
+    assert found == {key: value for key, value in case.items() if key != "cost"}
