@@ -26,9 +26,7 @@ from policy_sched.language.cel.values import (
     equal,
     type_name,
 )
-from policy_sched.language.stdlib import builtins_string, builtins_time
-from policy_sched.language.stdlib.builtins_format import quoted
-from policy_sched.language.stdlib.builtins_math import text_of_double
+from policy_sched.language.stdlib import KERNELS
 from policy_sched.language.values import Fault, LimitError, Type
 
 Kernel = Callable[..., Any]
@@ -70,23 +68,15 @@ def read_table(table: Mapping[str, Kernel]) -> list[Function]:
 
 def shared(name: str, *args: Any) -> Any:
     """Call a kernel of the rule language by its id; its faults become errors."""
-    kernel = _SHARED[name]
+    kernel = KERNELS[name].function
     try:
         return kernel(*args)
     except (Fault, LimitError) as error:
         raise CelError(f"{name.split('_', maxsplit=1)[0]}: {error}") from None
 
 
-_SHARED: Final[dict[str, Kernel]] = {
-    **builtins_string.TOTAL,
-    **builtins_string.PARTIAL,
-    **builtins_time.TOTAL,
-    **builtins_time.PARTIAL,
-}
-
-
 def _kernel(name: str, wrap: Kernel = lambda value: value) -> Kernel:
-    assert name in _SHARED, name
+    assert name in KERNELS, name
     return lambda *args: wrap(shared(name, *args))
 
 
@@ -125,15 +115,21 @@ def _double_quotient(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
+_FIRST: Final = -62_135_596_800 * 10**9
+_LAST: Final = 253_402_300_800 * 10**9 - 1
+_text_of_timestamp: Final = KERNELS["string_timestamp"].function
+_text_of_duration: Final = KERNELS["string_duration"].function
+_text_of_double: Final = KERNELS["string_double"].function
+
+
 def _span(value: int) -> Duration:
     return Duration(int64(value))
 
 
 def _moment(value: int) -> Timestamp:
-    try:
-        return Timestamp(builtins_time.in_years(value))
-    except Fault:
-        raise CelError("timestamp overflow") from None
+    if not _FIRST <= value <= _LAST:
+        raise CelError("timestamp overflow")
+    return Timestamp(value)
 
 
 def _joined(a: Any, b: Any) -> Any:
@@ -287,13 +283,13 @@ def text_of(value: Any) -> str:
         case bool():
             return str(value).lower()
         case Duration():
-            return builtins_time.text_of_duration(int(value))
+            return str(_text_of_duration(int(value)))
         case Timestamp():
-            return builtins_time.text_of_timestamp(int(value))
+            return str(_text_of_timestamp(int(value)))
         case int():
             return str(int(value))
         case float():
-            return text_of_double(value)
+            return str(_text_of_double(value))
         case list():
             return f"[{', '.join(map(text_of, value))}]"
         case CelMap():
@@ -397,10 +393,10 @@ STANDARD: Final[dict[str, Kernel]] = {
     "string | bool | string": lambda a: str(a).lower(),
     "string | int | string": str,
     "string | uint | string": lambda a: str(int(a)),
-    "string | double | string": text_of_double,
+    "string | double | string": _text_of_double,
     "string | bytes | string": _text_of_bytes,
-    "string | timestamp | string": lambda a: builtins_time.text_of_timestamp(int(a)),
-    "string | duration | string": lambda a: builtins_time.text_of_duration(int(a)),
+    "string | timestamp | string": lambda a: _text_of_timestamp(int(a)),
+    "string | duration | string": lambda a: _text_of_duration(int(a)),
     "bytes | bytes | bytes": bytes,
     "bytes | string | bytes": str.encode,
     "bool | bool | bool": bool,
@@ -440,5 +436,5 @@ STANDARD: Final[dict[str, Kernel]] = {
     ".join | list(string) | string": lambda items: _text_of(items, ""),
     ".join | list(string), string | string": _text_of,
     ".format | string, list(T) | string": _formatted,
-    "strings.quote | string | string": quoted,
+    "strings.quote | string | string": _kernel("strings_quote_string"),
 }

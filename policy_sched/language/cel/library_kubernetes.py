@@ -1,5 +1,4 @@
-"""Functions that Kubernetes adds to CEL: lists, sets, regular expressions, quantities, versions,
-addresses, URLs and formats."""
+"""Functions that Kubernetes adds to CEL, from lists to versions, addresses and formats."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ from policy_sched.language.cel.values import (
     Url,
     equal,
 )
-from policy_sched.language.stdlib.builtins_semver import Version, version
+from policy_sched.language.stdlib import Version, version
 from policy_sched.language.values import Fault
 from policy_sched.model import Quantity, parse
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.language.stdlib.builtins_semver import Version
+from policy_sched.language.stdlib import Version
 from policy_sched.model import Quantity
 
 MAX_COST: Final = 1_000_000

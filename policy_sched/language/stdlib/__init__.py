@@ -44,7 +44,7 @@ from policy_sched.language.stdlib.builtins_scheduler import (
     tolerates,
     without,
 )
-from policy_sched.language.stdlib.builtins_semver import version
+from policy_sched.language.stdlib.builtins_semver import Version, version
 from policy_sched.language.stdlib.builtins_time import timestamp_of_text
 from policy_sched.language.stdlib.environment import (
     ANY,
@@ -72,6 +72,7 @@ __all__ = [
     "RecordField",
     "Section",
     "Variable",
+    "Version",
     "affinity_of",
     "amount",
     "choose",

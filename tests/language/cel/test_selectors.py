@@ -36,7 +36,7 @@ TRUE: Final = (
     "{'a': 1}.transformMap(k, v, v + 1) == {'a': 2}",
     "{'a': 1}.transformMapEntry(k, v, {string(v): k}) == {'1': 'a'}",
     "lists.range(3) == [0, 1, 2] && sets.equivalent([1, 1], [1])",
-    "'%s has %d of %.2f' .format(['x', 2, 1.5]) == 'x has 2 of 1.50'",
+    "'%s has %d of %.2f'.format([dyn('x'), 2, 1.5]) == 'x has 2 of 1.50'",
     "'a1b22'.findAll('[0-9]+') == ['1', '22'] && 'abc'.find('z') == ''",
     "optional.of(2).optFlatMap(x, optional.of(x + 1)).or(optional.none()).value() == 3",
     "[?optional.none(), ?optional.of(1)] == [1] && {?'a': optional.none()} == {}",
@@ -50,7 +50,12 @@ TRUE: Final = (
     "device.attributes['d.io'].missing || true",
     "[1, 2].all(x, x > 0) && ['a'].exists(x, device.attributes['d.io'].missing || x == 'a')",
 )
-FALSE: Final = ("true == 1", "1 == 'a' || null == 0", "dyn([true]) == dyn([1])", "1 in dyn([true])")
+FALSE: Final = (
+    "dyn(true) == 1",
+    "dyn(1) == 'a' || dyn(null) == 0",
+    "dyn([true]) == dyn([1])",
+    "1 in dyn([true])",
+)
 ERRORS: Final = {
     "9223372036854775807 + 1 == 0": "integer overflow",
     "1u - 2u == 0u": "unsigned integer overflow",
@@ -68,7 +73,7 @@ FAULTS: Final = {
     "device.driver(1)": "undeclared reference to 'driver' (in container '')",
     "1.all(x, true)": "cannot be range of a comprehension",
     "'a' && true": "expected type 'bool' but found 'string'",
-    "{1: 2}['a'] == 2": "found no matching overload for '_[_]' applied to '(map(int, int), string)'",
+    "{1: 2}['a'] == 2": "no matching overload for '_[_]' applied to '(map(int, int), string)'",
     "1 +": "Syntax error",
 }
 
