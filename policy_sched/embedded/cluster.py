@@ -1,10 +1,12 @@
 """EmbeddedCluster: the object store with everything that acts on it, stepped by its owner.
 
-Theory of operation: kubelets, controllers and the event log are `Part`s. `step` tells each of them
-what changed in the store since the last step, lets each do what follows from it or is due, and
-goes on until nothing changes. Nothing happens between two steps and nothing waits: `next_wakeup`
-returns when the next step is due if no object changes before. A part keeps only state that it
-can read from the objects again, so a restart is one step over all of them.
+Theory of operation: kubelets, controllers and the event log are `Component`s. `step` shows each of
+them what changed in the store since the last step, runs them one after the other, and repeats that
+until nothing changes or the time is over. The next step begins with the component after the one
+that ran last, so that each has its turn however short the steps are. Nothing happens between two
+steps and nothing waits: `next_wakeup` returns when the next step is due if no object changes
+before. A component keeps only state that it can read from the objects again, so a restart is one
+step over all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any, Final
 
 from policy_sched.client.apimachinery import NAMESPACE, ApiError, Expired, Stored, resource
 from policy_sched.embedded.controllers import (
-    Part,
+    Component,
+    Over,
     Retries,
     Timers,
     controllers,
@@ -38,20 +41,20 @@ from policy_sched.embedded.store import (
 )
 from policy_sched.model import Kind
 
-TOLD: Final = 500
-"""Changes that the parts are told of until it is asked whether there is more time."""
+OBSERVED: Final = 100
+"""Changes that are observed between two looks at the time."""
 ROUNDS: Final = 1000
-"""Rounds of one step, after which its owner gets a turn even if the parts have not come to rest."""
+"""Rounds of one step, after which it returns even if the components have not come to rest."""
 _FIRST_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def never() -> bool:
-    """Say that there is time."""
+    """Return that the time is not over."""
     return False
 
 
 class EmbeddedCluster:
-    """A whole cluster but for its scheduler. ``store`` holds the objects, ``parts`` act on them."""
+    """A cluster without a scheduler. ``store`` holds the objects, ``components`` act on them."""
 
     def __init__(
         self, store: ObjectStore, times: KubeletTimes, *, controllers: bool = True
@@ -64,6 +67,7 @@ class EmbeddedCluster:
         self._timers: Timers[int] = Timers()
         self._retries: Retries[str] = Retries("cluster", store)
         self._paused: dict[str, int] = {}
+        self._turn = 0
         for name in _FIRST_NAMESPACES:
             self._need_namespace(name)
         self._begin()
@@ -89,16 +93,17 @@ class EmbeddedCluster:
         return cls(store, kubelets or KubeletTimes(), controllers=controllers)
 
     def _begin(self) -> None:
-        """Look at everything anew."""
+        """Create all components, which then observe every object as added."""
         self.kubelets = Kubelets(self.store, self.times)
         of = controllers if self.store.controlled else without_controllers
         self.controllers = of(self.store)
         self.events = EventLog(self.store)
-        self.parts: tuple[Part, ...] = (self.kubelets, *self.controllers, self.events)
-        self._listeners: dict[Kind, list[Part]] = {}
-        for part in self.parts:
-            for kind in part.kinds:
-                self._listeners.setdefault(kind, []).append(part)
+        components = (self.kubelets, *self.controllers, self.events)
+        self.components: tuple[Component, ...] = components
+        self._observers: dict[Kind, list[Component]] = {}
+        for component in components:
+            for kind in component.kinds:
+                self._observers.setdefault(kind, []).append(component)
         self._watch: Watch = self.store.watch()
 
     def close(self) -> None:
@@ -107,60 +112,68 @@ class EmbeddedCluster:
 
     # Time.
 
-    def step(self, over: Callable[[], bool] = never) -> None:
+    def step(self, over: Over = never) -> None:
         """Do everything that follows from what changed, and what is due, until all is at rest.
 
-        Or until the time is ``over``, which is asked between rounds; `next_wakeup` is now then.
+        It ends earlier when the time is ``over``; `next_wakeup` returns the present time then.
+        The time is looked at after each object that a component has changed.
         """
         if self.store.recovered():
-            self._begin()  # what parts gave up meanwhile, or put off for long, is done now
+            self._begin()  # what was given up meanwhile, or put off for long, is done now
         for _ in range(ROUNDS):
-            if not self._take_in(over) or not self._round() or over():
+            if not self._observe(over) or not self._round(over) or over():
                 return
 
-    def _take_in(self, over: Callable[[], bool]) -> bool:
-        """Tell the parts of all changes; tell whether there was time for that.
+    def _observe(self, over: Over) -> bool:
+        """Show all changes to the components; return whether there was time for all of them.
 
-        None of them acts before it knows everything.
+        No component acts before all of them are observed.
         """
         while True:
             try:
-                changes = self._watch.drain(TOLD)
+                changes = self._watch.drain(OBSERVED)
             except Expired:
                 self._begin()
                 continue
             for change in changes:
-                for part in self._listeners.get(change.new.resource.key, ()):
-                    self._tell(part, change)
+                for component in self._observers.get(change.new.resource.key, ()):
+                    self._show(component, change)
             if not self._watch.behind:
                 return True
             if over():
                 return False
 
-    def _round(self) -> bool:
+    def _round(self, over: Over) -> bool:
+        """Run every component once, or as many as there is time for; return whether any acted."""
         acted = False
         for number in self._timers.expired(self.store.now()):
             self._effects.pop(number)()
             acted = True
-        self._take_in(never)
-        for part in self.parts:
-            acted = self._act(part) or acted
+        if acted and not self._observe(over):
+            return True
+        for _ in self.components:
+            component = self.components[self._turn % len(self.components)]
+            self._turn = (self._turn + 1) % len(self.components)
+            if self._run(component, over):
+                acted = True
+                if over():
+                    return True
         return acted
 
-    def _tell(self, part: Part, change: Change) -> None:
+    def _show(self, component: Component, change: Change) -> None:
         try:
-            part.seen(change)
+            component.observe(change)
         except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
-            one = change.new
-            self._retries.failed(f"{type(part).__name__}: {one.resource.kind} {one.place}", error)
+            one, name = change.new, type(component).__name__
+            self._retries.failed(f"{name}: {one.resource.kind} {one.place}", error)
 
-    def _act(self, part: Part) -> bool:
-        """Let a part act. One that fails as a whole pauses, and the others go on."""
-        name = type(part).__name__
+    def _run(self, component: Component, over: Over) -> bool:
+        """Run a component. One that fails as a whole pauses, and the others go on."""
+        name = type(component).__name__
         if self._paused.get(name, 0) > self.store.now():
             return False
         try:
-            acted = part.act()
+            acted = component.run(over)
         except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
             self._paused[name] = self._retries.failed(name, error)
             return False
@@ -176,9 +189,9 @@ class EmbeddedCluster:
         if self._watch.behind:
             return self.store.now()
         times = [self._timers.next()]
-        for part in self.parts:
-            due = part.next_wakeup()
-            paused = self._paused.get(type(part).__name__)
+        for component in self.components:
+            due = component.next_wakeup()
+            paused = self._paused.get(type(component).__name__)
             times.append(due if due is None or paused is None else max(due, paused))
         return min((time for time in times if time is not None), default=None)
 

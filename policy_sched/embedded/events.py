@@ -18,7 +18,7 @@ from policy_sched.client.apimachinery import (
     micro_timestamp,
     parsed,
 )
-from policy_sched.embedded.controllers import Timers
+from policy_sched.embedded.controllers import Over, Timers
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import Plain
 
@@ -62,7 +62,7 @@ class EventLog:
         self._said: dict[Key, Occurrence] = {}
         self._timers: Timers[Key] = Timers()
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of an event that came, changed or went."""
         key = Key(EVENT, *change.new.place)
         if change.type == DELETED:
@@ -82,17 +82,19 @@ class EventLog:
         """Return None: old events are removed in the next step and cause none."""
         return None
 
-    def act(self) -> bool:
-        """Forget what is old; tell whether anything was."""
+    def run(self, over: Over) -> bool:
+        """Delete events that are old, and those beyond the limit; return whether there were any."""
         acted = False
-        for key in self._over():
+        for key in self._surplus():
             if self._store.find(key.kind, key.namespace, key.name) is not None:
                 self._store.delete(key)
             acted = True
+            if over():
+                break
         return acted
 
-    def _over(self) -> Iterator[Key]:
-        """Yield and forget what is old, and what is too much."""
+    def _surplus(self) -> Iterator[Key]:
+        """Yield and remove the keys of events that are old, and of those beyond the limit."""
         yield from self._timers.expired(self._store.now())
         while len(self._timers) > self._most:
             yield self._timers.pop()

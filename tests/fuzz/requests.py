@@ -16,7 +16,7 @@ import aiohttp
 from policy_sched.embedded.apiserver.registry.resources import Served
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.testing import FakeClock
-from tests.embedded.apiserver.world import World, serving
+from tests.embedded.apiserver.world import World, serving, slice_of_time
 from tests.embedded.world import START
 from tests.fuzz.corpus import OBJECTS, PATCHES
 from tests.fuzz.mutations import mutated, text_of
@@ -101,7 +101,7 @@ async def persisted(random: Random, folder: Path) -> None:
         after = {(one.resource.key, *one.place): one.raw for one in again.store.everything()}
         if again.store.set_aside or any(after.get(key) != raw for key, raw in before.items()):
             raise BrokenRunError(f"not as it was: {again.store.set_aside}")
-        again.step()
+        again.step(slice_of_time())
         if again.store.sync_errors:
             raise BrokenRunError(f"controllers failed after a restart: {again.store.sync_errors}")
     finally:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from policy_sched.client.apimachinery.resources import POD
 from policy_sched.embedded.client import EmbeddedClient
-from policy_sched.embedded.controllers.volumes import Volumes
+from policy_sched.embedded.controllers.volumes import PersistentVolumeController
 from policy_sched.embedded.store.store import Key
 from policy_sched.embedded.store.watch_history import DELETED
 from policy_sched.instance.app.embedded_informer import ENDED
@@ -159,13 +159,15 @@ def play(pods: int, seed: int = 0) -> list[Comparison]:
     storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
     storage |= {"metadata": {"name": CLASS}, "provisioner": "example.com/disk"}
     cluster.apply({**storage, "volumeBindingMode": "WaitForFirstConsumer"})
-    volumes = next(part for part in cluster.parts if isinstance(part, Volumes))
-    cluster.parts = tuple(part for part in cluster.parts if part is not volumes)
+    volumes = next(
+        part for part in cluster.components if isinstance(part, PersistentVolumeController)
+    )
+    cluster.components = tuple(part for part in cluster.components if part is not volumes)
     watcher = Watcher(instance, clock, seed)
 
     def tick(number: int) -> None:
         if number % PROVISIONING == 0:
-            volumes.act()
+            volumes.run(lambda: False)
         instance.step()
         watcher.take()
         clock.ns += TICK

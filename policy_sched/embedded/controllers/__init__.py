@@ -6,10 +6,11 @@ clock.
 
 from policy_sched.embedded.controllers.registry import controllers, without_controllers
 from policy_sched.embedded.controllers.timers import Timers
-from policy_sched.embedded.controllers.workqueue import Part, Retries
+from policy_sched.embedded.controllers.workqueue import Component, Over, Retries
 
 __all__ = [
-    "Part",
+    "Component",
+    "Over",
     "Retries",
     "Timers",
     "controllers",

@@ -9,41 +9,37 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller, Over
 from policy_sched.embedded.store import Change, Key, ObjectStore
 from policy_sched.model import ApiValue, Kind, LabelSelector, Selector, label_selector
 
 CLUSTER_ROLE: Final[Kind] = ("rbac.authorization.k8s.io/v1", "ClusterRole")
 
 
-class ClusterRoles:
+class ClusterRoleAggregationController(Controller):
     """Keeps the rules of aggregated cluster roles."""
 
     kinds = frozenset({CLUSTER_ROLE})
+    name = "clusterrole-aggregation"
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        super().__init__(store)
         self._changed = False
-        self._agenda = Agenda("clusterrole-aggregation", store)
 
-    def seen(self, change: Change) -> None:  # noqa: ARG002 - the signature of a part
+    def observe(self, change: Change) -> None:  # noqa: ARG002 - the signature of a part
         """Take note of a role that changed: any other may be made of it."""
         self._changed = True
 
-    def act(self) -> bool:
+    def run(self, over: Over) -> bool:
         """Write the rules that have changed."""
         if self._changed:
             self._changed = False
             for one in sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name):
                 if b'"aggregationRule":' in one.raw and "aggregationRule" in one.data:
-                    self._agenda.add(Key(CLUSTER_ROLE, "", one.name))
-        return self._agenda.each(self._aggregate)
+                    self._queue.add(Key(CLUSTER_ROLE, "", one.name))
+        return super().run(over)
 
-    def next_wakeup(self) -> int | None:
-        """Return when a role is to be looked at again."""
-        return self._agenda.next()
-
-    def _aggregate(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
         """Write a role's rules; tell whether they have changed."""
         roles = sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name)
         role = self._store.find(CLUSTER_ROLE, "", key.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from policy_sched.client.apimachinery import POD, Stored
+from policy_sched.embedded.controllers.workqueue import Over
 from policy_sched.embedded.store import DELETED, Change, Key
 from policy_sched.model import OwnerReference, Pod
 
@@ -68,7 +69,7 @@ class OwnedPods:
         self._pods: dict[str, dict[str, Stored]] = {}
         self._counts: dict[str, list[int]] = {}
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take a change in."""
         if change.new.resource.key != POD:
             return
@@ -90,7 +91,7 @@ class OwnedPods:
             if not pods:
                 del self._pods[owner], self._counts[owner]
 
-    def act(self) -> bool:
+    def run(self, over: Over) -> bool:  # noqa: ARG002 - the signature of a component
         """Do nothing."""
         return False
 

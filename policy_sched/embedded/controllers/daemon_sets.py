@@ -23,7 +23,7 @@ from policy_sched.embedded.controllers.controller_refs import (
 )
 from policy_sched.embedded.controllers.deployments import share
 from policy_sched.embedded.controllers.revisions import Revisions
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import CountingController
 from policy_sched.embedded.controllers.writing import (
     REPLACE_ENDED,
     RETRY,
@@ -40,31 +40,30 @@ from policy_sched.model import Node, Pod, required_node_names
 _ONE: Final = 1
 
 
-class DaemonSets:
+class DaemonSetController(CountingController):
     """Makes and deletes the pods of daemon sets."""
 
     kinds = frozenset({DAEMON_SET, NODE, POD})
+    name = "daemonset"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        self._store = store
+        super().__init__(store)
         self._owned = owned
-        self._agenda = Agenda("daemonset", store)
-        self._readiness: dict[Key, None] = {}
         self._desired: dict[str, Plain] = {}
         self._revisions = Revisions(store, REVISION_HASH)
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a set, of one of its pods, or of a node that looks otherwise."""
         new = change.new
         if new.resource.key == DAEMON_SET:
-            self._agenda.add(Key(DAEMON_SET, *new.place))
+            self._queue.add(Key(DAEMON_SET, *new.place))
             if change.type == DELETED:
                 self._desired.pop(new.uid, None)
                 self._revisions.forget(new.uid)
         elif new.resource.key == NODE:
             if change.type == DELETED or change.old is None or _face(new) != _face(change.old):
                 for one in self._store.select(DAEMON_SET):
-                    self._agenda.add(Key(DAEMON_SET, *one.place))
+                    self._queue.add(Key(DAEMON_SET, *one.place))
         elif new.resource.key == POD:
             owner = controller_of(new)
             if owner is not None and (owner.api_version, owner.kind) == DAEMON_SET:
@@ -74,42 +73,29 @@ class DaemonSets:
         after = standing(pod_of(change.new))
         before = standing(pod_of(change.old)) if change.old is not None else None
         if change.type == DELETED or (after == Standing.LEAVING and before != after):
-            self._agenda.add(key)
+            self._queue.add(key)
         elif after >= Standing.SUCCEEDED:
-            self._agenda.at(key, self._store.now() + REPLACE_ENDED)
+            self._queue.add_at(key, self._store.now() + REPLACE_ENDED)
         elif before != after and change.type != ADDED:
             self._readiness[key] = None
             if not self._up_to_date(key):
-                self._agenda.add(key)
+                self._queue.add(key)
 
     def _up_to_date(self, key: Key) -> bool:
         stored = self._store.find(key.kind, key.namespace, key.name)
         known = self._desired.get(stored.uid) if stored is not None else None
         return known is not None and bool(known["updatedNumberScheduled"] == known["wanted"])
 
-    def next_wakeup(self) -> int | None:
-        """Return when a set is to be looked at again."""
-        return self._agenda.next()
-
-    def act(self) -> bool:
-        """Look at the sets that something happened to."""
-        readiness, self._readiness = self._readiness, {}
-        acted = False
-        for key in self._agenda.some():
-            readiness.pop(key, None)
-            acted = self._agenda.one(key, self._sync) or acted
-        for key in readiness:
-            acted = self._agenda.one(key, self._count) or acted
-        return acted
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Create, delete and renew the pods of a set."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         if stored is None or stored.deleting:
             return False
         acted = self._look(key, stored)
         return self._report(stored) or acted
 
-    def _count(self, key: Key) -> bool:
+    def sync_status(self, key: Key) -> bool:
+        """Count a set of which only pods have become ready or unready."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         return stored is not None and not stored.deleting and self._report(stored)
 
@@ -136,11 +122,11 @@ class DaemonSets:
             for pod in surplus:
                 acted = self._remove(pod) or acted
             if runs and not found and made == most:
-                self._agenda.add(key)  # the other nodes in the next round
+                self._queue.add(key)  # the other nodes in the next round
             elif runs and not found:
                 seed = str(self._store.version)
                 if create(self._store, expansion.daemon_pod(data, node.name, seed)) is None:
-                    self._agenda.at(key, self._store.now() + RETRY)
+                    self._queue.add_at(key, self._store.now() + RETRY)
                 else:
                     made += 1
             elif runs:

@@ -18,7 +18,7 @@ from policy_sched.embedded.controllers.controller_refs import (
     owner_key,
 )
 from policy_sched.embedded.controllers.deployment_conditions import conditions, deadline
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.controllers.writing import RETRY, create, remove, report
 from policy_sched.embedded.store import Change, Key, ObjectStore
 from policy_sched.manifests import TEMPLATE_HASH, Plain
@@ -45,35 +45,28 @@ class _Set:
     leaving: int
 
 
-class Deployments:
+class DeploymentController(Controller):
     """Makes and scales the replica sets of deployments."""
 
     kinds = frozenset({DEPLOYMENT, REPLICA_SET})
+    name = "deployment"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        self._store = store
+        super().__init__(store)
         self._owned = owned
-        self._agenda = Agenda("deployment", store)
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a deployment that changed, or of one of its replica sets."""
         new = change.new
         if new.resource.key == DEPLOYMENT:
-            self._agenda.add(Key(DEPLOYMENT, *new.place))
+            self._queue.add(Key(DEPLOYMENT, *new.place))
         elif new.resource.key == REPLICA_SET:
             owner = controller_of(new)
             if owner is not None and (owner.api_version, owner.kind) == DEPLOYMENT:
-                self._agenda.add(owner_key(new, owner))
+                self._queue.add(owner_key(new, owner))
 
-    def next_wakeup(self) -> int | None:
-        """Return when a deployment is to be looked at again."""
-        return self._agenda.next()
-
-    def act(self) -> bool:
-        """Look at the deployments that something happened to."""
-        return self._agenda.each(self._sync)
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Bring the replica sets of a deployment to its template and its size."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         return stored is not None and not stored.deleting and self._look(key, stored)
 
@@ -87,7 +80,7 @@ class Deployments:
             if not data["spec"].get("paused"):
                 wanted = _first_size(data, sets)
                 if create(self._store, expansion.replica_set_of(data, wanted)) is None:
-                    self._agenda.at(key, self._store.now() + RETRY)
+                    self._queue.add_at(key, self._store.now() + RETRY)
                     return False
                 return True
             new = max(sets, key=lambda one: one.stored.version, default=None)
@@ -110,7 +103,7 @@ class Deployments:
             unavailable = 0
         found = conditions(data, status, unavailable, new.stored.name, now)
         if (due := deadline(data, found)) is not None:
-            self._agenda.at(key, due)
+            self._queue.add_at(key, due)
         return found
 
     def _number(self, new: _Set, old: Sequence[_Set], deployment: Stored) -> bool:

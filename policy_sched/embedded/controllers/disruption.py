@@ -16,7 +16,7 @@ from policy_sched.embedded.controllers.controller_refs import (
     standing,
 )
 from policy_sched.embedded.controllers.deployments import share
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.controllers.writing import condition, report
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import replicas_of
@@ -81,17 +81,17 @@ def _owner_uid(pod: Stored) -> str:
     return owner.uid if owner is not None else ""
 
 
-class Budgets:
+class DisruptionController(Controller):
     """Keeps the status of disruption budgets."""
 
     kinds = frozenset({BUDGET, POD})
+    name = "disruption"
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-        self._agenda = Agenda("disruption", store)
+        super().__init__(store)
         self._budgets: dict[str, dict[Key, _Budget]] = {}
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a budget or a pod that changed."""
         new = change.new
         if new.resource.key == BUDGET:
@@ -103,7 +103,7 @@ class Budgets:
                 if covered:
                     budget.add(new)
                 if known or covered:
-                    self._agenda.add(key)
+                    self._queue.add(key)
 
     def _budget(self, change: Change) -> None:
         new = change.new
@@ -114,7 +114,7 @@ class Budgets:
             if not budgets:
                 del self._budgets[new.namespace]
             return
-        self._agenda.add(key)
+        self._queue.add(key)
         known, budget = budgets.get(key), _Budget(new)
         if known is not None and known.spec == budget.spec:
             return
@@ -127,11 +127,8 @@ class Budgets:
         """Return None: budgets wait for nothing."""
         return None
 
-    def act(self) -> bool:
-        """Write the status of the budgets that something happened to."""
-        return self._agenda.each(self._sync)
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Write the status of a budget."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         budget = self._budgets.get(key.namespace, {}).get(key)
         return stored is not None and budget is not None and self._look(stored, budget)

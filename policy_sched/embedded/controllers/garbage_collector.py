@@ -7,22 +7,22 @@ change of the store; see `cascade`.)
 from __future__ import annotations
 
 from policy_sched.client.apimachinery import Stored
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, FOREGROUND, Change, DeleteOptions, Key, ObjectStore
 from policy_sched.model import KINDS, SKIPPED_KINDS
 
 
-class Garbage:
+class GarbageCollector(Controller):
     """Deletes what such objects own, and lets them go in the end."""
 
     kinds = frozenset({*KINDS, *SKIPPED_KINDS})
+    name = "garbage-collector"
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-        self._agenda = Agenda("garbage-collector", store)
+        super().__init__(store)
         self._waiting: dict[str, Key] = {}
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of an object that waits, and of a dependent that has gone."""
         new = change.new
         if change.type == DELETED:
@@ -30,26 +30,19 @@ class Garbage:
             if self._waiting:
                 for owner in new.typed.metadata.owner_references:
                     if owner.uid in self._waiting:
-                        self._agenda.add(self._waiting[owner.uid])
+                        self._queue.add(self._waiting[owner.uid])
         elif new.deleting and _waits(new) and new.uid not in self._waiting:
             key = Key(new.resource.key, *new.place)
             self._waiting[new.uid] = key
-            self._agenda.add(key)
+            self._queue.add(key)
 
-    def act(self) -> bool:
-        """Go on with what waits."""
-        return self._agenda.each(self._sync)
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Delete what an object that is deleted in the foreground owns, then the object."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         if stored is None or stored.uid not in self._waiting or not self._go_on(stored):
             return False
-        self._agenda.add(key)  # what others own, too, has gone without an end
+        self._queue.add(key)  # what others own, too, has gone without an end
         return True
-
-    def next_wakeup(self) -> int | None:
-        """Return when an object is to be looked at again."""
-        return self._agenda.next()
 
     def _go_on(self, owner: Stored) -> bool:
         dependents = self._store.owned_by(owner.uid)

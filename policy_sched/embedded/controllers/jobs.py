@@ -22,7 +22,7 @@ from policy_sched.embedded.controllers.controller_refs import (
     pod_of,
     standing,
 )
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.controllers.writing import (
     RETRY,
     burst,
@@ -40,23 +40,23 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _OVER: Final = ("Complete", "Failed")
 
 
-class Jobs:
+class JobController(Controller):
     """Makes, counts and ends the pods of jobs."""
 
     kinds = frozenset({JOB, POD})
+    name = "job"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        self._store = store
+        super().__init__(store)
         self._owned = owned
-        self._agenda = Agenda("job", store)
         self._uncounted: dict[Key, dict[str, Stored]] = {}
         self._not_before: dict[str, int] = {}
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a job that changed, or of one of its pods."""
         new = change.new
         if new.resource.key == JOB:
-            self._agenda.add(Key(JOB, *new.place))
+            self._queue.add(Key(JOB, *new.place))
             if change.type == DELETED:
                 self._not_before.pop(new.uid, None)
         elif new.resource.key == POD:
@@ -64,7 +64,7 @@ class Jobs:
             moves = moved(change) is not None
             if moves and owner is not None and (owner.api_version, owner.kind) == JOB:
                 key = owner_key(new, owner)
-                self._agenda.add(key)
+                self._queue.add(key)
                 over = standing(pod_of(new)) >= Standing.LEAVING
                 waiting = self._uncounted.setdefault(key, {})
                 if over and change.type != DELETED:
@@ -72,15 +72,8 @@ class Jobs:
                 else:
                     waiting.pop(new.uid, None)
 
-    def next_wakeup(self) -> int | None:
-        """Return when a job is to be looked at again."""
-        return self._agenda.next()
-
-    def act(self) -> bool:
-        """Look at the jobs that something happened to."""
-        return self._agenda.each(self._sync)
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Count a job's pods that ended, and create those that are missing."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         waiting = list(self._waiting(key))
         if stored is None:
@@ -193,7 +186,7 @@ class Jobs:
         spec, now, uid = data["spec"], self._store.now(), data["metadata"]["uid"]
         deadline = _deadline(spec, status)
         if deadline is not None:
-            self._agenda.at(key, deadline)
+            self._queue.add_at(key, deadline)
         wanted = job_numbers.wanted(spec, status.get("succeeded", 0))
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
             for one in sorted(self._running(uid), key=lambda one: -one.version)[: active - wanted]:
@@ -204,7 +197,7 @@ class Jobs:
             return False
         due = self._not_before.get(uid, 0)
         if due > now:
-            self._agenda.at(key, due if deadline is None else min(due, deadline))
+            self._queue.add_at(key, due if deadline is None else min(due, deadline))
             return False
         missing = min(missing, most)
         indexes: Sequence[int | None] = [None] * missing
@@ -218,7 +211,7 @@ class Jobs:
             finalizers = pod["metadata"].get("finalizers") or []
             pod["metadata"]["finalizers"] = [*finalizers, TRACKING]
             if create(self._store, pod) is None:
-                self._agenda.at(key, now + RETRY)
+                self._queue.add_at(key, now + RETRY)
                 break
         return True
 
@@ -233,7 +226,7 @@ class Jobs:
             return False
         due = since + lifetime * SECOND
         if due > now:
-            self._agenda.at(key, due)
+            self._queue.add_at(key, due)
             return False
         remove(self._store, stored)
         return True

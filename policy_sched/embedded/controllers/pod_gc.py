@@ -12,7 +12,7 @@ from typing import Final
 from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored
 from policy_sched.embedded.admission import set_condition
 from policy_sched.embedded.controllers.controller_refs import Standing, pod_of, standing
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, Change, DeleteOptions, Key, ObjectStore
 from policy_sched.model import Node, Pod, Taint
 
@@ -25,19 +25,19 @@ _BY_TAINT: Final = (
 )
 
 
-class LostPods:
+class PodGarbageCollector(Controller):
     """Deletes pods whose node has gone or repels them."""
 
     kinds = frozenset({POD, NODE})
+    name = "pod-garbage-collector"
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-        self._agenda = Agenda("pod-garbage-collector", store)
+        super().__init__(store)
         self._pods: dict[str, dict[Key, None]] = {}
         self._tainted: dict[str, dict[Taint, int]] = {}
         self._gone: dict[str, int] = {}
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a pod that is bound, or of a node that came, changed or went."""
         new = change.new
         if new.resource.key == POD:
@@ -50,9 +50,9 @@ class LostPods:
             self._pods.setdefault(node, {})[key] = None
             if self._store.find(NODE, "", node) is None:
                 self._gone.setdefault(node, self._store.now())
-                self._agenda.add(key)
+                self._queue.add(key)
             elif node in self._tainted:
-                self._agenda.add(key)
+                self._queue.add(key)
         elif new.resource.key == NODE:
             self._node(change)
 
@@ -82,17 +82,10 @@ class LostPods:
             affected = affected or bool(taints or known)
         if affected:
             for key in self._pods.get(name, ()):
-                self._agenda.add(key)
+                self._queue.add(key)
 
-    def next_wakeup(self) -> int | None:
-        """Return when the next pod is deleted."""
-        return self._agenda.next()
-
-    def act(self) -> bool:
-        """Delete the pods whose time is over."""
-        return self._agenda.each(self._sync)
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Delete a pod whose time is over."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         if stored is None:
             return False
@@ -100,7 +93,7 @@ class LostPods:
         if due is None or (stored.deleting and why is _BY_TAINT):
             return False
         if due > self._store.now() and not (stored.deleting and why is _BY_GC):
-            self._agenda.at(key, due)
+            self._queue.add_at(key, due)
             return False
         self._evict(key, stored, why)
         return True

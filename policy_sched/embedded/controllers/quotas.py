@@ -13,7 +13,7 @@ import msgspec
 
 from policy_sched.client.apimachinery import CLAIM, POD, QUOTA, SECOND, Stored, resource
 from policy_sched.embedded.controllers.controller_refs import pod_of
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.controllers.writing import report
 from policy_sched.embedded.store import DELETED, ENDED, Change, Key, ObjectStore
 from policy_sched.model import (
@@ -77,18 +77,18 @@ class _Spec(ApiValue, frozen=True):
     scope_selector: _Scopes | None = None
 
 
-class Quotas:
+class ResourceQuotaController(Controller):
     """Counts what is used in the namespaces that have quotas."""
 
     kinds = frozenset(_COUNTED.values())
+    name = "resourcequota"
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-        self._agenda = Agenda("resourcequota", store)
+        super().__init__(store)
         self._known: dict[str, dict[str, None]] = {}
         self._counted_at: dict[Key, int] = {}
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a quota, or of something in a namespace that has one."""
         new = change.new
         if new.resource.key == QUOTA:
@@ -97,9 +97,9 @@ class Quotas:
             key = Key(QUOTA, new.namespace, name)
             last = self._counted_at.get(key)
             if last is None:
-                self._agenda.add(key)
+                self._queue.add(key)
             else:
-                self._agenda.at(key, max(last + PAUSE, self._store.now()))
+                self._queue.add_at(key, max(last + PAUSE, self._store.now()))
 
     def _quota(self, change: Change) -> None:
         """Take note of a quota that came, has another specification, or went."""
@@ -115,20 +115,13 @@ class Quotas:
             return
         self._counted_at.pop(Key(QUOTA, *new.place), None)
 
-    def act(self) -> bool:
-        """Count again where something has changed."""
-        return self._agenda.each(self._sync)
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Count what is used of a quota."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         if stored is None or stored.deleting:
             return False
         self._counted_at[key] = self._store.now()
         return self._count(stored)
-
-    def next_wakeup(self) -> int | None:
-        """Return when a quota is to be counted."""
-        return self._agenda.next()
 
     def _count(self, quota: Stored) -> bool:
         try:

@@ -14,7 +14,7 @@ from policy_sched.embedded.controllers.controller_refs import (
     pod_of,
     standing,
 )
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.controllers.writing import (
     BURST,
     REPLACE_ENDED,
@@ -33,22 +33,22 @@ _KINDS: Final = frozenset({REPLICA_SET, CONTROLLER})
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
-class ReplicaSets:
+class ReplicaSetController(Controller):
     """Makes and deletes pods until there are as many as wanted."""
 
     kinds = frozenset({POD, *_KINDS})
+    name = "replicaset"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        self._store = store
+        super().__init__(store)
         self._owned = owned
-        self._agenda = Agenda("replicaset", store)
         self._not_before: dict[Key, int] = {}
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a set that changed, or of one of its pods."""
         new = change.new
         if new.resource.key in _KINDS:
-            self._agenda.add(Key(new.resource.key, *new.place))
+            self._queue.add(Key(new.resource.key, *new.place))
         elif new.resource.key == POD:
             owner, move = controller_of(new), moved(change)
             if owner is None or move is None or (owner.api_version, owner.kind) not in _KINDS:
@@ -57,17 +57,10 @@ class ReplicaSets:
             ended = (Standing.SUCCEEDED, Standing.FAILED)
             if move[1] in ended and change.type == UPDATED:
                 self._not_before[key] = self._store.now() + REPLACE_ENDED
-            self._agenda.add(key)
+            self._queue.add(key)
 
-    def next_wakeup(self) -> int | None:
-        """Return when a set is to be looked at again."""
-        return self._agenda.next()
-
-    def act(self) -> bool:
-        """Look at the sets that something happened to."""
-        return self._agenda.each(self._sync)
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Create or delete pods until there are as many as a set wants."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         return stored is not None and not stored.deleting and self._look(key, stored)
 
@@ -98,10 +91,10 @@ class ReplicaSets:
         due = self._not_before.pop(key, now)
         if due > now:
             self._not_before[key] = due
-            self._agenda.at(key, due)
+            self._queue.add_at(key, due)
             return 0
         if not self._create(stored, missing):
-            self._agenda.at(key, now + RETRY)
+            self._queue.add_at(key, now + RETRY)
         return missing
 
     def _create(self, stored: Stored, count: int) -> bool:

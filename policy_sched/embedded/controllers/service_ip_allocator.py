@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import SERVICE, Stored
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import Plain
 
@@ -22,18 +22,18 @@ _WITH_PORTS: Final = ("NodePort", "LoadBalancer")
 _FIXED: Final = ("clusterIP", "clusterIPs")
 
 
-class Addresses:
+class ServiceIPAllocator(Controller):
     """Gives services their addresses."""
 
     kinds = frozenset({SERVICE})
+    name = "service-ip"
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        super().__init__(store)
         self._taken: dict[str, set[str | int]] = {}
-        self._agenda = Agenda("service-ip", store)
         self._before: dict[Key, Plain] = {}
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of what a service has, and of one that has nothing yet."""
         new = change.new
         key = Key(SERVICE, *new.place)
@@ -45,17 +45,10 @@ class Addresses:
         self._taken[new.uid] = {*_taken(spec), str(spec.get("clusterIP") or "")}
         if spec.get("type") != "ExternalName" and (not spec.get("clusterIP") or _lacks(spec)):
             self._before[key] = {} if change.old is None else _spec(change.old)
-            self._agenda.add(key)
+            self._queue.add(key)
 
-    def act(self) -> bool:
-        """Give addresses to those that have none."""
-        return self._agenda.each(self._give)
-
-    def next_wakeup(self) -> int | None:
-        """Return when a service is to be looked at again."""
-        return self._agenda.next()
-
-    def _give(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Give a service its addresses and node ports."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         before = self._before.get(key)
         if stored is None or before is None:

@@ -8,39 +8,32 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import ACCOUNT, NAMESPACE
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.controllers.writing import create
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 
 DEFAULT: Final = "default"
 
 
-class Accounts:
+class ServiceAccountController(Controller):
     """Makes the default account of each namespace."""
 
     kinds = frozenset({NAMESPACE, ACCOUNT})
+    name = "serviceaccount"
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-        self._agenda = Agenda("serviceaccount", store)
+        super().__init__(store)
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a namespace that came, or whose account went."""
         new = change.new
         if new.resource.key == NAMESPACE:
-            self._agenda.add(Key(NAMESPACE, "", new.name))
+            self._queue.add(Key(NAMESPACE, "", new.name))
         elif change.type == DELETED and new.name == DEFAULT:
-            self._agenda.add(Key(NAMESPACE, "", new.namespace))
+            self._queue.add(Key(NAMESPACE, "", new.namespace))
 
-    def act(self) -> bool:
-        """Make the accounts that are missing."""
-        return self._agenda.each(self._make)
-
-    def next_wakeup(self) -> int | None:
-        """Return when a namespace is to be looked at again."""
-        return self._agenda.next()
-
-    def _make(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Create a namespace's default service account."""
         namespace = key.name
         found = self._store.find(NAMESPACE, "", namespace)
         if found is None or found.deleting:

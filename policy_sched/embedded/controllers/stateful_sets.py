@@ -20,7 +20,7 @@ from policy_sched.embedded.controllers.controller_refs import (
     standing,
 )
 from policy_sched.embedded.controllers.revisions import Revisions
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import CountingController
 from policy_sched.embedded.controllers.writing import (
     RETRY,
     burst,
@@ -36,24 +36,23 @@ REVISION_LABEL: Final = "controller.kubernetes.io/hash"
 _ACTIVE: Final = frozenset({Standing.PENDING, Standing.READY})
 
 
-class StatefulSets:
+class StatefulSetController(CountingController):
     """Makes, orders and renews the pods of stateful sets."""
 
     kinds = frozenset({STATEFUL_SET, POD})
+    name = "statefulset"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        self._store = store
+        super().__init__(store)
         self._owned = owned
-        self._agenda = Agenda("statefulset", store)
-        self._readiness: dict[Key, None] = {}
         self._updated: dict[str, int] = {}
         self._revisions = Revisions(store, REVISION_LABEL)
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a set that changed, or of one of its pods."""
         new = change.new
         if new.resource.key == STATEFUL_SET:
-            self._agenda.add(Key(STATEFUL_SET, *new.place))
+            self._queue.add(Key(STATEFUL_SET, *new.place))
             if change.type == DELETED:
                 self._updated.pop(new.uid, None)
                 self._revisions.forget(new.uid)
@@ -65,29 +64,15 @@ class StatefulSets:
             if _ACTIVE.issuperset(move):
                 self._readiness[key] = None
             else:
-                self._agenda.add(key)
+                self._queue.add(key)
 
-    def next_wakeup(self) -> int | None:
-        """Return when a set is to be looked at again."""
-        return self._agenda.next()
-
-    def act(self) -> bool:
-        """Look at the sets that something happened to."""
-        readiness, self._readiness = self._readiness, {}
-        acted = False
-        for key in self._agenda.some():
-            readiness.pop(key, None)
-            acted = self._agenda.one(key, self._sync) or acted
-        for key in readiness:
-            acted = self._agenda.one(key, self._count) or acted
-        return acted
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Create, delete and renew the pods of a set."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         return stored is not None and not stored.deleting and self._look(key, stored)
 
-    def _count(self, key: Key) -> bool:
-        """Look at a set of which only pods have become ready or unready."""
+    def sync_status(self, key: Key) -> bool:
+        """Count a set of which only pods have become ready or unready."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         if stored is None:
             return False
@@ -141,11 +126,11 @@ class StatefulSets:
             pod = pods.get(expansion.stateful_name(name, ordinal))
             if pod is None:
                 if not self._make(data, ordinal):
-                    self._agenda.at(key, self._store.now() + RETRY)
+                    self._queue.add_at(key, self._store.now() + RETRY)
                     return acted
                 acted, count = True, count + 1
                 if count == burst(stored):
-                    self._agenda.add(key)
+                    self._queue.add(key)
                     return True
             elif standing(pod_of(pod)) >= Standing.SUCCEEDED and not pod.deleting:
                 remove(self._store, pod)

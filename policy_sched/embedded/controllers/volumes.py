@@ -13,7 +13,7 @@ import msgspec
 
 from policy_sched.client import complete_binding, provision
 from policy_sched.client.apimachinery import CLAIM, POD, STORAGE_CLASS, VOLUME, Stored
-from policy_sched.embedded.controllers.workqueue import Agenda
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.controllers.writing import RETRY, create, remove
 from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore, merge
 from policy_sched.manifests import Owner, Plain
@@ -71,34 +71,27 @@ class _Objects:
         return {key: spec[key] for key in ("accessModes", "capacity") if key in spec}
 
 
-class Volumes:
+class PersistentVolumeController(Controller):
     """Binds claims and volumes to each other, and makes volumes."""
 
     kinds = frozenset({CLAIM, VOLUME, STORAGE_CLASS, POD})
+    name = "persistentvolume-binder"
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        super().__init__(store)
         self._objects = _Objects(store)
-        self._agenda = Agenda("persistentvolume-binder", store)
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take note of a claim, a volume, a class, or a pod with volumes of its own."""
         new, kind = change.new, change.new.resource.key
         if kind in (CLAIM, VOLUME) or (kind == POD and change.type == ADDED and _ephemeral(new)):
-            self._agenda.add(Key(kind, *new.place))
+            self._queue.add(Key(kind, *new.place))
         if kind in (VOLUME, STORAGE_CLASS) or (kind == CLAIM and change.type == DELETED):
             for one in (*self._store.select(CLAIM), *self._store.select(VOLUME)):
-                self._agenda.add(Key(one.resource.key, *one.place))
+                self._queue.add(Key(one.resource.key, *one.place))
 
-    def next_wakeup(self) -> int | None:
-        """Return when something is to be tried again."""
-        return self._agenda.next()
-
-    def act(self) -> bool:
-        """Look at the claims and volumes that something happened to."""
-        return self._agenda.each(self._sync)
-
-    def _sync(self, key: Key) -> bool:
+    def sync(self, key: Key) -> bool:
+        """Bind or provision what a claim or a volume needs."""
         before = self._store.version
         stored = self._store.find(key.kind, key.namespace, key.name)
         if stored is None or stored.deleting:
@@ -128,7 +121,7 @@ class Volumes:
             }
             claim = {"apiVersion": CLAIM[0], "kind": CLAIM[1], "metadata": meta}
             if create(self._store, {**claim, "spec": template.get("spec") or {}}) is None:
-                self._agenda.at(key, self._store.now() + RETRY)
+                self._queue.add_at(key, self._store.now() + RETRY)
 
     def _volume(self, stored: Stored, volume: PersistentVolume) -> None:
         reference = volume.spec.claim_ref

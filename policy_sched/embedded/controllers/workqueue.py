@@ -1,8 +1,8 @@
-"""What a controller is to look at: objects that something happened to, and those whose time came.
+"""Work queues of controllers: keys of objects to synchronize now, or at a time.
 
-A controller looks at each object on its agenda once per round, however much happened to it. An
-error in a look is contained: it is logged and counted, the object is looked at again after a
-back-off that doubles (as client-go's workqueues do it), and the other objects are not held up.
+A queue holds each key once, however much happened to its object. An error of one object is
+contained: it is logged and counted, the key is added again after a back-off that doubles (as in
+client-go's workqueue), and the other keys are processed.
 """
 
 from __future__ import annotations
@@ -17,30 +17,36 @@ from policy_sched.embedded.store import Change, Key, ObjectStore
 from policy_sched.model import Kind
 
 FIRST_RETRY: Final = SECOND // 200
-"""After how long a failed look is repeated; each further one after twice as long."""
+"""After how long a failed key is tried again; each further time after twice as long."""
 LONGEST_RETRY: Final = 1000 * SECOND
 ENOUGH: Final = 200
-"""Changes of one controller in a round, after which others have their turn."""
+"""Changes that one controller makes in a round, at most; the rest of its keys wait."""
 _DOUBLINGS: Final = 18
 _LOG: Final = logging.getLogger("policy_sched.controllers")
 K = TypeVar("K", bound=Hashable)
 
+Over = Callable[[], bool]
+"""Returns whether the time for what runs now is over."""
 
-class Part(Protocol):
-    """Something that acts on the store: a controller, the kubelets."""
+
+class Component(Protocol):
+    """A part of the control plane that acts on the store: a controller, the kubelets."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds of objects whose changes it wants to see."""
+        """The kinds of objects whose changes are observed."""
 
-    def seen(self, change: Change) -> None:
-        """Take note of a change of such an object; the store must not be changed now."""
+    def observe(self, change: Change) -> None:
+        """Note a change of such an object; the store must not be changed here."""
 
-    def act(self) -> bool:
-        """Do what follows and what is due; tell whether anything was done."""
+    def run(self, over: Over) -> bool:
+        """Do what follows and what is due, until the time is over; return whether it did anything.
+
+        What does not fit into the time is left for the next call, and `next_wakeup` says so.
+        """
 
     def next_wakeup(self) -> int | None:
-        """Return when something is due by itself (ns since 1970)."""
+        """Return when something is due (ns since 1970), 0 for now, None for nothing."""
 
 
 class Retries(Generic[K]):
@@ -66,8 +72,8 @@ class Retries(Generic[K]):
             self._failures.pop(what, None)
 
 
-class Agenda:
-    """Keys of objects to look at now or later. ``controller`` is its name in logs and metrics."""
+class WorkQueue:
+    """Keys of objects to process now or later. ``controller`` is the name in logs and metrics."""
 
     def __init__(self, controller: str, store: ObjectStore) -> None:
         self._retries: Retries[Key] = Retries(controller, store)
@@ -76,51 +82,103 @@ class Agenda:
         self._later: Timers[Key] = Timers()
 
     def add(self, key: Key) -> None:
-        """Look at an object in this round."""
+        """Process a key in this round."""
         self._now[key] = None
 
-    def at(self, key: Key, due: int) -> None:
-        """Look at an object at a time (ns since 1970), unless that comes up before."""
+    def add_at(self, key: Key, due: int) -> None:
+        """Process a key at a time (ns since 1970), unless it is added before."""
         self._later.set(key, due)
 
-    def take(self) -> list[Key]:
-        """Return what is to be looked at now, and forget it."""
+    def pending(self, over: Over) -> Iterator[Key]:
+        """Yield and remove the keys to process now.
+
+        It ends when the time is over or much has changed, after one key at the earliest; the
+        other keys stay in the queue.
+        """
         if not self._now and not self._later:
-            return []
-        for key in self._later.expired(self._store.now()):
-            self._now[key] = None
-        taken = list(self._now)
+            return
+        self._now |= dict.fromkeys(self._later.expired(self._store.now()))
+        keys, before = list(self._now), self._store.version
         self._now.clear()
-        for key in taken:
+        for key in keys:
             self._later.clear(key)
-        return taken
-
-    def each(self, look: Callable[[Key], bool]) -> bool:
-        """Look at what is to be looked at now; tell whether anything was done."""
-        acted = False
-        for key in self.some():
-            acted = self.one(key, look) or acted
-        return acted
-
-    def some(self) -> Iterator[Key]:
-        """Yield what is to be looked at now, until enough has changed; the rest is left."""
-        keys, before = self.take(), self._store.version
         for place, key in enumerate(keys):
-            if self._store.version - before >= ENOUGH:
+            if place and (self._store.version - before >= ENOUGH or over()):
                 self._now = dict.fromkeys([*keys[place:], *self._now])
                 return
             yield key
 
-    def one(self, key: Key, look: Callable[[Key], bool]) -> bool:
-        """Look at an object; if that fails, later again. Tell whether anything was done."""
+    def process(self, key: Key, sync: Callable[[Key], bool]) -> bool:
+        """Synchronize a key's object; add the key again if that fails. Return whether it acted."""
         try:
-            acted = look(key)
+            acted = sync(key)
         except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
-            self.at(key, self._retries.failed(key, error))
+            self.add_at(key, self._retries.failed(key, error))
             return False
         self._retries.succeeded(key)
         return acted
 
     def next(self) -> int | None:
-        """Return when the next object is to be looked at; 0 if that is now."""
+        """Return when the next key is to be processed; 0 if that is now."""
         return 0 if self._now else self._later.next()
+
+
+class Controller:
+    """A controller: a work queue, `observe`, which fills it, and `sync`, which works it off."""
+
+    kinds: frozenset[Kind]
+    name: str
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._queue = WorkQueue(self.name, store)
+
+    def observe(self, change: Change) -> None:
+        """Add the keys that a change concerns."""
+        raise NotImplementedError
+
+    def sync(self, key: Key) -> bool:
+        """Bring the cluster to what an object asks for; return whether anything changed."""
+        raise NotImplementedError
+
+    def next_wakeup(self) -> int | None:
+        """Return when the next key is to be processed."""
+        return self._queue.next()
+
+    def run(self, over: Over) -> bool:
+        """Synchronize the objects in the queue."""
+        acted = False
+        for key in self._queue.pending(over):
+            acted = self._queue.process(key, self.sync) or acted
+        return acted
+
+
+class CountingController(Controller):
+    """A controller that only counts again, with `sync_status`, when pods become ready or unready.
+
+    ``_readiness``: the keys to count.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self._readiness: dict[Key, None] = {}
+
+    def sync_status(self, key: Key) -> bool:
+        """Write an object's status; return whether anything changed."""
+        raise NotImplementedError
+
+    def next_wakeup(self) -> int | None:
+        """Return when the next key is to be processed."""
+        return 0 if self._readiness else super().next_wakeup()
+
+    def run(self, over: Over) -> bool:
+        """Synchronize the objects in the queue, then count those that need no more."""
+        acted = False
+        for key in self._queue.pending(over):
+            self._readiness.pop(key, None)
+            acted = self._queue.process(key, self.sync) or acted
+        while self._readiness and not (acted and over()):
+            key = next(iter(self._readiness))
+            del self._readiness[key]
+            acted = self._queue.process(key, self.sync_status) or acted
+        return acted

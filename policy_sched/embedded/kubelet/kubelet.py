@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored
-from policy_sched.embedded.controllers import Retries, Timers
+from policy_sched.embedded.controllers import Over, Retries, Timers
 from policy_sched.embedded.kubelet import status as pod_status
 from policy_sched.embedded.kubelet.admission import Usage, rejection
 from policy_sched.embedded.store import DELETED, ENDED, Change, DeleteOptions, Key, ObjectStore
@@ -76,7 +76,7 @@ _Then = Callable[["Kubelets", _Guest, Stored], None]
 
 
 class Kubelets:
-    """All kubelets of a cluster. `seen` takes changes in, `act` does what is due."""
+    """All kubelets of a cluster. `observe` notes changes, `run` does what is due."""
 
     kinds = frozenset({POD, NODE})
 
@@ -89,7 +89,7 @@ class Kubelets:
         self._timers: Timers[str] = Timers()
         self._retries: Retries[Key] = Retries("kubelet", store)
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Take a change in; changes of other objects than pods and nodes do not matter."""
         kind = change.new.resource.key
         if kind == POD:
@@ -101,8 +101,8 @@ class Kubelets:
         """Return when something is due next."""
         return self._timers.next()
 
-    def act(self) -> bool:
-        """Do what is due; tell whether anything was."""
+    def run(self, over: Over) -> bool:
+        """Do what is due; return whether anything was."""
         acted = False
         for uid in islice(self._timers.expired(self._store.now()), TOGETHER):
             guest, then = self._guests[uid], self._next.pop(uid)
@@ -110,6 +110,8 @@ class Kubelets:
             acted = True
             if stored is not None and stored.uid == uid:
                 self._do(guest, then, stored)
+            if over():
+                break
         return acted
 
     def _do(self, guest: _Guest, then: _Then, stored: Stored) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ JSON = "application/json"
 PODS = "/api/v1/namespaces/default/pods"
 WATCH_SECONDS = 30
 """How long a watch of a test lasts at most; none waits for that."""
+SLICE_SECONDS = 0.01
+"""How long a step of the cluster holds up requests; it goes on after them."""
 Plain = dict[str, Any]
 
 
@@ -81,6 +84,12 @@ async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[Plain]:
         yield json.loads(line)
 
 
+def slice_of_time() -> Callable[[], bool]:
+    """Return what tells when the time of a step is over."""
+    end = time.monotonic() + SLICE_SECONDS
+    return lambda: time.monotonic() >= end
+
+
 @asynccontextmanager
 async def serving(
     access: Access | None = None, cluster: EmbeddedCluster | None = None, **options: Any
@@ -94,8 +103,12 @@ async def serving(
     async def step() -> None:
         while True:
             changed.clear()
-            cluster.step()
-            await changed.wait()
+            cluster.step(slice_of_time())
+            due = cluster.next_wakeup()
+            if due is not None and due <= clock():
+                await asyncio.sleep(0)
+            else:
+                await changed.wait()
 
     address = Address("127.0.0.1", 0)
     async with (

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.resources import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from policy_sched.embedded.controllers.workqueue import Over
 from policy_sched.embedded.store.store import Key
 from policy_sched.embedded.store.watch_history import Change
 from policy_sched.testing import SECOND
@@ -54,18 +55,18 @@ def test_an_object_that_cannot_be_worked_on_stays_alone_with_that(
 
 
 class Fails:
-    """A part that fails as a whole."""
+    """A component that fails as a whole."""
 
     kinds = frozenset({DEPLOYMENT})
 
     def __init__(self) -> None:
         self.tried = 0
 
-    def seen(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Fail."""
         raise KeyError(change.new.name)
 
-    def act(self) -> bool:
+    def run(self, over: Over) -> bool:
         """Fail."""
         self.tried += 1
         raise RuntimeError("nothing works")
@@ -75,12 +76,12 @@ class Fails:
         return 0
 
 
-def test_a_part_that_fails_as_a_whole_pauses() -> None:
+def test_a_component_that_fails_as_a_whole_pauses() -> None:
     """The others go on, and the loop that drives them does not spin."""
     world = World()
     fails = Fails()
-    world.cluster.parts = (fails, *world.cluster.parts)
-    world.cluster._listeners[DEPLOYMENT].insert(0, fails)
+    world.cluster.components = (fails, *world.cluster.components)
+    world.cluster._observers[DEPLOYMENT].insert(0, fails)
     world.cluster.apply(workload("Deployment", replicas=2))
     world.run(10)
     assert world.phases() == ["Running", "Running"]
