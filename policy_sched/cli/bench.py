@@ -18,6 +18,7 @@ from policy_sched.bench import in_process as benchmark
 from policy_sched.bench import preemption as dry_run_benchmark
 from policy_sched.bench import reload as reload_benchmark
 from policy_sched.bench import rule_cost as rule_cost_benchmark
+from policy_sched.bench import snapshot as snapshot_benchmark
 from policy_sched.bench import workload_from_tests as likeness
 from policy_sched.bench.workloads import DRY_RUN, WORKLOADS
 from policy_sched.cli.input.policies import policy_paths
@@ -48,6 +49,7 @@ Name = Literal[
     "Reload",
     "Check",
     "RuleCost",
+    "Snapshot",
     "API",
     "Turns",
 ]
@@ -80,6 +82,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
         reload for every 20 pods: with 500 pods coming each second, and with all there at once.
         Check measures `policy-sched check` on 200 policies, from the start of its process.
         RuleCost holds what rules are estimated to cost against the time that they take.
+        Snapshot reads nodes and pods from files, as JSON, as YAML, and as YAML with aliases.
         API creates nodes and pods through an API server, which is one process, and has
         `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
         again and the policies change. Turns lets things happen to such a cluster that concern
@@ -123,6 +126,7 @@ _READ: Final = {
     reload_benchmark.NAME: ("--nodes",),
     check_benchmark.NAME: (),
     rule_cost_benchmark.NAME: ("--nodes",),
+    snapshot_benchmark.NAME: ("--nodes",),
     api_benchmark.NAME: ("--nodes", "--existing", "--tls"),
     turns_benchmark.NAME: ("--nodes", "--existing"),
 }
@@ -178,6 +182,10 @@ def _other(name: str, nodes: int | None, pods: int | None, policies: tuple[str, 
     if name == check_benchmark.NAME:
         checks = check_benchmark.run_checks(pods or check_benchmark.POLICIES)
         return check_benchmark.document(checks), check_benchmark.text_lines(checks)
+    if name == snapshot_benchmark.NAME:
+        size = nodes or snapshot_benchmark.NODES, pods or snapshot_benchmark.PODS
+        readings = snapshot_benchmark.run_snapshot(*size)
+        return snapshot_benchmark.document(readings), snapshot_benchmark.text_lines(readings)
     number = nodes or rule_cost_benchmark.NODES
     costs = rule_cost_benchmark.run_rule_costs(number)
     return (

@@ -70,9 +70,6 @@ SPLIT: Final = "split it, for instance into a file for each kind"
 SLOW_YAML: Final = 8 << 20
 """Characters of YAML from which on JSON is recommended: 8 MiB, which take some 1.5 s."""
 
-MAX_NOT_PLAIN: Final = 64 << 20
-"""Characters of a YAML document with anchors, aliases or tags: 64 MiB, which take 3 GB."""
-
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
@@ -293,11 +290,13 @@ class _Loading:
 
     def _plain_document(self, file: SourceFile, document: PlainDocument) -> bool:
         """Take one document; return whether what follows in the file cannot be read."""
+        if document.refused is not None:
+            self.diagnostics.append(document.refused)
+            return False
         head, items = document.head, document.items
         whole = ManifestPosition(file, document.whole)
         if items is None or not isinstance(head, dict) or not _is_list(head):
-            data = document.json()
-            return self._not_plain(whole) if data is None else self._one(data, whole)
+            return self._one(document.json(), whole)
         wrong = [
             ManifestPosition(file, item).look().problems for item in items if item.json is None
         ]
@@ -308,20 +307,6 @@ class _Loading:
         for item in items:
             self._one(item.json, ManifestPosition(file, item), implied, nested=True)
         return False
-
-    def _not_plain(self, place: ManifestPosition) -> bool:
-        """Take a document that has to be read with its places, which takes 45 times its size."""
-        size = place.record.end - place.record.start
-        words = f"{size >> 20} MiB of YAML with anchors, aliases or tags"
-        if size > MAX_NOT_PLAIN:
-            most = f"at most {MAX_NOT_PLAIN >> 20} MiB of such a document are read"
-            self.fail(place.file.path, f"{words}: {most}; write the aliases out, or use JSON")
-            return True
-        if size > SLOW_YAML:
-            self.hints.append(
-                f"{place}: {words}, which take 7 times as long and 45 times their size"
-            )
-        return self._document(place)
 
     def _one(
         self,

@@ -12,6 +12,7 @@ from policy_sched.errors import Diagnostic
 from policy_sched.manifests.struct_errors import Path
 from policy_sched.source import (
     MAX_DEPTH,
+    MAX_LOOK,
     UNREADABLE,
     Marked,
     Record,
@@ -69,7 +70,7 @@ class ManifestPosition:
 
 def _look_at_json(file: SourceFile) -> LocatedManifest:
     """Read JSON with its places, by reading it as YAML, which has nearly all of it."""
-    refused = unprintable(file)
+    refused = unprintable(file) or len(file.text) > MAX_LOOK
     parsed = None if refused else parse_text(file, _without_surrogates(file.text))
     try:
         value = json.loads(file.text, parse_constant=_refuse_constant)

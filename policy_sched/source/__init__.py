@@ -31,7 +31,7 @@ from policy_sched.source.file import (
     masked,
     read_text,
 )
-from policy_sched.source.plain import LIBYAML, PlainDocument, Record, plain_documents
+from policy_sched.source.plain import LIBYAML, MAX_LOOK, PlainDocument, Record, plain_documents
 from policy_sched.source.reading import MAX_BYTES, read_bytes, read_stream
 from policy_sched.source.scalars import content_end, content_start
 from policy_sched.source.xml_text import xml_text
@@ -41,6 +41,7 @@ __all__ = [
     "LIBYAML",
     "MAX_BYTES",
     "MAX_DEPTH",
+    "MAX_LOOK",
     "MAX_POLICY_BYTES",
     "UNREADABLE",
     "YAML_SYNTAX",

@@ -7,7 +7,7 @@ from the nodes with YAML's safe tags, and the nodes stay, so that a path such as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
@@ -167,18 +167,129 @@ def parse_text(file: SourceFile, text: str) -> Parsed:
         return Parsed([], [too_deep(file, deep)], ended=True)
     documents: list[Marked] = []
     problems: list[Diagnostic] = []
+    builder = _Builder(file, problems)
     ended = True
     for root in _roots(file, text, problems):
         if root is None:
             ended = False
             break
         try:
-            value = _Builder(file, problems).document(root)
+            value = builder.document(root)
         except _RefusedError:
             continue
         if value is not None:
             documents.append(Marked(file, root, value))
     return Parsed(documents, problems, ended)
+
+
+class Part(NamedTuple):
+    """Where a value stands in a file; ``column`` is that of its start, from 0."""
+
+    start: int
+    column: int
+    end: int
+
+    def text(self, file: SourceFile) -> str:
+        """Return the value's text behind as many blanks as there are columns before it."""
+        return " " * self.column + file.text[self.start : self.end]
+
+
+def parse_part(file: SourceFile, part: Part, anchors: Mapping[str, Part]) -> Parsed:
+    """Return one value of a file, which may have aliases of anchors outside of it.
+
+    The text as a whole has to be well formed. Positions are those of the file.
+    """
+    composed = _Composed(file, anchors)
+    problems: list[Diagnostic] = []
+    try:
+        root = composed.node(part)
+    except yaml.MarkedYAMLError as error:
+        section = file.section(part.start - part.column, part.end)
+        return Parsed([], [syntax_error(section, error)], ended=True)
+    try:
+        value = _Builder(file, problems).document(root)
+    except _RefusedError:
+        return Parsed([], problems)
+    return Parsed([Marked(file, root, value)], problems)
+
+
+class _Composed:
+    """Composes nodes of parts of a file, with marks that count in the file."""
+
+    def __init__(self, file: SourceFile, anchors: Mapping[str, Part]) -> None:
+        self._file = file
+        self._anchors = anchors
+        self._named: dict[str, Node] = {}
+
+    def node(self, part: Part) -> Node:
+        """Return the node of a value, aliases resolved. Raises MarkedYAMLError."""
+        text = part.text(self._file)
+        aliases = _aliases_of_others(text)
+        for start, (end, _) in aliases.items():
+            # A scalar takes the alias's place, until the node is there that it stands for.
+            text = f"{text[:start]}'{'_' * (end - start - 2)}'{text[end:]}"
+        loader = _Loader(text)
+        try:
+            root: Node = loader.get_single_node()
+        finally:
+            loader.dispose()
+        outside = {start: name for start, (_, name) in aliases.items()}
+        return self._placed(root, part.start - part.column, outside, {})
+
+    def _placed(
+        self, node: Node, base: int, outside: Mapping[int, str], done: dict[int, Node]
+    ) -> Node:
+        """Return a node, or the one in its place, with marks that count in the file."""
+        if id(node) in done:
+            return done[id(node)]
+        name = outside.get(node.start_mark.index)
+        if name is not None and isinstance(node, ScalarNode):
+            done[id(node)] = found = self._anchored(name)
+            return found
+        done[id(node)] = node
+        if isinstance(node, MappingNode):
+            node.value = [
+                (self._placed(key, base, outside, done), self._placed(value, base, outside, done))
+                for key, value in node.value
+            ]
+        elif isinstance(node, SequenceNode):
+            node.value = [self._placed(item, base, outside, done) for item in node.value]
+        node.start_mark = _moved(node.start_mark, base)
+        node.end_mark = _moved(node.end_mark, base)
+        return node
+
+    def _anchored(self, name: str) -> Node:
+        if name not in self._named:
+            self._named[name] = self.node(self._anchors[name])
+        return self._named[name]
+
+
+def _moved(mark: Any, base: int) -> yaml.Mark:
+    return yaml.Mark("", mark.index + base, mark.line, mark.column, None, 0)
+
+
+def _aliases_of_others(text: str) -> dict[int, tuple[int, str]]:
+    """Return start, end and name of the aliases in a text whose anchors are not in it."""
+    loader, names = _Loader(text), set()
+    found: dict[int, tuple[int, str]] = {}
+    try:
+        while loader.check_event():
+            event: Any = loader.get_event()
+            if isinstance(event, yaml.AliasEvent):
+                if event.anchor not in names:
+                    found[event.start_mark.index] = event.end_mark.index, event.anchor
+            elif isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+                names.add(event.anchor)
+    finally:
+        loader.dispose()
+    return found
+
+
+def too_large(file: SourceFile, start: int, end: int) -> Diagnostic:
+    """Return the diagnostic of a document that aliases make too large."""
+    message = f"aliases make the document more than {MAX_EXPANSION} times larger"
+    end = start + len(file.text[start:end].rstrip())
+    return diagnostic(file, (start, end), YAML_SYNTAX, message)
 
 
 def too_deep(file: SourceFile, offset: int) -> Diagnostic:
@@ -239,7 +350,10 @@ class _RefusedError(Exception):
     """The document is refused; a diagnostic says why."""
 
 
-_TAG: Final = "tag:yaml.org,2002:"
+TAG: Final = "tag:yaml.org,2002:"
+MERGE: Final = f"{TAG}merge"
+SCALAR_TAGS: Final = ("str", "timestamp", "value", "null", "bool", "int", "float")
+"""Tags that a scalar may have."""
 _TEXT_TAGS: Final = frozenset({"str", "timestamp", "value"})
 """Tags whose scalars stay text; Kubernetes reads times as text too."""
 
@@ -248,7 +362,7 @@ _construct: Final = yaml.constructor.SafeConstructor()
 
 def scalar_value(node: ScalarNode) -> str | int | float | bool | None:
     """Return what a scalar with a safe tag means. Raises ValueError if its text does not fit."""
-    kind, text = node.tag.removeprefix(_TAG), str(node.value)
+    kind, text = node.tag.removeprefix(TAG), str(node.value)
     if kind in _TEXT_TAGS:
         return text
     if kind == "null":
@@ -271,7 +385,7 @@ def scalar_value(node: ScalarNode) -> str | int | float | bool | None:
 
 def key_text(node: ScalarNode) -> str:
     """Return a key as JSON has it: true and false for truth values, else the text."""
-    if node.tag == f"{_TAG}bool":
+    if node.tag == f"{TAG}bool":
         return "true" if _construct.construct_yaml_bool(node) else "false"
     return str(node.value)
 
@@ -285,7 +399,7 @@ class _Built(NamedTuple):
 
 
 class _Builder:
-    """Makes plain data of one document; each node is built once, however often it is aliased.
+    """Makes plain data of documents; each node is built once, however often it is aliased.
 
     Sizes are counted, and refused, before anything is written out: what aliases and merge keys
     repeat is shared.
@@ -298,12 +412,17 @@ class _Builder:
         self._open: set[int] = set()
         self._most = MAX_EXPANSION * max(file.size, 1024)
         self._merged = 0
+        self._before = 0
         self._root: Node | None = None
 
     def document(self, root: Node) -> Any:
         """Return the plain data of a document. Raises _RefusedError."""
         self._root = root
-        return self._build(root).value
+        self._built.clear()
+        self._open.clear()
+        built = self._build(root)
+        self._before += built.size
+        return built.value
 
     def _build(self, node: Node) -> _Built:
         key = id(node)
@@ -327,14 +446,15 @@ class _Builder:
 
     def _counted(self, size: int) -> int:
         """Return a size or a number of merged keys; refuse the document if it is too large."""
-        if size > self._most:
+        if self._before + size > self._most:
             assert self._root is not None
-            message = f"aliases make the document more than {MAX_EXPANSION} times larger"
-            self._refuse(self._root, message)
+            start, end = self._root.start_mark.index, content_end(self._file.text, self._root)
+            self._problems.append(too_large(self._file, start, end))
+            raise _RefusedError
         return size
 
     def _scalar(self, node: ScalarNode) -> _Built:
-        self._check_tag(node, ("str", "timestamp", "value", "null", "bool", "int", "float"))
+        self._check_tag(node, SCALAR_TAGS)
         try:
             return _Built(scalar_value(node), 1 + len(node.value))
         except ValueError as error:
@@ -352,11 +472,11 @@ class _Builder:
 
     def _mapping(self, node: MappingNode) -> _Built:
         self._check_tag(node, ("map",))
-        own = [pair for pair in node.value if pair[0].tag != f"{_TAG}merge"]
+        own = [pair for pair in node.value if pair[0].tag != MERGE]
         self._check_keys(own)
         merged: dict[str, tuple[Node, Node]] = {}
         for key, value in node.value:
-            if key.tag == f"{_TAG}merge":
+            if key.tag == MERGE:
                 self._merge(value, merged)
         node.value = [*merged.values(), *own]  # so that paths lead to merged values too
         result, total, depth = {}, 1, 0
@@ -391,8 +511,8 @@ class _Builder:
             merged.update((key_text(key), (key, value)) for key, value in source.value)
 
     def _check_tag(self, node: Node, allowed: tuple[str, ...]) -> None:
-        if not node.tag.startswith(_TAG) or node.tag.removeprefix(_TAG) not in allowed:
-            tag = node.tag.replace(_TAG, "!!")
+        if not node.tag.startswith(TAG) or node.tag.removeprefix(TAG) not in allowed:
+            tag = node.tag.replace(TAG, "!!")
             self._refuse(node, f"the tag {shortened(tag, quote=False)} is not allowed here")
 
     def _report(self, node: Node, message: str, context: str = "") -> None:

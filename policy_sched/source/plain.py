@@ -3,15 +3,17 @@
 Theory of operation. `parse_documents` keeps a node with two marks for every value, which takes 50
 times the size of the file. Here the events of the parser become plain data at once, one object of
 a list after the other, and each object is kept as JSON, from which msgspec decodes it. Only where
-an object begins and ends in the file is remembered. Whatever is not plain (tags, duplicate keys,
-merge keys, numbers that JSON does not have) leaves an object without JSON: it is read a second
-time by `parse_documents`, alone, which says what it means or what is wrong with it.
+an object begins and ends in the file is remembered. An alias is the value that its anchor names,
+and merge keys copy the keys of such values; how many characters aliases stand for is counted, and
+bounded, before anything is written out. Whatever JSON cannot hold or YAML refuses (unknown tags,
+duplicate keys, NaN) leaves an object without JSON: it is read a second time, alone, with places,
+which says what it means or what is wrong with it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ import msgspec
 import yaml
 from yaml.events import (
     AliasEvent,
+    DocumentEndEvent,
     DocumentStartEvent,
     MappingEndEvent,
     MappingStartEvent,
@@ -32,15 +35,22 @@ from yaml.nodes import ScalarNode
 from policy_sched.errors import Diagnostic
 from policy_sched.source.documents import (
     MAX_DEPTH,
+    MAX_EXPANSION,
+    MERGE,
+    SCALAR_TAGS,
+    TAG,
+    YAML_SYNTAX,
     Parsed,
+    Part,
     key_text,
-    parse_text,
+    parse_part,
     scalar_value,
     syntax_error,
     too_deep,
+    too_large,
     unprintable,
 )
-from policy_sched.source.file import SourceFile
+from policy_sched.source.file import SourceFile, diagnostic
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 LIBYAML: Final = bool(yaml.__with_libyaml__)
@@ -48,8 +58,10 @@ LIBYAML: Final = bool(yaml.__with_libyaml__)
 
 _KEPT: Final = 64
 """Characters of the longest plain scalar whose meaning is remembered."""
-_MERGE: Final = "tag:yaml.org,2002:merge"
 _ITEMS: Final = "items"
+_COLLECTION_TAGS: Final = {MappingStartEvent: f"{TAG}map", SequenceStartEvent: f"{TAG}seq"}
+MAX_LOOK: Final = 8 << 20
+"""Characters of an object that is read with its places, which takes 50 times as much memory."""
 _LARGEST_INT: Final = 1 << 63
 
 
@@ -57,18 +69,25 @@ _LARGEST_INT: Final = 1 << 63
 class Record:
     """An object, or another value, and where it stands: ``column`` counts from 0.
 
-    ``json`` is None where the value is not plain.
+    ``json`` is None where the value is not plain. ``anchors`` holds where the values stand that
+    aliases of the document may stand for.
     """
 
     start: int
     column: int
     end: int
     json: bytes | None = None
+    anchors: Mapping[str, Part] | None = None
 
     def look(self, file: SourceFile) -> Parsed:
         """Return the value with its places, and what is wrong with it."""
-        section = file.section(self.start - self.column, self.end)
-        return parse_text(section, " " * self.column + section.text[self.column :])
+        size = self.end - self.start
+        if size > MAX_LOOK:
+            message = f"there is a mistake in this value, and its {size >> 20} MiB of YAML are too"
+            message += f" large to find it: at most {MAX_LOOK >> 20} MiB are searched"
+            hint = "divide it, or write it as JSON"
+            return Parsed([], [diagnostic(file, self.start, YAML_SYNTAX, message, hint=hint)])
+        return parse_part(file, Part(self.start, self.column, self.end), self.anchors or {})
 
 
 @dataclass(slots=True)
@@ -76,12 +95,14 @@ class PlainDocument:
     """One document that is not empty.
 
     The values below the key ``items`` are records of their own. ``head`` is the rest of the
-    mapping, or None where the document is not plain; then ``whole`` has to be looked at.
+    mapping, or None where the document is not plain; then ``whole`` has to be looked at, unless
+    ``refused`` says why nothing of the document is read.
     """
 
     whole: Record
     head: Any = None
     items: list[Record] | None = None
+    refused: Diagnostic | None = None
 
     def json(self) -> bytes | None:
         """Return the whole document as JSON, None if a part of it is not plain."""
@@ -123,19 +144,25 @@ class _TooDeepError(Exception):
         self.offset = offset
 
 
+class _TooLargeError(Exception):
+    """Aliases stand for too much."""
+
+
 class _NotPlain:
     """Stands for the meaning of a scalar that needs a second look."""
 
 
 _NOT_PLAIN: Final = _NotPlain()
+_MERGE_KEY: Final = _NotPlain()
+"""Stands for the key ``<<``."""
 _resolver: Final[Any] = yaml.resolver.Resolver()
 
 
-def _meaning(text: str) -> Any:
-    """Return what a plain scalar means."""
-    node = ScalarNode(_resolver.resolve(ScalarNode, text, (True, False)), text)
+def _meaning(text: str, tag: str = "") -> Any:
+    """Return what a plain scalar means, or one with a tag."""
+    tag = tag or _resolver.resolve(ScalarNode, text, (True, False))
     try:
-        value = scalar_value(node)
+        value = scalar_value(ScalarNode(tag, text))
     except ValueError:
         return _NOT_PLAIN
     if isinstance(value, float) and not math.isfinite(value):
@@ -148,7 +175,9 @@ def _meaning(text: str) -> Any:
 def _key(text: str) -> Any:
     """Return what a plain key means: text as in JSON."""
     tag = _resolver.resolve(ScalarNode, text, (True, False))
-    if tag == _MERGE or _meaning(text) is _NOT_PLAIN:
+    if tag == MERGE:
+        return _MERGE_KEY
+    if _meaning(text) is _NOT_PLAIN:
         return _NOT_PLAIN
     return key_text(ScalarNode(tag, text))
 
@@ -169,6 +198,21 @@ class _Remembered(dict[str, Any]):
         return value
 
 
+@dataclass(slots=True)
+class _Anchor:
+    """A value with a name. It is ``open`` until it has been read.
+
+    ``size`` is in characters with all aliases in it written out; ``height`` is how many levels
+    of collections it has below its own, -1 for a scalar.
+    """
+
+    start: Any
+    value: Any = None
+    size: int = 0
+    height: int = -1
+    plain: bool = False
+
+
 class _Reader:
     """Makes plain data of events; ``_plain`` tells of the current record whether it is plain."""
 
@@ -179,9 +223,13 @@ class _Reader:
         self._values = _Remembered(_meaning)
         self._keys = _Remembered(_key)
         self._plain = True
-        self._anchors = False
-        self._names: set[str] = set()
         self._end = 0
+        self._anchors: dict[str, _Anchor] = {}
+        self._parts: dict[str, Part] = {}
+        self._deepest = 0
+        self._written_out = 0
+        self._merging = False
+        self._most = MAX_EXPANSION * max(file.size, 1024)
 
     def close(self) -> None:
         """Free what the parser holds."""
@@ -198,15 +246,17 @@ class _Reader:
             event = self._event()
 
     def _document(self, opened: Any) -> PlainDocument | None:
-        self._names.clear()
-        self._anchors = bool(opened.tags)  # a shorthand for tags is out of an object's sight, too
+        self._anchors, self._parts = {}, {}
         items: list[list[Record]] = []
         event = first = self._event()
         self._plain = True
-        if isinstance(event, MappingStartEvent) and not event.anchor and not event.tag:
-            value: Any = self._mapping(1, items)
-        else:
-            value = self._value(event, 1)
+        try:
+            if isinstance(event, MappingStartEvent) and not event.anchor and not event.tag:
+                value: Any = self._mapping(1, items)
+            else:
+                value = self._value(event, 1)
+        except _TooLargeError:
+            return self._refused(first)
         plain = self._plain
         event = self._event()
         # Directives, where there are any, say what the tags of the document mean.
@@ -214,39 +264,80 @@ class _Reader:
         whole = Record(mark.index, mark.column, event.end_mark.index)
         if value is None and plain:
             return None
-        if plain and not self._anchors:
+        if plain:
             whole.json = _encoded(value)
-        if whole.json is None:
+        # Shorthands for tags are out of sight where an object is looked at alone.
+        if whole.json is None or opened.tags:
             return PlainDocument(whole)
         return PlainDocument(whole, value, items[0] if items else None)
+
+    def _refused(self, first: Any) -> PlainDocument:
+        """Return the rest of a document whose aliases stand for too much."""
+        end = first.end_mark.index
+        while type(event := self._event()) is not DocumentEndEvent:
+            end = event.end_mark.index
+        whole = Record(first.start_mark.index, first.start_mark.column, end)
+        if self._merging and end - whole.start <= MAX_LOOK:
+            return PlainDocument(whole)  # merged keys replace each other: a second look tells
+        return PlainDocument(whole, refused=too_large(self._file, whole.start, end))
 
     def _value(self, event: Any, depth: int) -> Any:
         """Return the value that an event begins."""
         kind = type(event)
         if event.anchor is not None:
-            self._anchor(event)
-        if kind is AliasEvent:
-            return None
-        if event.tag is not None:
-            self._plain = False
+            return self._alias(event, depth) if kind is AliasEvent else self._named(event, depth)
         if kind is ScalarEvent:
-            if not event.implicit[0]:
+            if event.tag is not None:
+                value = _tagged(event)
+            elif not event.implicit[0]:
                 return event.value
-            value = self._values[event.value]
+            else:
+                value = self._values[event.value]
             if value is _NOT_PLAIN:
                 self._plain = False
             return value
+        if event.tag is not None and event.tag != _COLLECTION_TAGS[kind]:
+            self._plain = False
         if depth > MAX_DEPTH:
             raise _TooDeepError(event.start_mark.index)
+        self._deepest = max(self._deepest, depth)
         return self._mapping(depth) if kind is MappingStartEvent else self._sequence(depth)
 
-    def _anchor(self, event: Any) -> None:
-        """Note an anchor, or that there is an alias. Raises ComposerError if it has no anchor."""
-        if type(event) is AliasEvent and event.anchor not in self._names:
+    def _named(self, event: Any, depth: int) -> Any:
+        """Return the value that an event with an anchor begins. Raises ComposerError."""
+        name = event.anchor
+        if name in self._anchors:
+            words = "found duplicate anchor; first occurrence"
+            first = self._anchors[name].start
+            raise yaml.composer.ComposerError(words, first, "second occurrence", event.start_mark)
+        anchor = self._anchors[name] = _Anchor(event.start_mark)
+        event.anchor = None
+        outside = self._plain, self._deepest, self._written_out
+        self._plain, self._deepest, self._end = True, depth - 1, event.end_mark.index
+        anchor.value = self._value(event, depth)
+        end = event.end_mark.index if type(event) is ScalarEvent else self._end
+        start = anchor.start.index
+        anchor.size = end - start + self._written_out - outside[2]
+        anchor.height, anchor.plain = self._deepest - depth, self._plain
+        self._plain = outside[0] and self._plain
+        self._deepest = max(self._deepest, outside[1])
+        self._parts[name] = Part(start, anchor.start.column, end)
+        return anchor.value
+
+    def _alias(self, event: Any, depth: int) -> Any:
+        """Return the value that an alias stands for. Raises ComposerError if there is none."""
+        anchor = self._anchors.get(event.anchor)
+        if anchor is None:
             mark: Any = event.start_mark
             raise yaml.composer.ComposerError(None, None, "found undefined alias", mark)
-        self._names.add(event.anchor)
-        self._anchors = True
+        if not anchor.plain or depth + anchor.height > MAX_DEPTH:
+            self._plain = False
+            return None
+        self._written_out += anchor.size
+        if self._written_out > self._most:
+            raise _TooLargeError
+        self._deepest = max(self._deepest, depth + anchor.height)
+        return anchor.value
 
     def _sequence(self, depth: int) -> list[Any]:
         result = []
@@ -258,15 +349,19 @@ class _Reader:
     def _mapping(self, depth: int, items: list[list[Record]] | None = None) -> dict[str, Any]:
         """Return a mapping; a list below the key "items" goes to ``items``, if that is given."""
         result: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         while type(event := self._event()) is not MappingEndEvent:
             key: Any = _NOT_PLAIN
             if type(event) is ScalarEvent and event.tag is None and event.anchor is None:
                 key = self._keys[event.value] if event.implicit[0] else event.value
             else:
                 self._value(event, depth + 1)
+            event = self._event()
+            if key is _MERGE_KEY:
+                self._merge(self._value(event, depth + 1), merged)
+                continue
             if key is _NOT_PLAIN or key in result:
                 self._plain = False
-            event = self._event()
             if (
                 items is not None
                 and key == _ITEMS
@@ -279,7 +374,16 @@ class _Reader:
             else:
                 result[key] = self._value(event, depth + 1)
         self._end = _offset(event.end_mark)
-        return result
+        return {**merged, **result} if merged else result
+
+    def _merge(self, value: Any, merged: dict[str, Any]) -> None:
+        """Add the keys that ``<<`` brings in; of several mappings the first counts."""
+        self._merging = True
+        for source in reversed(value) if isinstance(value, list) else [value]:
+            if isinstance(source, dict):
+                merged.update(source)
+            else:
+                self._plain = False
 
     def _records(self) -> list[Record]:
         """Read the items of a list, each on its own."""
@@ -289,9 +393,15 @@ class _Reader:
             mark, self._end = event.start_mark, event.end_mark.index
             value = self._value(event, 3)
             json = _encoded(value) if self._plain else None
-            records.append(Record(mark.index, mark.column, self._end, json))
+            records.append(Record(mark.index, mark.column, self._end, json, self._parts))
         self._plain = outside
         return records
+
+
+def _tagged(event: Any) -> Any:
+    """Return what a scalar with a tag means."""
+    known = event.tag.startswith(TAG) and event.tag.removeprefix(TAG) in SCALAR_TAGS
+    return _meaning(event.value, event.tag) if known else _NOT_PLAIN
 
 
 def _offset(mark: Any) -> int:

@@ -122,6 +122,14 @@ def test_check_is_measured_on_policies(capsys: pytest.CaptureFixture[str]) -> No
     assert 0 < result["seconds"] == min(result["runs"])
 
 
+def test_reading_a_snapshot_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same objects as JSON, as YAML and as YAML with aliases, with CPU and memory of each."""
+    assert run(["bench", "Snapshot", "--nodes", "6", "--pods", "9", "-o", "json"]) == 0
+    forms = json.loads(capsys.readouterr().out)["forms"]
+    assert [one["form"] for one in forms] == ["JSON", "YAML", "YAML with aliases"]
+    assert all(one["cpuSeconds"] > 0 and one["peakMegabytes"] > 0 for one in forms)
+
+
 def test_estimates_are_held_against_the_clock(capsys: pytest.CaptureFixture[str]) -> None:
     """Each rule has its estimate, its time and the ratio of both."""
     assert run(["bench", "RuleCost", "--nodes", "30", "-o", "json"]) == 0
