@@ -34,6 +34,7 @@ from policy_sched.model import (
     nanos,
     nanoseconds_of,
 )
+from policy_sched.source import shortened
 
 UNKNOWN_KIND: Final = "PS706"
 MOST_INT32: Final = 2**31 - 1
@@ -67,7 +68,7 @@ def decode_as(value: object, kind: type[ApiObject], report: Report) -> ApiObject
     if decoded is not None and not quantities_valid(decoded):
         decoded = fit(value, kind, report)
     if decoded is not None:
-        problem = duration_problem(decoded) or size_problem(decoded)
+        problem = value_problem(decoded)
         if problem is not None:
             report(*problem)
             return None
@@ -96,25 +97,54 @@ def _unreported(_path: Path, _code: str, _message: str, _hint: str) -> None:
     """Report nothing."""
 
 
-def duration_problem(decoded: ApiObject) -> tuple[Path, str, str, str] | None:
-    """Return the report on a pod's (or a template's) duration annotation that is no duration."""
-    path: Path = ("metadata", "annotations", DURATION_ANNOTATION)
-    metadata = None
+Problem = tuple[Path, str, str, str]
+"""Path, code, message and hint of a problem."""
+
+
+def value_problem(decoded: ApiObject) -> Problem | None:
+    """Return what the API server would refuse in an object whose types are right; None if nothing.
+
+    Its quantities apart, for which `quantities_valid` stands.
+    """
+    template: Path = ()
+    metadata = spec = None
     if isinstance(decoded, Pod):
-        metadata = decoded.metadata
+        metadata, spec = decoded.metadata, decoded.spec
     elif isinstance(decoded, Workload) and decoded.spec.template is not None:
-        path, metadata = ("spec", "template", *path), decoded.spec.template.metadata
-    text = None if metadata is None else metadata.annotations.get(DURATION_ANNOTATION)
-    if text is None:
-        return None
+        template = ("spec", "template")
+        metadata, spec = decoded.spec.template.metadata, decoded.spec.template.spec
+    found = None
+    if metadata is not None and DURATION_ANNOTATION in metadata.annotations:
+        found = _duration_problem(metadata.annotations[DURATION_ANNOTATION])
+    if found is None and spec is not None and len(spec.topology_spread_constraints) > 1:
+        found = _spread_problem(spec)
+    if found is not None:
+        return (*template, *found[0]), BAD_VALUE, found[1], ""
+    return _size_problem(decoded)
+
+
+def _duration_problem(text: str) -> tuple[Path, str] | None:
     try:
         nanoseconds_of(text)
     except ValueError as error:
-        return path, BAD_VALUE, str(error), ""
+        return ("metadata", "annotations", DURATION_ANNOTATION), str(error)
     return None
 
 
-def size_problem(decoded: ApiObject) -> tuple[Path, str, str, str] | None:
+def _spread_problem(spec: PodSpec) -> tuple[Path, str] | None:
+    """Return the problem of two constraints over one key that mean the same if they break."""
+    seen = set()
+    for index, one in enumerate(spec.topology_spread_constraints):
+        pair = one.topology_key, one.when_unsatisfiable
+        if pair in seen:
+            path: Path = ("spec", "topologySpreadConstraints", index)
+            shown = f"{{{shortened(pair[0], quote=False)}, {shortened(pair[1], quote=False)}}}"
+            return path, f"duplicate {{topologyKey, whenUnsatisfiable}}: {shown}"
+        seen.add(pair)
+    return None
+
+
+def _size_problem(decoded: ApiObject) -> Problem | None:
     """Return the report on a workload that wants more pods than a cluster has."""
     path: Path = ("spec", "replicas")
     count = 0

@@ -23,12 +23,11 @@ from policy_sched.manifests.decode import (
     decode_as,
     decode_json,
     decode_object,
-    duration_problem,
     kind_name,
     kind_of,
     list_items,
     object_key,
-    size_problem,
+    value_problem,
 )
 from policy_sched.manifests.defaulting import Priorities, fill_in
 from policy_sched.manifests.places import LocatedManifest, ManifestPosition
@@ -194,7 +193,7 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
         return None
     if decoded is None or not decoded.metadata.name:
         return None
-    if duration_problem(decoded) or size_problem(decoded):
+    if value_problem(decoded):
         return None
     decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
     return decoded

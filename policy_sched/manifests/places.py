@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from policy_sched.errors import Diagnostic
 from policy_sched.manifests.struct_errors import Path
 from policy_sched.source import (
@@ -27,8 +29,8 @@ from policy_sched.source import (
 class LocatedManifest:
     """An object that was read with its places: its plain data, or the problems of its text.
 
-    ``marked`` is None where only the line is known: of JSON that YAML cannot read. ``ended``: what
-    follows in the file cannot be read.
+    ``marked`` is None where only the line is known: of JSON that YAML cannot read, and of objects
+    of more than 1 MiB. ``ended``: what follows in the file cannot be read.
     """
 
     value: object
@@ -60,6 +62,9 @@ class ManifestPosition:
         """Read the object with its places."""
         if self.is_json:
             return _look_at_json(self.file.section(self.record.start, self.record.end))
+        if self.record.json is not None and self.record.end - self.record.start > MAX_LOOK:
+            section = self.file.section(self.record.start, self.record.end)
+            return LocatedManifest(msgspec.json.decode(self.record.json), section)
         parsed = self.record.look(self.file)
         if parsed.problems or not parsed.documents:
             section = self.file.section(self.record.start, self.record.end)

@@ -275,11 +275,15 @@ def _aliases_of_others(text: str) -> dict[int, tuple[int, str]]:
     try:
         while loader.check_event():
             event: Any = loader.get_event()
-            if isinstance(event, yaml.AliasEvent):
-                if event.anchor not in names:
-                    found[event.start_mark.index] = event.end_mark.index, event.anchor
-            elif isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-                names.add(event.anchor)
+            alias = isinstance(event, yaml.AliasEvent)
+            name = getattr(event, "anchor", None)
+            if name is None:
+                continue
+            if not alias:
+                names.add(name)
+            elif name not in names:
+                start, end = event.start_mark, event.end_mark
+                found[start.index] = end.index, name
     finally:
         loader.dispose()
     return found

@@ -60,7 +60,7 @@ _KEPT: Final = 64
 """Characters of the longest plain scalar whose meaning is remembered."""
 _ITEMS: Final = "items"
 _COLLECTION_TAGS: Final = {MappingStartEvent: f"{TAG}map", SequenceStartEvent: f"{TAG}seq"}
-MAX_LOOK: Final = 8 << 20
+MAX_LOOK: Final = 1 << 20
 """Characters of an object that is read with its places, which takes 50 times as much memory."""
 _LARGEST_INT: Final = 1 << 63
 
@@ -70,7 +70,7 @@ class Record:
     """An object, or another value, and where it stands: ``column`` counts from 0.
 
     ``json`` is None where the value is not plain. ``anchors`` holds where the values stand that
-    aliases of the document may stand for.
+    aliases of the document may stand for, ``mistake`` where the first part is that is not plain.
     """
 
     start: int
@@ -78,15 +78,15 @@ class Record:
     end: int
     json: bytes | None = None
     anchors: Mapping[str, Part] | None = None
+    mistake: int = 0
 
     def look(self, file: SourceFile) -> Parsed:
         """Return the value with its places, and what is wrong with it."""
-        size = self.end - self.start
-        if size > MAX_LOOK:
-            message = f"there is a mistake in this value, and its {size >> 20} MiB of YAML are too"
-            message += f" large to find it: at most {MAX_LOOK >> 20} MiB are searched"
-            hint = "divide it, or write it as JSON"
-            return Parsed([], [diagnostic(file, self.start, YAML_SYNTAX, message, hint=hint)])
+        if self.end - self.start > MAX_LOOK:
+            message = "a key, tag, alias or number is not valid here"
+            hint = f"in {MAX_LOOK >> 10} KiB or less of YAML the message would say what is wrong"
+            at = max(self.mistake, self.start)
+            return Parsed([], [diagnostic(file, at, YAML_SYNTAX, message, hint=hint)])
         return parse_part(file, Part(self.start, self.column, self.end), self.anchors or {})
 
 
@@ -223,6 +223,7 @@ class _Reader:
         self._values = _Remembered(_meaning)
         self._keys = _Remembered(_key)
         self._plain = True
+        self._mistake = 0
         self._end = 0
         self._anchors: dict[str, _Anchor] = {}
         self._parts: dict[str, Part] = {}
@@ -266,6 +267,7 @@ class _Reader:
             return None
         if plain:
             whole.json = _encoded(value)
+        whole.mistake = self._mistake
         # Shorthands for tags are out of sight where an object is looked at alone.
         if whole.json is None or opened.tags:
             return PlainDocument(whole)
@@ -294,10 +296,10 @@ class _Reader:
             else:
                 value = self._values[event.value]
             if value is _NOT_PLAIN:
-                self._plain = False
+                self._not_plain(event)
             return value
         if event.tag is not None and event.tag != _COLLECTION_TAGS[kind]:
-            self._plain = False
+            self._not_plain(event)
         if depth > MAX_DEPTH:
             raise _TooDeepError(event.start_mark.index)
         self._deepest = max(self._deepest, depth)
@@ -305,7 +307,7 @@ class _Reader:
 
     def _named(self, event: Any, depth: int) -> Any:
         """Return the value that an event with an anchor begins. Raises ComposerError."""
-        name = event.anchor
+        kind, name, end = type(event), event.anchor, event.end_mark.index
         if name in self._anchors:
             words = "found duplicate anchor; first occurrence"
             first = self._anchors[name].start
@@ -313,9 +315,10 @@ class _Reader:
         anchor = self._anchors[name] = _Anchor(event.start_mark)
         event.anchor = None
         outside = self._plain, self._deepest, self._written_out
-        self._plain, self._deepest, self._end = True, depth - 1, event.end_mark.index
+        self._plain, self._deepest = True, depth - 1
         anchor.value = self._value(event, depth)
-        end = event.end_mark.index if type(event) is ScalarEvent else self._end
+        if kind is not ScalarEvent:
+            end = self._end
         start = anchor.start.index
         anchor.size = end - start + self._written_out - outside[2]
         anchor.height, anchor.plain = self._deepest - depth, self._plain
@@ -331,7 +334,7 @@ class _Reader:
             mark: Any = event.start_mark
             raise yaml.composer.ComposerError(None, None, "found undefined alias", mark)
         if not anchor.plain or depth + anchor.height > MAX_DEPTH:
-            self._plain = False
+            self._not_plain(event)
             return None
         self._written_out += anchor.size
         if self._written_out > self._most:
@@ -356,12 +359,12 @@ class _Reader:
                 key = self._keys[event.value] if event.implicit[0] else event.value
             else:
                 self._value(event, depth + 1)
+            if key is _NOT_PLAIN or key in result:
+                self._not_plain(event)
             event = self._event()
             if key is _MERGE_KEY:
-                self._merge(self._value(event, depth + 1), merged)
+                self._merge(event, self._value(event, depth + 1), merged)
                 continue
-            if key is _NOT_PLAIN or key in result:
-                self._plain = False
             if (
                 items is not None
                 and key == _ITEMS
@@ -376,14 +379,20 @@ class _Reader:
         self._end = _offset(event.end_mark)
         return {**merged, **result} if merged else result
 
-    def _merge(self, value: Any, merged: dict[str, Any]) -> None:
+    def _not_plain(self, event: Any) -> None:
+        """Note that a part of the present record is not plain."""
+        if self._plain:
+            self._mistake = event.start_mark.index
+        self._plain = False
+
+    def _merge(self, event: Any, value: Any, merged: dict[str, Any]) -> None:
         """Add the keys that ``<<`` brings in; of several mappings the first counts."""
         self._merging = True
         for source in reversed(value) if isinstance(value, list) else [value]:
             if isinstance(source, dict):
                 merged.update(source)
             else:
-                self._plain = False
+                self._not_plain(event)
 
     def _records(self) -> list[Record]:
         """Read the items of a list, each on its own."""
@@ -393,7 +402,8 @@ class _Reader:
             mark, self._end = event.start_mark, event.end_mark.index
             value = self._value(event, 3)
             json = _encoded(value) if self._plain else None
-            records.append(Record(mark.index, mark.column, self._end, json, self._parts))
+            end, mistake = self._end, self._mistake
+            records.append(Record(mark.index, mark.column, end, json, self._parts, mistake))
         self._plain = outside
         return records
 
