@@ -23,7 +23,7 @@ from policy_sched.language.codegen import generate, plan_of
 from policy_sched.language.cost_limit import over_budget
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.expression import constant, limit_steps
-from policy_sched.language.ir import Op, Reads, find_reads, may_become_true
+from policy_sched.language.ir import Op, Reads, find_reads, may_become_true, ops
 from policy_sched.language.lower import (
     Abstract,
     Lowering,
@@ -326,7 +326,7 @@ class PolicyCompiler:
         return value
 
     def _normalizer(self, checked: Checked, raw: Interval, kind: Type) -> Unit | None:
-        op = self._low.node_op("score", rep="f" if kind == DOUBLE else "i", data=None)
+        op = self._low.node_op(ops.SCORE, rep="f" if kind == DOUBLE else "i", data=None)
         self._low.globals["score"] = Value(op, None, kind, raw)
         value = self._attempt(checked, partial(self._nearest, checked))
         if value is None:

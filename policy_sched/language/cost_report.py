@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Final
 
 from policy_sched.language.codegen import generate
-from policy_sched.language.ir import NOTHING, Cost, Level, Op, PodInvariance, find_reads
+from policy_sched.language.ir import NOTHING, Cost, Level, Op, PodInvariance, find_reads, ops
 from policy_sched.language.lower import (
     Constant,
     Env,
@@ -115,11 +115,10 @@ def _computed(low: Lowering, core: Core, env: Env) -> tuple[Frequency, Cost]:
 
 #: Families of columns that change when pods come or go.
 _MOVING: Final = frozenset({"requested", "nonZeroRequested", "free"})
-_CONSTANT: Final = frozenset({"const", "none"})
 
 
 def _place(roots: list[Op]) -> Frequency:
-    if all(op.kind in _CONSTANT for op in roots):
+    if all(op.kind in (ops.CONST, ops.NONE) for op in roots):
         return Frequency.LOADED
     if all(op.level is Level.SCALAR for op in roots):
         reads = find_reads(roots)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.language.codegen import Functions, Program, generate
-from policy_sched.language.ir import Level, Reads, Site, find_reads, known_steps
+from policy_sched.language.ir import Level, Reads, Site, find_reads, known_steps, ops
 from policy_sched.language.lower import Lowering, Refusal, Value, make_lowering, rep_of
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.syntax import Core, Span, UserFunction
@@ -121,7 +121,7 @@ def limit_steps(value: Value, span: Span) -> None:
 
 def constant(low: Lowering, value: Value) -> tuple[Any, str]:
     """Work out a value that reads neither pods nor nodes: the value, or the kind of its error."""
-    if value.op.kind == "const" and value.err is None:
+    if value.op.kind is ops.CONST and value.err is None:
         return value.op.data, ""
     program = generate([value.op, *([] if value.err is None else [value.err])])
     out = program.bind(Runtime(NodeTable())).scalar(None, None, 0)

@@ -55,10 +55,7 @@ class ConstantPool:
 
     def data(self, op: Op) -> str:
         """Return the text for ``{d}`` in the template of ``op``."""
-        if op.kind in ("column", "percent_of_column", "percent_of_rest"):
-            assert isinstance(op.data, tuple)
-            return self.column(op.data)
-        return self.literal(op.data)
+        return self.column(op.data) if isinstance(op.data, tuple) else self.literal(op.data)
 
     def call(self, call: Call, arguments: list[str], paired: bool, *, counted: bool = False) -> str:
         """Return the text of a generic call, guarded by its guards; ``counted``: see `work`."""

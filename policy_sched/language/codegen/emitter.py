@@ -13,13 +13,10 @@ from collections.abc import Iterator, Mapping
 
 from policy_sched.language.codegen.constant_pool import ConstantPool
 from policy_sched.language.codegen.loops import loop_text
-from policy_sched.language.ir import MIXED, Block, Call, CodeMotion, Loop, Op, PodCount, Shapes
-from policy_sched.language.ir import scalar_ops as emit_scalar
-from policy_sched.language.ir import vector_ops as emit_vector
+from policy_sched.language.ir import MIXED, Block, Call, CodeMotion, Loop, Op, PodCount, Shapes, ops
 from policy_sched.language.stdlib import is_sized
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z|[0-9]+\Z")
-_SMALL = frozenset({"pod", "ctx", "cluster", "row", "none", "score", "scores"})
 INDENT = "    "
 
 
@@ -60,14 +57,14 @@ class Emitter:
         known = self._texts.get(op)
         if known is not None:
             return known
-        if op.kind == "const":
+        if op.kind is ops.CONST:
             return self.slots.literal(op.data)
-        if op.kind == "param":
+        if op.kind is ops.PARAM:
             return f"p{op.serial}"
-        if op.kind in ("val", "err"):
-            return self.text(op.args[0], scope) + op.kind[0]
+        if op.kind in (ops.VAL, ops.ERR):
+            return self.text(op.args[0], scope) + op.kind.name[0]
         home = self.placement.scope[op]
-        if op.kind in _SMALL and not self.placement.over_rows(op):
+        if op.kind.is_name and not self.placement.over_rows(op):
             return self._expression(op, home)
         if self._is_statement(op):
             self._texts[op] = text = self._statement(op, home)
@@ -117,8 +114,8 @@ class Emitter:
         if self.placement.is_lazy(op):
             return self._lazy(op, home)
         over = self.placement.over_rows(op)
-        template = (emit_vector.VECTOR if over else emit_scalar.SCALAR).get(op.kind, "")
-        take = self.named if not over and op.kind in emit_scalar.ATOMS else self.text
+        template = op.kind.vector if over else op.kind.scalar
+        take = self.named if not over and op.kind.repeats_arguments else self.text
         arguments = [take(a, home) for a in op.args]
         if isinstance(op.data, Call):
             sized = is_sized(op.data.function)
@@ -135,7 +132,7 @@ class Emitter:
                 return ", ".join(arguments)
             if what == "d":
                 return self.slots.data(op)
-            if what in "as":
+            if what == "s":
                 return str(op.data)
             return arguments[int(what)]
 
@@ -147,17 +144,17 @@ class Emitter:
         branches = [self.branch(op, i) for i in range(1, len(op.args))]
         texts = [self.text(a, b) for a, b in zip(op.args[1:], branches, strict=True)]
         if not any(b.lines for b in branches):
-            return self._fill(emit_scalar.SCALAR[op.kind], op, [test, *texts])
+            return self._fill(op.kind.scalar, op, [test, *texts])
         name = self._name(op)
-        if op.kind == "where":
+        if op.kind is ops.WHERE:
             yes, no = branches[0], branches[1]
             yes.lines.append(f"{name} = {texts[0]}")
             no.lines.append(f"{name} = {texts[1]}")
             home.lines += [f"if {test}:", yes, "else:", no]
         else:
             (inside,) = branches
-            decided = "False" if op.kind == "and" else "True"
-            word = "if" if op.kind == "and" else "if not"
+            decided = "False" if op.kind is ops.AND else "True"
+            word = "if" if op.kind is ops.AND else "if not"
             inside.lines.append(f"{name} = {texts[0]}")
             home.lines += [f"{name} = {decided}", f"{word} {test}:", inside]
         return name
@@ -180,7 +177,7 @@ class Emitter:
         home.lines += [f"def {name}f({', '.join(arguments)}):", body]
         values = "".join(f"{self.text(a, home)}, " for a in op.args)
         condition = self.slots.constant(counted.condition)
-        ask = "total" if op.kind == "tally_all" else "of"
+        ask = "total" if op.kind is ops.COUNT_ALL else "of"
         home.lines.append(f"{name} = rt.tallies.{ask}({condition}, {name}f, ({values}))")
 
     def _write_region(self, op: Op, name: str, home: Block) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from policy_sched.language.ir import Block, CodeMotion, Loop, Op
+from policy_sched.language.ir import Block, CodeMotion, Loop, Op, ops
 
 _START: Final = {
     "list": "[]",
@@ -23,7 +23,7 @@ _START: Final = {
 
 
 #: Lists that objects of the API hold: a loop over one, with none inside, needs no counting.
-_READ: Final = frozenset({"attr", "field_of_pod", "pods_at", "taints", "ports", "of_ctx"})
+_READ: Final = (ops.ATTR, ops.FIELD_OF_POD, ops.PODS_AT, ops.TAINTS, ops.PORTS, ops.OF_CTX)
 
 
 class Emitter(Protocol):

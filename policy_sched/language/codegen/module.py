@@ -58,7 +58,8 @@ _OVER_ROWS: Final = "pod, ctx, rows, n"
 
 _NO_CODE: Final = compile("", "<policy>", "exec")
 
-_NAMES: Final[dict[str, object]] = {
+#: What generated functions find in their globals besides their own constants.
+DEFINED: Final[dict[str, object]] = {
     **runtime_scalar.NAMES,
     **runtime_rows.NAMES,
     **runtime_wide.NAMES,
@@ -114,7 +115,7 @@ class Program:
     def bind(self, runtime: Runtime) -> Functions:
         """Return the functions over one table."""
         table = runtime.table
-        namespace: dict[str, Any] = {**_NAMES, **self.slots.constants}
+        namespace: dict[str, Any] = {**DEFINED, **self.slots.constants}
         exec(self.code, namespace)  # noqa: S102  # our own text: names and numbers only
         given = {
             "rt": runtime,

@@ -24,7 +24,7 @@ from policy_sched.language.codegen.victim_plan import (
     Plan,
     in_int64,
 )
-from policy_sched.language.ir import VECTOR, Call, Loop, Op
+from policy_sched.language.ir import Call, Loop, Op, OpKind, ops
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.runtime import vector as runtime_rows
 from policy_sched.language.stdlib import amount, has_key, value_at
@@ -64,8 +64,8 @@ class BoundPlan:
         tables = _Tables(nodes, pods, frozenset(plan.steps))
         self._steps = [(op, tables.step(op)) for op in plan.steps]
         self._constants = {
-            arg: arg.data for op in plan.steps for arg in op.args if arg.kind == "const"
-        } | {root: root.data for root in plan.roots if root.kind == "const"}
+            arg: arg.data for op in plan.steps for arg in op.args if arg.kind is ops.CONST
+        } | {root: root.data for root in plan.roots if root.kind is ops.CONST}
 
     def run(self, pod: Any, case: object, scene: VictimScope) -> tuple[Any, Any]:
         """Return the values and the errors: arrays, or one for all; None where none can be.
@@ -98,19 +98,19 @@ class _Tables:
         if isinstance(op.data, Call):
             return self._call(op, op.data)
         match op.kind:
-            case "of_ctx" if op.data == "pdb_violations":
+            case ops.OF_CTX if op.data == "pdb_violations":
                 return lambda _values, scene: scene.violations
-            case "of_ctx" | "param":
+            case ops.OF_CTX | ops.PARAM:
                 return lambda _values, scene: scene.victims
-            case "val" | "err":
-                return _part(op.args[0], 0 if op.kind == "val" else 1)
-            case "attr":
+            case ops.VAL | ops.ERR:
+                return _part(op.args[0], 0 if op.kind is ops.VAL else 1)
+            case ops.ATTR:
                 return self._attribute(op.args[0], str(op.data))
-            case "column" | "column_of":
+            case ops.COLUMN | ops.COLUMN_OF:
                 return self._node_column(op)
-            case "text":
+            case ops.TEXT:
                 return self._text(op.args[0])
-            case "code" | "find":
+            case ops.CODE | ops.FIND:
                 return _same(op.args[0])
         return self._elementwise(op.args, op.kind, op.data)
 
@@ -122,7 +122,7 @@ class _Tables:
 
     def _node_column(self, op: Op) -> Step:
         table = self._nodes
-        if op.kind == "column":
+        if op.kind is ops.COLUMN:
             assert isinstance(op.data, tuple)
             column = table.column(op.data)
             return lambda _values, scene: column.values[scene.nodes]
@@ -138,7 +138,7 @@ class _Tables:
 
         return text
 
-    def _elementwise(self, args: Sequence[Op], kind: str, data: object) -> Step:
+    def _elementwise(self, args: Sequence[Op], kind: OpKind, data: object) -> Step:
         function, code = _elementwise(kind, data), self._strings.code
 
         def step(values: Values, _scene: VictimScope) -> Any:
@@ -205,9 +205,9 @@ def _same(op: Op) -> Step:
 
 
 @cache
-def _elementwise(kind: str, data: object) -> Callable[..., Any]:
+def _elementwise(kind: OpKind, data: object) -> Callable[..., Any]:
     """Return the function of arrays that the vector form of an op is."""
-    text = VECTOR[kind].replace("{s}", str(data))
+    text = kind.vector.replace("{s}", str(data))
     for i in range(3):
         text = text.replace(f"{{{i}}}", f"a{i}")
     names = [f"a{i}" for i in range(3) if f"a{i}" in text]

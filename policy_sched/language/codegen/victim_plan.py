@@ -16,7 +16,7 @@ from typing import Final
 
 from policy_sched.cluster.tables import POD_TEXTS
 from policy_sched.language.codegen.module import Program, generate
-from policy_sched.language.ir import Call, Level, Loop, Op
+from policy_sched.language.ir import Call, Level, Loop, Op, ops
 from policy_sched.language.lower import snake
 from policy_sched.language.stdlib import KERNELS, amount, has_key, value_at
 from policy_sched.language.values import INT_MAX, INT_MIN
@@ -39,19 +39,12 @@ FAMILIES: Final = {
     "limits": "limit",
     "non_zero_requests": "nonZeroRequest",
 }
-#: Kinds that `emit_vector` writes for arrays of any shape.
-ELEMENTWISE: Final = frozenset(
-    {"and", "or", "where", "not", "true_int", "first_error", "error_if", "failed", "no_error"}
-    | {"eq", "ne", "lt", "le", "gt", "ge", "min2", "max2", "sign", "to_double", "to_int"}
-    | {"add", "sub", "mul", "add_checked", "sub_checked", "mul_checked", "neg", "rem"}
-    | {"quot", "quot_nn", "fadd", "fsub", "fmul", "fneg", "fdiv", "truncate"}
-)
 LOOPS: Final = frozenset({"count", "sum_int", "all", "exists", "list"})
 GREATEST: Final = KERNELS["max_list"].function
 LEAST: Final = KERNELS["min_list"].function
 #: Kernels of times that are sums or differences, and the kind that does the same.
 TIMES: Final = {
-    KERNELS[f"{name}_{a}_{b}"].function: f"{name}_checked"
+    KERNELS[f"{name}_{a}_{b}"].function: ops.ADD_CHECKED if name == "add" else ops.SUB_CHECKED
     for name, a, b in (
         ("sub", "timestamp", "timestamp"),
         ("sub", "timestamp", "duration"),
@@ -82,7 +75,7 @@ class Plan:
     @property
     def reads_nodes(self) -> bool:
         """Whether a column of the node table is among the steps."""
-        return any(op.kind in ("column", "column_of") for op in self.steps)
+        return any(op.kind in (ops.COLUMN, ops.COLUMN_OF) for op in self.steps)
 
     @property
     def roots(self) -> tuple[Op, ...]:
@@ -101,7 +94,9 @@ def plan_of(value: Op, error: Op | None) -> Plan | None:
         return None
     if value.rep not in _SHAPED:
         return None
-    given = tuple(op for op in order if op in needed and op not in varying and op.kind != "const")
+    given = tuple(
+        op for op in order if op in needed and op not in varying and op.kind is not ops.CONST
+    )
     return Plan(generate(given), given, steps, value, error)
 
 
@@ -124,7 +119,7 @@ def _in_order(roots: list[Op]) -> Iterator[Op]:
 def _varying(order: list[Op]) -> set[Op]:
     found: set[Op] = set()
     for op in order:
-        own = op.kind == "of_ctx" and op.data in VARYING
+        own = op.kind is ops.OF_CTX and op.data in VARYING
         if own or op.level is Level.NODE or op.params or not found.isdisjoint(op.args):
             found.add(op)
     return found
@@ -132,7 +127,7 @@ def _varying(order: list[Op]) -> set[Op]:
 
 def _is_held(op: Op) -> bool:
     """Tell whether an array can hold an op, which a constant of the year 9999 cannot be."""
-    return op.kind != "const" or op.rep != "i" or in_int64(op.data)
+    return op.kind is not ops.CONST or op.rep != "i" or in_int64(op.data)
 
 
 def in_int64(value: object) -> bool:
@@ -147,25 +142,25 @@ def _is_planned(op: Op, varying: set[Op]) -> bool:
     if isinstance(op.data, Call):
         return _is_planned_call(op, op.data, varying)
     match op.kind:
-        case "of_ctx" | "param" | "val" | "err" | "column":
+        case ops.OF_CTX | ops.PARAM | ops.VAL | ops.ERR | ops.COLUMN:
             return op.rep != "k"
-        case "text" | "code" | "find":
+        case ops.TEXT | ops.CODE | ops.FIND:
             return True
-        case "column_of":
+        case ops.COLUMN_OF:
             return op.rep != "k" and op.args[0] not in varying
-        case "attr":
+        case ops.ATTR:
             return _is_pod(op.args[0]) and (op.data in COLUMNS or op.data in FAMILIES)
-    return op.kind in ELEMENTWISE and op.rep[-1] in _SHAPED
+    return op.kind.elementwise and op.rep[-1] in _SHAPED
 
 
 def _is_pod(op: Op) -> bool:
-    return op.kind == "param" or (op.kind == "of_ctx" and op.data == "victim")
+    return op.kind is ops.PARAM or (op.kind is ops.OF_CTX and op.data == "victim")
 
 
 def _is_reduction(op: Op, loop: Loop) -> bool:
     """Tell whether a loop is over ``victims``, and reads no other loop's variable."""
     source = op.args[0]
-    if source.kind != "of_ctx" or source.data != "victims" or loop.index is not None:
+    if source.kind is not ops.OF_CTX or source.data != "victims" or loop.index is not None:
         return False
     if loop.kind == "list" and op.args[-1].rep != "i":
         return False
@@ -175,7 +170,7 @@ def _is_reduction(op: Op, loop: Loop) -> bool:
 def _is_planned_call(op: Op, call: Call, varying: set[Op]) -> bool:
     if call.function in (GREATEST, LEAST):
         (listed,) = op.args[call.guards :] or (op,)
-        loop = listed.args[0] if listed.kind == "val" else listed
+        loop = listed.args[0] if listed.kind is ops.VAL else listed
         return isinstance(loop.data, Loop) and loop.data.kind == "list" and op.rep == "ti"
     if call.function in TIMES:
         return True
@@ -183,11 +178,11 @@ def _is_planned_call(op: Op, call: Call, varying: set[Op]) -> bool:
         return False
     if call.function in (has_key, value_at, amount):
         whole, *rest = op.args
-        if whole.kind != "attr" or whole not in varying or not varying.isdisjoint(rest):
+        if whole.kind is not ops.ATTR or whole not in varying or not varying.isdisjoint(rest):
             return False
         return whole.data in FAMILIES and (call.function is amount) != (whole.data in _TEXTS)
     if call.function is len:
         (listed,) = op.args
-        return listed.kind == "of_ctx" and listed.data == "victims"
+        return listed.kind is ops.OF_CTX and listed.data == "victims"
     varied = [arg for arg in op.args if arg in varying]
     return len(varied) == 1 and varied[0].rep == "s" and op.rep in "bis"

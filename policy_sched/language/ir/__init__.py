@@ -4,23 +4,21 @@ Read sets, cost, code motion, monotonicity, reassociation. Building the graph is
 it codegen/.
 """
 
-from policy_sched.language.ir import graph, scalar_ops, vector_ops
+from policy_sched.language.ir import graph, ops
 from policy_sched.language.ir.code_motion import Block, CodeMotion, Shapes
 from policy_sched.language.ir.cost import NOTHING, Cost, cost_of, known_steps
-from policy_sched.language.ir.count_pass import CountPass, PodCount, tally_op
-from policy_sched.language.ir.graph import MIXED, OF_ROW, Builder, Call, Level, Loop, Op, Site
+from policy_sched.language.ir.count_pass import CountPass, PodCount, count_op
+from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Site
 from policy_sched.language.ir.monotonicity import may_become_true
+from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.ir.pod_invariant import PodInvariance, PodInvariants, find_pod_invariants
 from policy_sched.language.ir.read_set import Dependency, Reads, field_of_column, find_reads
 from policy_sched.language.ir.reassociate import POD_LIMIT, Reassociation
-from policy_sched.language.ir.vector_ops import VECTOR
 
 __all__ = [
     "MIXED",
     "NOTHING",
-    "OF_ROW",
     "POD_LIMIT",
-    "VECTOR",
     "Block",
     "Builder",
     "Call",
@@ -31,6 +29,7 @@ __all__ = [
     "Level",
     "Loop",
     "Op",
+    "OpKind",
     "PodCount",
     "PodInvariance",
     "PodInvariants",
@@ -39,13 +38,12 @@ __all__ = [
     "Shapes",
     "Site",
     "cost_of",
+    "count_op",
     "field_of_column",
     "find_pod_invariants",
     "find_reads",
     "graph",
     "known_steps",
     "may_become_true",
-    "scalar_ops",
-    "tally_op",
-    "vector_ops",
+    "ops",
 ]

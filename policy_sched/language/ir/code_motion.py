@@ -16,12 +16,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
-from policy_sched.language.ir.graph import MIXED, OF_ROW, Level, Loop, Op
-from policy_sched.language.ir.scalar_ops import LAZY
-from policy_sched.language.ir.vector_ops import VECTOR, VECTOR_LOOPS
+from policy_sched.language.ir import ops
+from policy_sched.language.ir.graph import MIXED, Level, Loop, Op
 
 _ARRAYS = frozenset("bifcek")
+#: Loops over a list known before the node is, whose body is computed for all rows at once.
+_VECTOR_LOOPS: Final = frozenset({"all", "exists", "count", "sum_int", "sum_double"})
 
 
 @dataclass(eq=False, slots=True)
@@ -88,13 +90,13 @@ class Shapes:
             return True
         if any(p.level is Level.NODE for p in op.params):
             return False
-        if op.kind in ("val", "err"):
+        if op.kind in (ops.VAL, ops.ERR):
             return op.rep in _ARRAYS
         if isinstance(op.data, Loop):
-            if op.data.kind not in VECTOR_LOOPS or op.args[0].level is Level.NODE:
+            if op.data.kind not in _VECTOR_LOOPS or op.args[0].level is Level.NODE:
                 return False
             return all(a.rep in _ARRAYS for a in op.args[1:])
-        if op.kind not in VECTOR or op.rep[-1] in "so":
+        if not op.kind.vector or op.rep[-1] in "so":
             return False
         return all(a.level is Level.SCALAR or a.rep in _ARRAYS for a in op.args)
 
@@ -106,7 +108,7 @@ class Shapes:
         return known
 
     def _find_distinct(self, op: Op) -> bool:
-        if op.level is Level.SCALAR or op.key in (None, MIXED, op) or op.kind in ("val", "err"):
+        if op.level is Level.SCALAR or op.key in (None, MIXED, op) or op.kind in (ops.VAL, ops.ERR):
             return False
         if any(p.level is Level.NODE for p in op.params):
             return False
@@ -116,17 +118,17 @@ class Shapes:
         return any(self.per_distinct(a) or self._pair_needs(a) for a in varying)
 
     def _pair_needs(self, op: Op) -> bool:
-        return op.kind in ("val", "err") and self.per_distinct(op.args[0])
+        return op.kind in (ops.VAL, ops.ERR) and self.per_distinct(op.args[0])
 
     def starts_region(self, op: Op) -> bool:
         """Tell whether a region should take ``op`` as an array rather than compute it itself."""
-        if op.kind in ("val", "err") and not self.has_array(op.args[0]):
+        if op.kind in (ops.VAL, ops.ERR) and not self.has_array(op.args[0]):
             return False
         return op.rep in _ARRAYS and self.has_array(op)
 
     def is_region(self, op: Op) -> bool:
         """Tell whether ``op``, read as an array, is the root of a region."""
-        if op.level is Level.SCALAR or op.kind in ("val", "err"):
+        if op.level is Level.SCALAR or op.kind in (ops.VAL, ops.ERR):
             return False
         return not self.has_array(op) or self.per_distinct(op)
 
@@ -170,7 +172,7 @@ def find_region(root: Op, shapes: Shapes) -> Region:
     for op, more in descending([root]):
         local = any(p.serial in inner for p in op.params)
         if op is not root and not local:
-            if op.kind == "const":
+            if op.kind is ops.CONST:
                 continue
             if op.level is Level.SCALAR:
                 fixed.append(op)
@@ -178,7 +180,7 @@ def find_region(root: Op, shapes: Shapes) -> Region:
             if op is root.key or (not keyed and shapes.starts_region(op)):
                 by_row.append(op)
                 continue
-        row = row or op.kind in OF_ROW
+        row = row or op.kind.by_row
         if isinstance(op.data, Loop):
             inner |= {n for n in (op.data.param, op.data.index) if n is not None}
         more.extend(op.args)
@@ -203,7 +205,7 @@ class CodeMotion:
         for op in first:
             self._use(op, self.body)
         for op, more in descending(first):
-            if op in known or op.kind in ("const", "param"):
+            if op in known or op.kind in (ops.CONST, ops.PARAM):
                 continue
             self.scope[op] = scope = _hoisted(self.scope[op], op)
             more.extend(self._place_arguments(op, scope))
@@ -237,7 +239,7 @@ class CodeMotion:
 
     def is_lazy(self, op: Op) -> bool:
         """Tell whether the later arguments of ``op`` are branches here."""
-        if op.kind not in LAZY:
+        if not op.kind.lazy:
             return False
         return not self.over_rows(op) or op.args[0].level is Level.SCALAR
 

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.cluster.tables import TEXT_ATTRIBUTES
+from policy_sched.language.ir import ops
 from policy_sched.language.ir.code_motion import descending
-from policy_sched.language.ir.graph import OF_ROW, Builder, Level, Loop, Op
+from policy_sched.language.ir.graph import Builder, Level, Loop, Op
+from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.runtime import Condition
 
 _COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.items()}
@@ -47,18 +49,18 @@ class CountPass:
         self._tallies: dict[Hashable, Op] = {}
         self.found = False
         first = list(roots)
-        ops = sorted(_reached(first), key=lambda op: op.serial)
-        for op in ops:
+        reached = sorted(_reached(first), key=lambda op: op.serial)
+        for op in reached:
             if isinstance(op.data, Loop):
                 self._sources[op.data.param] = op.args[0]
-            elif op.kind == "param":
+            elif op.kind is ops.PARAM:
                 self._params[op.serial] = op
-        for op in ops:
+        for op in reached:
             self._new[op] = self._rebuilt(op)
         self.roots = [self._new[op] for op in first]
 
     def _rebuilt(self, op: Op) -> Op:
-        if op.kind == "val" and isinstance(op.args[0].data, Loop):
+        if op.kind is ops.VAL and isinstance(op.args[0].data, Loop):
             found = self._count(op.args[0], op.args[0].data)
             if found is not None:
                 self.found = True
@@ -79,45 +81,47 @@ class CountPass:
         if loop.kind != "count":
             each = value[0]
             if loop.kind == "all":
-                each = build.op("not", each, rep="b")
-            test = build.op("and", mask, each, rep="b") if loop.masked else each
+                each = build.op(ops.NOT, each, rep="b")
+            test = build.op(ops.AND, mask, each, rep="b") if loop.masked else each
         tally = self._tally(self._params.get(loop.param), test)
         number = None if tally is None else self._number(op.args[0], tally)
         if number is None or loop.kind == "count":
             return number
         zero = build.const(0, "i")
-        return build.op("eq" if loop.kind == "all" else "gt", number, zero, rep="b")
+        return build.op(ops.EQ if loop.kind == "all" else ops.GT, number, zero, rep="b")
 
     def _number(self, source: Op, tally: Op) -> Op | None:
         """Return how many pods a tally counts in what ``source`` lists."""
         build = self._build
-        if source.kind == "where" and _is_nothing(source.args[1]):
+        if source.kind is ops.WHERE and _is_nothing(source.args[1]):
             inner = self._number(source.args[2], tally)
             if inner is None:
                 return None
-            return build.op("where", self._new[source.args[0]], build.const(0, "i"), inner, rep="i")
-        if source.kind == "pods_at" and source.args[0].kind == "row":
-            return build.op("tally_rows", tally, rep="i", level=Level.NODE)
-        if source.kind != "attr" or source.data != "pods":
+            return build.op(
+                ops.WHERE, self._new[source.args[0]], build.const(0, "i"), inner, rep="i"
+            )
+        if source.kind is ops.PODS_AT and source.args[0].kind is ops.ROW:
+            return build.op(ops.COUNT_ON_ROW, tally, rep="i", level=Level.NODE)
+        if source.kind is not ops.ATTR or source.data != "pods":
             return None
         (owner,) = source.args
-        if owner.kind == "domain_at":
+        if owner.kind is ops.DOMAIN_AT:
             key = owner.args[0].args[0]
-            return build.op("tally_domain", tally, key, rep="i", level=Level.NODE)
+            return build.op(ops.COUNT_IN_DOMAIN, tally, key, rep="i", level=Level.NODE)
         listed = self._sources.get(owner.serial)
-        if owner.kind == "param" and listed is not None and listed.kind == "domain_list":
+        if owner.kind is ops.PARAM and listed is not None and listed.kind is ops.DOMAIN_LIST:
             key = listed.args[0].args[0]
-            return build.op("tally_total", tally, key, owner, rep="i")
+            return build.op(ops.COUNT_OF_DOMAIN, tally, key, owner, rep="i")
         return None
 
     def _tally(self, param: Op | None, test: Op) -> Op | None:
         if param is None:
             return None
-        return tally_op(self._build, "tally", param, test, self._tallies)
+        return count_op(self._build, ops.COUNTS, param, test, self._tallies)
 
 
-def tally_op(
-    build: Builder, kind: str, param: Op, test: Op, known: dict[Hashable, Op]
+def count_op(
+    build: Builder, kind: OpKind, param: Op, test: Op, known: dict[Hashable, Op]
 ) -> Op | None:
     """Return the op that counts the pods ``param`` for which a test holds.
 
@@ -130,13 +134,13 @@ def tally_op(
     found = known.get(shape)
     if found is None:
         counted = PodCount(Condition(tuple(_equalities(test, param, values))), param, test)
-        rep = "o" if kind == "tally" else "i"
+        rep = "o" if kind is ops.COUNTS else "i"
         found = known[shape] = build.op(kind, *values, rep=rep, data=counted)
     return found
 
 
 def _is_nothing(op: Op) -> bool:
-    return op.kind == "const" and isinstance(op.data, list | tuple) and not op.data
+    return op.kind is ops.CONST and isinstance(op.data, list | tuple) and not op.data
 
 
 def _values(test: Op, param: Op) -> list[Op] | None:
@@ -144,18 +148,18 @@ def _values(test: Op, param: Op) -> list[Op] | None:
     inner = {param.serial}
     found: list[Op] = []
     for op, more in descending([test]):
-        if op.kind == "param":
+        if op.kind is ops.PARAM:
             if op.serial not in inner:
                 return None
             continue
         if not any(p.serial in inner for p in op.params):
-            if op.kind == "const":
+            if op.kind is ops.CONST:
                 continue
             if op.level is not Level.SCALAR or op.params:
                 return None
             found.append(op)
             continue
-        if op.kind in OF_ROW:
+        if op.kind.by_row:
             return None
         if isinstance(op.data, Loop):
             inner |= {n for n in (op.data.param, op.data.index) if n is not None}
@@ -176,17 +180,17 @@ def _equalities(
     test: Op, param: Op, values: list[Op]
 ) -> Iterable[tuple[tuple[str, ...], str | int]]:
     """Yield the columns of the pod table that have to be equal to a text, where a test holds."""
-    if test.kind == "and":
+    if test.kind is ops.AND:
         for part in test.args:
             yield from _equalities(part, param, values)
         return
-    if test.kind != "eq":
+    if test.kind is not ops.EQ:
         return
     for own, other in (test.args, test.args[::-1]):
-        if own.kind != "attr" or own.args[0] is not param or own.data not in _COLUMNS:
+        if own.kind is not ops.ATTR or own.args[0] is not param or own.data not in _COLUMNS:
             continue
         column = (_COLUMNS[str(own.data)],)
-        if other.kind == "const" and isinstance(other.data, str):
+        if other.kind is ops.CONST and isinstance(other.data, str):
             yield column, other.data
         elif other in values and other.rep == "s":
             yield column, values.index(other)

@@ -25,6 +25,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched.language.ir import ops
+from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import KINDS
 
@@ -76,7 +78,7 @@ class Op:
     __slots__ = ("args", "data", "key", "kind", "level", "params", "rep", "serial")
 
     def __init__(
-        self, kind: str, args: tuple[Op, ...], data: object, rep: str, level: Level
+        self, kind: OpKind, args: tuple[Op, ...], data: object, rep: str, level: Level
     ) -> None:
         self.kind = kind
         self.args = args
@@ -92,10 +94,8 @@ class Op:
         return f"%{self.serial}={self.kind}({shown}; {self.data!r})"
 
 
-#: Kinds whose value is read by the row's number, whatever their arguments are.
-OF_ROW: Final = frozenset({"row", "column", "column_of", "fits", "affinity", "preference"})
 #: Stands in `Op.key` of an op that is a function of more than one column, or of a plain number.
-MIXED: Final = Op("mixed", (), None, "", Level.NODE)
+MIXED: Final = Op(ops.NONE, (), None, "", Level.NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +142,11 @@ class Builder:
     def const(self, value: object, rep: str) -> Op:
         """Return the op of a value known at compile time."""
         self._keep.append(value)
-        return self._intern(("const", rep, _const_key(value)), "const", (), value, rep)
+        return self._intern((ops.CONST, rep, _const_key(value)), ops.CONST, (), value, rep)
 
     def op(
         self,
-        kind: str,
+        kind: OpKind,
         *args: Op,
         rep: str,
         data: Hashable = None,
@@ -161,7 +161,7 @@ class Builder:
         key = (op.kind, op.rep, op.data, tuple(a.serial for a in args))
         return self._intern(key, op.kind, args, op.data, op.rep, op.level)
 
-    def fresh(self, kind: str, rep: str, source: Op) -> Op:
+    def fresh(self, kind: OpKind, rep: str, source: Op) -> Op:
         """Return a new loop variable over the list ``source``."""
         op = Op(kind, (), None, rep, source.level)
         op.params = source.params | {op}
@@ -173,7 +173,7 @@ class Builder:
     def _intern(
         self,
         key: Hashable,
-        kind: str,
+        kind: OpKind,
         args: tuple[Op, ...],
         data: object,
         rep: str,
@@ -197,8 +197,8 @@ class Builder:
 
     @staticmethod
     def _key_of(op: Op) -> Op:
-        if op.kind in OF_ROW:
-            return op if op.rep in "ck" and op.kind == "column" else MIXED
+        if op.kind.by_row:
+            return op if op.rep in "ck" and op.kind is ops.COLUMN else MIXED
         keys = {a.key for a in op.args if a.level is Level.NODE}
         if not keys:
             return MIXED

@@ -8,11 +8,13 @@ parts go different ways, or an operation has no known way, anything may happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
+from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import Call, Loop, Op
+from policy_sched.language.ir.ops import Trend
 from policy_sched.model import ports_conflict
 
 
@@ -27,11 +29,6 @@ class Monotonicity(Enum):
 
 _GROWING: Final = frozenset({"requested", "nonZeroRequested", "podCount", "usedPorts"})
 _SHRINKING: Final = frozenset({"free"})
-#: Operations that go the way of their arguments, all of which count alike.
-_TOGETHER: Final = frozenset(
-    {"and", "or", "add", "add_checked", "fadd", "min2", "max2", "to_double", "truncate", "to_int"}
-    | {"sign", "round", "true_int", "val", "taints", "ports"}
-)
 
 
 def may_become_true(value: Op, error: Op | None) -> bool:
@@ -76,27 +73,21 @@ class _MonotonicityAnalysis:
         return known
 
     def _find(self, op: Op) -> Monotonicity:
-        if op.kind == "column":
-            assert isinstance(op.data, tuple)
-            return _of_family(op.data[0])
-        if op.kind == "pods_at":
-            return Monotonicity.INCREASING
-        if op.kind == "facts_at":
+        if op.kind is ops.FACTS_AT:
             return Monotonicity.UNKNOWN
+        if op.kind.trend is Trend.GROWS:
+            return Monotonicity.INCREASING
         ways = [self.of(arg) for arg in op.args]
-        if op.kind in ("column_of", "fits"):
-            way = _of_family(op.data)
+        if op.kind.trend is Trend.COLUMN:
+            way = _of_family(op.data[0] if isinstance(op.data, tuple) else op.data)
             return way if _joint(ways) is Monotonicity.CONSTANT else Monotonicity.UNKNOWN
         if all(way is Monotonicity.CONSTANT for way in ways):
             return Monotonicity.CONSTANT
-        if op.kind in _TOGETHER:
-            return _joint(ways)
         if isinstance(op.data, Call) and op.data.function is ports_conflict:
             return _joint(ways)
         if isinstance(op.data, Loop):
             return _of_loop(op.data, ways)
-        known = _KNOWN.get(op.kind)
-        return Monotonicity.UNKNOWN if known is None else known(op, ways)
+        return _of_trend(op, ways)
 
 
 def _of_loop(loop: Loop, ways: Sequence[Monotonicity]) -> Monotonicity:
@@ -107,41 +98,30 @@ def _of_loop(loop: Loop, ways: Sequence[Monotonicity]) -> Monotonicity:
     return _joint([_opposite(source), *rest]) if loop.kind == "all" else Monotonicity.UNKNOWN
 
 
-def _reverse(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
-    return _opposite(ways[0])
-
-
-def _difference(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
-    return _joint([ways[0], _opposite(ways[1])])
-
-
-def _less(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
-    return _joint([_opposite(ways[0]), ways[1]])
+def _of_trend(op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
+    """Return the way of an operation some of whose arguments change."""
+    match op.kind.trend:
+        case Trend.SAME:
+            return _joint(ways)
+        case Trend.OPPOSITE:
+            return _opposite(ways[0])
+        case Trend.DIFFERENCE:
+            return _joint([ways[0], _opposite(ways[1])])
+        case Trend.LESS:
+            return _joint([_opposite(ways[0]), ways[1]])
+        case Trend.SCALED:
+            return _scaled(op, ways)
+        case Trend.SHARE if ways[1] is Monotonicity.CONSTANT:
+            return ways[0]
+        case Trend.CHOICE if ways[0] is Monotonicity.CONSTANT:
+            return _joint(ways[1:])
+    return Monotonicity.UNKNOWN
 
 
 def _scaled(op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
     """Return the way of a product with a constant, or of a quotient by one."""
-    for by, way in ((op.args[1], ways[0]), (op.args[0], ways[1])):
-        if by.kind == "const" and isinstance(by.data, int | float) and by.data >= 0:
+    product = op.kind in (ops.MUL, ops.MUL_CHECKED, ops.FMUL)
+    for by, way in ((op.args[1], ways[0]), *([(op.args[0], ways[1])] if product else [])):
+        if by.kind is ops.CONST and isinstance(by.data, int | float) and by.data >= 0:
             return way
-        if op.kind not in ("mul", "mul_checked", "fmul"):
-            break
     return Monotonicity.UNKNOWN
-
-
-def _share(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
-    return ways[0] if ways[1] is Monotonicity.CONSTANT else Monotonicity.UNKNOWN
-
-
-def _choice(_op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
-    return _joint(ways[1:]) if ways[0] is Monotonicity.CONSTANT else Monotonicity.UNKNOWN
-
-
-_KNOWN: Final[dict[str, Callable[[Op, Sequence[Monotonicity]], Monotonicity]]] = {
-    **dict.fromkeys(("not", "neg", "fneg"), _reverse),
-    **dict.fromkeys(("sub", "sub_checked", "fsub", "gt", "ge"), _difference),
-    **dict.fromkeys(("lt", "le"), _less),
-    **dict.fromkeys(("mul", "mul_checked", "fmul", "quot", "quot_nn", "fdiv"), _scaled),
-    **dict.fromkeys(("percent", "percent_of_column", "percent_of_rest"), _share),
-    "where": _choice,
-}

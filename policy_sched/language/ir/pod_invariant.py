@@ -11,15 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
+from policy_sched.language.ir import ops
 from policy_sched.language.ir.code_motion import Shapes, find_region
 from policy_sched.language.ir.graph import Level, Op
 
-#: Leaves whose value is that of a row, of a constant, or of a loop within the operation.
-_LEAVES = frozenset({"const", "column", "param", "none"})
-#: Operations that read columns by the row's number, or by a name that is an argument.
-_READERS = frozenset({"column_of", "fits", "affinity", "preference"})
-#: Operations whose value depends on other nodes than the row's, however constant their arguments.
-_BEYOND = frozenset({"domain_index", "runtime_of", "tally", "tally_all", "facts_at"})
 _KEPT = frozenset("bife")
 
 
@@ -46,17 +41,13 @@ class PodInvariance:
         return known
 
     def _find(self, op: Op) -> bool:
-        if not op.args and op.kind not in _LEAVES and op.kind not in _READERS:
-            return False
-        if op.kind in _BEYOND:
-            return False
-        return all(self.holds(a) for a in op.args)
+        return op.kind.pod_invariant and all(self.holds(a) for a in op.args)
 
     def kept(self, op: Op) -> bool:
         """Tell whether the values of ``op`` can be kept in an array, and are worth it."""
         return (
             op.level is Level.NODE
-            and op.kind != "column"
+            and op.kind is not ops.COLUMN
             and op.rep in _KEPT
             and not op.params
             and self.holds(op)
@@ -71,7 +62,7 @@ class PodInvariance:
 
 
 def _reads_dynamic(op: Op) -> bool:
-    if op.kind not in ("column", "column_of", "fits"):
+    if not op.kind.columns:
         return False
     family = op.data[0] if isinstance(op.data, tuple) else op.data
     return NODE_COLUMNS[str(family)].kind is Kind.DYNAMIC

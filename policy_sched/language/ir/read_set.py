@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import Call, Op
 from policy_sched.language.stdlib import has_key, policy_environment, value_at
 
@@ -27,8 +28,6 @@ _STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
 _DYNAMIC: Final = frozenset(
     {"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"}
 )
-#: Kinds of ops that take more of a node than a column: its object, or its number.
-_BESIDE_COLUMNS: Final = frozenset({"row", "affinity", "preference"})
 #: What of an attempt changes without any change of a node: the time, and how many wait.
 _MOVING: Final = frozenset({"now", "pod_group"})
 
@@ -95,22 +94,22 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             pod.add(keyed)
             todo.extend(op.args[1:])
             continue
-        if op.kind == "facts_at":
+        if op.kind is ops.FACTS_AT:
             node |= policy_environment().records["Node"].fields.keys()
             scope = max(scope, Dependency.NODE)
-        if op.kind == "facts_at" or (op.kind == "runtime_of" and op.data == "image_nodes"):
+        if op.kind is ops.FACTS_AT or (op.kind is ops.RUNTIME_OF and op.data == "image_nodes"):
             node.add("nodes")  # how many of them have an image
         todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
-        columns_only = columns_only and op.kind not in _BESIDE_COLUMNS
-        preferred = preferred or (op.kind == "preference" and op.args[0].kind == "field_of_pod")
+        columns_only = columns_only and (op.kind.columns or not op.kind.by_row)
+        preferred = preferred or (op.kind is ops.PREFERENCE and op.args[0].kind is ops.FIELD_OF_POD)
         found = _read_of_pod(op)
         if found:
             pod.add(found)
         name = _read_of_node(op)
         if name:
             node.add(name)
-            scope = max(scope, _scope_of(op, name))
-        if op.kind == "ctx" or (op.kind == "of_ctx" and op.data in _MOVING):
+            scope = max(scope, _scope_of(name))
+        if op.kind is ops.CTX or (op.kind is ops.OF_CTX and op.data in _MOVING):
             scope = Dependency.VOLATILE
             clock = clock or op.data != "pod_group"
     return Reads(frozenset(pod), frozenset(node), scope, clock, columns_only, preferred)
@@ -118,7 +117,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
 
 def _is_part_of_node(op: Op, arg: Op) -> bool:
     """Tell whether ``op`` takes one field of a node as a record by itself."""
-    return op.kind == "attr" and arg.kind == "facts_at"
+    return op.kind is ops.ATTR and arg.kind is ops.FACTS_AT
 
 
 def field_of_column(key: tuple[str, ...]) -> str:
@@ -132,51 +131,46 @@ def _keyed_read(op: Op) -> tuple[str, ...] | None:
     if not isinstance(op.data, Call) or op.data.function not in (has_key, value_at):
         return None
     whole, key = op.args[0], op.args[1]
-    if op.data.guards or key.kind != "const" or not isinstance(key.data, str):
+    if op.data.guards or key.kind is not ops.CONST or not isinstance(key.data, str):
         return None
-    if whole.kind == "field_of_pod" and whole.data in _POD_MAPS:
+    if whole.kind is ops.FIELD_OF_POD and whole.data in _POD_MAPS:
         return (str(whole.data), key.data)
     return None
 
 
 def _read_of_pod(op: Op) -> tuple[str, ...] | None:
-    if op.kind == "field_of_pod":
+    if op.kind is ops.FIELD_OF_POD:
         return (str(op.data),)
-    if op.kind == "runtime_of" and op.data == "namespace":
+    if op.kind is ops.RUNTIME_OF and op.data == "namespace":
         return ("namespaceObject",)
-    if op.kind == "of_ctx" and op.data in ("queued", "pod_group"):
+    if op.kind is ops.OF_CTX and op.data in ("queued", "pod_group"):
         return ("queue",) if op.data == "queued" else ("podGroup",)
     return None
 
 
 def _read_of_node(op: Op) -> str | None:
-    match op.kind:
-        case "column":
-            assert isinstance(op.data, tuple)
-            return field_of_column(op.data)
-        case "column_of" | "fits":
-            return _FAMILIES.get(str(op.data), str(op.data))
-        case "affinity" | "preference":
-            return "labels"
-        case "pods_at":
-            return "pods"
-        case "attr" if op.args[0].kind == "node_at":
-            path = str(op.data).rsplit(".", 1)[-1]
+    if op.kind.columns:
+        return field_of_column(op.data if isinstance(op.data, tuple) else (str(op.data),))
+    if op.kind is ops.RUNTIME_OF:
+        return "images" if op.data == "image_nodes" else None
+    return _attribute_read(op) if op.kind is ops.ATTR else op.kind.node_field or None
+
+
+def _attribute_read(op: Op) -> str | None:
+    """Return the field of a node, or of all nodes, that an attribute of an object is."""
+    name = str(op.data)
+    match op.args[0].kind:
+        case ops.NODE_AT:
+            path = name.rsplit(".", 1)[-1]
             return "declaredFeatures" if path == "declared_features" else path
-        case "domain_index":
-            return "domain"
-        case "tally_all":
-            return "cluster"
-        case "attr" if op.args[0].kind == "cluster":
-            return "nodes" if op.data in _STATIC_TOTALS else "cluster"
-        case "attr" if op.args[0].kind == "facts_at":
-            return "nonZeroRequested" if op.data == "non_zero_requested" else str(op.data)
-        case "runtime_of" if op.data == "image_nodes":
-            return "images"
+        case ops.CLUSTER:
+            return "nodes" if name in _STATIC_TOTALS else "cluster"
+        case ops.FACTS_AT:
+            return "nonZeroRequested" if name == "non_zero_requested" else name
     return None
 
 
-def _scope_of(op: Op, name: str) -> Dependency:
-    if op.kind == "domain_index" or name == "cluster":
+def _scope_of(name: str) -> Dependency:
+    if name in ("domain", "cluster"):
         return Dependency.CLUSTER
     return Dependency.NODE if name in _DYNAMIC else Dependency.STATIC

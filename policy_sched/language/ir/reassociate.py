@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import Builder, Level, Op
+from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.ir.pod_invariant import PodInvariance
 from policy_sched.language.values import INT_MAX, INT_MIN
 
@@ -26,10 +28,14 @@ WHOLE_LIMIT: Final = 2.0**46
 #: Weights stay below it, so that sums of weighted shares are exact in a double.
 WEIGHT_LIMIT: Final = 2**30
 
-_SIGNS: Final = {"add": 1, "sub": -1}
+_SIGNS: Final = {ops.ADD: 1, ops.SUB: -1}
+_DOUBLES: Final = {ops.ADD: ops.FADD, ops.SUB: ops.FSUB}
 #: Shares as whole numbers to the same as doubles.
-_SHARES: Final = {"share": "share_double", "share_of_rest": "share_of_rest_double"}
-_PERCENT: Final = frozenset({"percent", "percent_of_column", "percent_of_rest"})
+_SHARES: Final = {
+    ops.SHARE: ops.SHARE_DOUBLE,
+    ops.SHARE_OF_REST: ops.SHARE_OF_REST_DOUBLE,
+}
+_PERCENT: Final = (ops.PERCENT, ops.PERCENT_OF_COLUMN, ops.PERCENT_OF_REST)
 
 
 class Reassociation:
@@ -57,13 +63,13 @@ class Reassociation:
             return op
         if op.kind in _SIGNS and op.rep == "i":
             return self._regrouped(self._into_shift(op))
-        if op.kind == "to_double":
+        if op.kind is ops.TO_DOUBLE:
             return self._sum_as_double(op)
         if op.kind in _PERCENT:
             return self._share(op)
-        if op.kind == "quot_nn":
+        if op.kind is ops.FLOOR_DIVIDE:
             return self._shifted(op)
-        if op.kind == "wide_weighted":
+        if op.kind is ops.MASKED_WEIGHTED:
             return self._mean_of_shares(op)
         return op
 
@@ -86,7 +92,7 @@ class Reassociation:
         standing = [(sign, t) for sign, t in terms if self._stands(t)]
         if not standing:
             return op
-        rest = [(s, t) for s, t in terms if t.kind != "const" and not self._stands(t)]
+        rest = [(s, t) for s, t in terms if t.kind is not ops.CONST and not self._stands(t)]
         rest.sort(key=lambda term: term[1].level is Level.SCALAR)
         standing.sort(key=lambda term: -term[0])
         found = self._build.const(constant, "i") if constant or standing[0][0] < 0 else None
@@ -96,12 +102,12 @@ class Reassociation:
         return found
 
     def _sum(self, sign: int, a: Op, b: Op) -> Op:
-        return self._build.op("add" if sign > 0 else "sub", a, b, rep="i")
+        return self._build.op(ops.ADD if sign > 0 else ops.SUB, a, b, rep="i")
 
     def _into_shift(self, op: Op) -> Op:
         """Return c + (x >> k) as (x + (c << k)) >> k, whose constant may join others."""
-        constant, shift = op.args if op.args[0].kind == "const" else op.args[::-1]
-        if op.kind != "add" or constant.kind != "const" or shift.kind != "shift":
+        constant, shift = op.args if op.args[0].kind is ops.CONST else op.args[::-1]
+        if op.kind is not ops.ADD or constant.kind is not ops.CONST or shift.kind is not ops.SHIFT:
             return op
         by, number = shift.data, constant.data
         assert isinstance(by, int)
@@ -110,21 +116,21 @@ class Reassociation:
             return op
         more = self._build.const(number << by, "i")
         inside = self._regrouped(self._sum(1, shift.args[0], more))
-        return self._build.op("shift", inside, rep="i", data=by)
+        return self._build.op(ops.SHIFT, inside, rep="i", data=by)
 
     # Doubles.
 
     def _double(self, op: Op) -> Op:
-        return self._build.op("to_double", op, rep="f")
+        return self._build.op(ops.TO_DOUBLE, op, rep="f")
 
-    def _apart(self, op: Op) -> tuple[Op, str, Op] | None:
+    def _apart(self, op: Op) -> tuple[Op, OpKind, Op] | None:
         """Return (a, fadd or fsub, b) of a sum of a pod-invariant and a number of the pod."""
         if op.kind not in _SIGNS or op.rep != "i":
             return None
         standing, own = op.args
         if not self._stands(standing) or own.level is not Level.SCALAR or own.params:
             return None
-        return standing, f"f{op.kind}", own
+        return standing, _DOUBLES[op.kind], own
 
     def _sum_as_double(self, op: Op) -> Op:
         apart = self._apart(op.args[0])
@@ -147,30 +153,32 @@ class Reassociation:
         standing, kind, own = apart
         hundred = self._build.const(100.0, "f")
         times = [
-            self._build.op("fmul", self._double(one), hundred, rep="f") for one in (standing, own)
+            self._build.op(ops.FMUL, self._double(one), hundred, rep="f") for one in (standing, own)
         ]
         self._limited(times[0], KEPT_LIMIT)
         self.guards[own] = None
-        divisor = self._limited(self._build.op("divisor", whole, rep="f"), WHOLE_LIMIT)
+        divisor = self._limited(self._build.op(ops.DIVISOR, whole, rep="f"), WHOLE_LIMIT)
         upper = self._build.op(kind, *times, rep="f")
-        name = "share_of_rest" if op.kind == "percent_of_rest" else "share"
+        name = ops.SHARE_OF_REST if op.kind is ops.PERCENT_OF_REST else ops.SHARE
         return self._build.op(name, upper, divisor, rep="i")
 
     def _mean_of_shares(self, op: Op) -> Op:
         """Return a weighted mean whose values are shares with their sum held as doubles."""
         masks, values, weights = op.args[::3], op.args[1::3], op.args[2::3]
-        if any(v.kind not in _SHARES for v in values) or any(w.kind != "const" for w in weights):
+        if any(v.kind not in _SHARES for v in values) or any(
+            w.kind is not ops.CONST for w in weights
+        ):
             return op
         if any(not isinstance(w.data, int) or w.data > WEIGHT_LIMIT for w in weights):
             return op
         doubles = [self._build.op(_SHARES[v.kind], *v.args, rep="f") for v in values]
         args = [one for three in zip(masks, doubles, weights, strict=True) for one in three]
-        return self._build.op("wide_weighted_doubles", *args, rep="i")
+        return self._build.op(ops.MASKED_WEIGHTED_DOUBLES, *args, rep="i")
 
     def _shifted(self, op: Op) -> Op:
         by = op.args[1]
-        if by.kind == "const" and isinstance(by.data, int) and by.data.bit_count() == 1:
-            return self._build.op("shift", op.args[0], rep="i", data=by.data.bit_length() - 1)
+        if by.kind is ops.CONST and isinstance(by.data, int) and by.data.bit_count() == 1:
+            return self._build.op(ops.SHIFT, op.args[0], rep="i", data=by.data.bit_length() - 1)
         return op
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from policy_sched.language.check import Checked, CheckedPolicy, CheckedRule, CheckedStep, children
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
-from policy_sched.language.ir import Site
+from policy_sched.language.ir import Site, ops
 from policy_sched.language.lower import Constant, Refusal, Value, make_lowering
 from policy_sched.language.syntax import Core, Field, Let, Macro, UserCall, Var
 
@@ -119,7 +119,7 @@ class Trees:
 
 
 def _constant(value: Value) -> object:
-    return value.op.data if value.op.kind == "const" else None
+    return value.op.data if value.op.kind is ops.CONST else None
 
 
 def _binds(tree: Core) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from policy_sched.language.ir import Op
+from policy_sched.language.ir import Op, OpKind, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -15,7 +15,7 @@ from policy_sched.language.lower.abstract_values import (
     rep_of,
 )
 from policy_sched.language.lower.arithmetic import double, extreme, to_double, whole
-from policy_sched.language.lower.comprehensions import wide_count
+from policy_sched.language.lower.comprehensions import masked_count
 from policy_sched.language.lower.context import Lowering, element_type
 from policy_sched.language.lower.loops import MAX_API_LIST, MAX_LENGTH, count, run_loop
 from policy_sched.language.lower.units import is_free
@@ -33,19 +33,19 @@ Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     (value,) = args
     if isinstance(value, MaskedList):
-        return wide_count(low, value)
+        return masked_count(low, value)
     if isinstance(value, Comprehension):
         return count(low, value)
     found = low.val(value)
-    if found.op.kind == "pods_at":
-        op = low.node_op("column", rep="i", data=("podCount",))
+    if found.op.kind is ops.PODS_AT:
+        op = low.node_op(ops.COLUMN, rep="i", data=("podCount",))
         return Value(op, found.err, INT, Interval(0, MAX_LENGTH))
-    interval = Interval(0, MAX_API_LIST if found.op.kind == "field_of_pod" else MAX_LENGTH)
-    if found.op.kind == "field_of_pod" and found.op.data in _COUNTED:
+    interval = Interval(0, MAX_API_LIST if found.op.kind is ops.FIELD_OF_POD else MAX_LENGTH)
+    if found.op.kind is ops.FIELD_OF_POD and found.op.data in _COUNTED:
         # Pods whose lists differ are alike to a rule that reads only how long they are.
         data = _COUNTED[found.op.data]
         return Value(
-            low.op("field_of_pod", *found.op.args, rep="i", data=data), None, INT, interval
+            low.op(ops.FIELD_OF_POD, *found.op.args, rep="i", data=data), None, INT, interval
         )
     return low.call(len, [found], result, span, interval=interval)
 
@@ -53,7 +53,7 @@ def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
 def _where_masked(low: Lowering, mask: Value | None, item: Value, zero: Op) -> Value:
     if mask is None:
         return item
-    op = low.op("where", mask.op, item.op, zero, rep=item.op.rep)
+    op = low.op(ops.WHERE, mask.op, item.op, zero, rep=item.op.rep)
     found = ranges.hull(low.range(item), ranges.point(0 if zero.rep == "i" else 0.0))
     return Value(op, None, item.type, found)
 
@@ -69,7 +69,7 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
     if isinstance(value, Constant):
         return low.fold(double_total if rep == "f" else total, [value.value], result, span)
     if isinstance(value, MaskedList):
-        return _sum_of_wide(low, value, result, span, rep)
+        return _sum_of_masked(low, value, result, span, rep)
     if isinstance(value, Comprehension):
         inner = low.plain(value.value)
         if rep == "f":
@@ -85,44 +85,48 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
     return low.call(total, [low.val(value)], result, span, fallible=True)
 
 
-def _sum_of_wide(low: Lowering, value: MaskedList, result: Type, span: Span, rep: str) -> Abstract:
+def _sum_of_masked(
+    low: Lowering, value: MaskedList, result: Type, span: Span, rep: str
+) -> Abstract:
     zero = low.build.const(0 if rep == "i" else 0.0, rep)
     found = low.val(Constant(0 if rep == "i" else 0.0, result))
     for mask, item in value.items:
         part = _where_masked(low, mask, low.plain(item), zero)
         if rep == "f":
-            found = double(low, "fadd", found, part)
+            found = double(low, ops.FADD, found, part)
         elif found.op is zero:
             found = Value(part.op, part.err, result, low.range(part))
         else:
-            found = whole(low, "add", found, part, result, span)
+            found = whole(low, ops.ADD, found, part, result, span)
     return Value(found.op, low.first(value.err, found.err), result, found.range)
 
 
 def _flat(low: Lowering, value: MaskedList) -> tuple[list[Op], Interval]:
     """Return (mask, value, mask, value, ...) and the range of the values."""
-    ops: list[Op] = []
+    parts: list[Op] = []
     found: Interval | None = None
     for mask, item in value.items:
         with low.assuming((mask, True)):
             one = to_double(low, low.val(item))
             interval = low.range(one)
         found = interval if found is None else ranges.hull(found, interval)
-        ops += [low.true() if mask is None else mask.op, one.op]
-    return ops, found or Interval(0.0, 0.0)
+        parts += [low.true() if mask is None else mask.op, one.op]
+    return parts, found or Interval(0.0, 0.0)
 
 
-def _statistic(name: str) -> Handler:
+def _statistic(kind: OpKind) -> Handler:
     def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
         (value,) = args
         if not isinstance(value, MaskedList):
-            kernel = KERNELS["mean_list" if name == "wide_mean" else "stddev_list"]
+            kernel = KERNELS["mean_list" if kind is ops.MASKED_MEAN else "stddev_list"]
             return low.call(kernel.function, [low.val(value)], result, span)
-        ops, found = _flat(low, value)
+        parts, found = _flat(low, value)
         interval = (
-            ranges.mean(found) if name == "wide_mean" else ranges.deviation(found, len(value.items))
+            ranges.mean(found)
+            if kind is ops.MASKED_MEAN
+            else ranges.deviation(found, len(value.items))
         )
-        return Value(low.op(name, *ops, rep="f"), value.err, DOUBLE, interval)
+        return Value(low.op(kind, *parts, rep="f"), value.err, DOUBLE, interval)
 
     return lower
 
@@ -130,7 +134,7 @@ def _statistic(name: str) -> Handler:
 def _weighted_mean(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     values, weights = args
     if isinstance(values, Constant | MaskedList) and isinstance(weights, Constant | MaskedList):
-        cheap = _wide_weighted(low, _as_wide(values), _as_wide(weights))
+        cheap = _weighted_masked(low, _as_masked(values), _as_masked(weights))
         if cheap is not None:
             return cheap
     kernel = KERNELS["weightedMean_list_list"]
@@ -139,17 +143,17 @@ def _weighted_mean(low: Lowering, args: list[Abstract], result: Type, span: Span
     )
 
 
-def _as_wide(value: Constant | MaskedList) -> MaskedList:
+def _as_masked(value: Constant | MaskedList) -> MaskedList:
     if isinstance(value, MaskedList):
         return value
     return MaskedList(tuple((None, Constant(x, INT)) for x in value.value), None, value.type)
 
 
-def _wide_weighted(low: Lowering, values: MaskedList, weights: MaskedList) -> Value | None:
+def _weighted_masked(low: Lowering, values: MaskedList, weights: MaskedList) -> Value | None:
     """Return the weighted mean where masks agree and ranges exclude overflow and signs."""
     if len(values.items) != len(weights.items):
         return None
-    ops: list[Op] = []
+    parts: list[Op] = []
     top = total = 0.0
     found = Interval(0, 0)
     for (mask, item), (other, weight) in zip(values.items, weights.items, strict=True):
@@ -163,11 +167,11 @@ def _wide_weighted(low: Lowering, values: MaskedList, weights: MaskedList) -> Va
         found = ranges.hull(found, value_range)
         top += value_range.hi * weight_range.hi
         total += weight_range.hi
-        ops += [low.true() if mask is None else mask.op, one.op, by.op]
+        parts += [low.true() if mask is None else mask.op, one.op, by.op]
     if top > ranges.INT_MAX or total > ranges.INT_MAX:
         return None
     error = low.first(values.err, weights.err)
-    return Value(low.op("wide_weighted", *ops, rep="i"), error, INT, found)
+    return Value(low.op(ops.MASKED_WEIGHTED, *parts, rep="i"), error, INT, found)
 
 
 def _extreme(sign: int) -> Handler:
@@ -194,8 +198,8 @@ AGGREGATES: Final[dict[str, Handler]] = {
     "size_list": _size,
     "size_map": _size,
     "sum_list": _sum,
-    "mean_list": _statistic("wide_mean"),
-    "stddev_list": _statistic("wide_deviation"),
+    "mean_list": _statistic(ops.MASKED_MEAN),
+    "stddev_list": _statistic(ops.MASKED_DEVIATION),
     "weightedMean_list_list": _weighted_mean,
     **{name: _extreme(1) for name in ("max_list", "math_greatest_list")},
     **{name: _extreme(-1) for name in ("min_list", "math_least_list")},

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
-from policy_sched.language.ir import Call, Op
+from policy_sched.language.ir import Call, Op, OpKind, ops
 from policy_sched.language.lower.abstract_values import Abstract, Constant, Value
 from policy_sched.language.lower.context import Lowering
 from policy_sched.language.stdlib import amount
@@ -26,30 +26,36 @@ from policy_sched.language.values import (
 )
 from policy_sched.language.values import intervals as ranges
 
-_RANGES: Final = {"add": ranges.add, "sub": ranges.sub, "mul": ranges.mul}
-_DOUBLE_RANGES: Final = {
-    "fadd": ranges.double_add,
-    "fsub": ranges.double_sub,
-    "fmul": ranges.double_mul,
-    "fdiv": ranges.double_div,
+#: By kind: the range of the result, and the variant that checks for overflow.
+_INTS: Final = {
+    ops.ADD: (ranges.add, ops.ADD_CHECKED),
+    ops.SUB: (ranges.sub, ops.SUB_CHECKED),
+    ops.MUL: (ranges.mul, ops.MUL_CHECKED),
+}
+_DOUBLES: Final = {
+    ops.FADD: ranges.double_add,
+    ops.FSUB: ranges.double_sub,
+    ops.FMUL: ranges.double_mul,
+    ops.FDIV: ranges.double_div,
 }
 
 
-def whole(low: Lowering, kind: str, a: Value, b: Value, result: Type, span: Span) -> Value:
-    """Lower ``add``, ``sub`` or ``mul`` of int64, checked where the range may leave it."""
-    found = _RANGES[kind](low.range(a), low.range(b))
+def whole(low: Lowering, kind: OpKind, a: Value, b: Value, result: Type, span: Span) -> Value:
+    """Lower a sum, difference or product of int64, checked where the range may leave it."""
+    find, checked = _INTS[kind]
+    found = find(low.range(a), low.range(b))
     error = low.first(a.err, b.err)
     if ranges.fits(found):
         return Value(low.op(kind, a.op, b.op, rep="i"), error, result, found)
     site = low.build.site(OVERFLOW, "", span)
-    both = low.op(f"{kind}_checked", a.op, b.op, rep="ti", data=site)
+    both = low.op(checked, a.op, b.op, rep="ti", data=site)
     value, own = low.pair(both, "i")
     return Value(value, low.first(error, own), result, ranges.cut(found))
 
 
 def negated(low: Lowering, a: Value, result: Type, span: Span) -> Value:
     """Lower the sign before an int64."""
-    return whole(low, "sub", low.val(Constant(0, result)), a, result, span)
+    return whole(low, ops.SUB, low.val(Constant(0, result)), a, result, span)
 
 
 def quotient(
@@ -59,29 +65,29 @@ def quotient(
     over, under = low.range(a), low.range(b)
     error = low.first(a.err, b.err)
     if under.has(0):
-        zero = low.op("eq", b.op, low.build.const(0, "i"), rep="b")
+        zero = low.op(ops.EQ, b.op, low.build.const(0, "i"), rep="b")
         site = low.build.site(DIVIDE_BY_ZERO, "", span)
         error = low.first(error, low.error_if(zero, site))
     if over.has(INT_MIN) and under.has(-1):
-        least = low.op("eq", a.op, low.build.const(INT_MIN, "i"), rep="b")
-        minus = low.op("eq", b.op, low.build.const(-1, "i"), rep="b")
-        both = low.op("and", least, minus, rep="b")
+        least = low.op(ops.EQ, a.op, low.build.const(INT_MIN, "i"), rep="b")
+        minus = low.op(ops.EQ, b.op, low.build.const(-1, "i"), rep="b")
+        both = low.op(ops.AND, least, minus, rep="b")
         error = low.first(error, low.error_if(both, low.build.site(OVERFLOW, "", span)))
     if rest:
         return Value(
-            low.op("rem", a.op, b.op, rep="i"), error, result, ranges.remainder(over, under)
+            low.op(ops.REMAINDER, a.op, b.op, rep="i"), error, result, ranges.remainder(over, under)
         )
-    kind = "quot_nn" if over.lo >= 0 and under.lo >= 0 else "quot"
+    kind = ops.FLOOR_DIVIDE if over.lo >= 0 and under.lo >= 0 else ops.QUOTIENT
     found = ranges.cut(ranges.quotient(over, under))
     return Value(low.op(kind, a.op, b.op, rep="i"), error, result, found)
 
 
-def double(low: Lowering, kind: str, a: Value, b: Value) -> Value:
-    """Lower ``fadd``, ``fsub``, ``fmul`` or ``fdiv``."""
+def double(low: Lowering, kind: OpKind, a: Value, b: Value) -> Value:
+    """Lower a sum, difference, product or quotient of doubles."""
     left, right = low.range(a), low.range(b)
-    found = _DOUBLE_RANGES[kind](left, right)
-    unsigned = b.op.kind == "to_double"  # the zero of an int has no sign
-    if kind == "fdiv" and found == DOUBLES and unsigned and left.lo >= 0 and right.lo >= 0:
+    found = _DOUBLES[kind](left, right)
+    unsigned = b.op.kind is ops.TO_DOUBLE  # the zero of an int has no sign
+    if kind is ops.FDIV and found == DOUBLES and unsigned and left.lo >= 0 and right.lo >= 0:
         found = Interval(0.0, math.inf, nan=True)
     return Value(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), DOUBLE, found)
 
@@ -91,17 +97,17 @@ def to_double(low: Lowering, a: Value) -> Value:
     if a.op.rep == "f":
         return a
     found = ranges.to_double(low.range(a))
-    return Value(low.op("to_double", a.op, rep="f"), a.err, DOUBLE, found)
+    return Value(low.op(ops.TO_DOUBLE, a.op, rep="f"), a.err, DOUBLE, found)
 
 
 def to_int(low: Lowering, a: Value, span: Span, result: Type = INT) -> Value:
     """Lower the truncation of a double."""
     found = low.range(a)
     if found.within(-(2.0**62), 2.0**62):
-        op = low.op("truncate", a.op, rep="i")
+        op = low.op(ops.TRUNCATE, a.op, rep="i")
         return Value(op, a.err, result, ranges.to_int(found))
     first = low.build.sites_of_call((), span)
-    op = low.op("to_int", a.op, rep="ti", data=first + OVERFLOW - 1)
+    op = low.op(ops.TO_INT, a.op, rep="ti", data=first + OVERFLOW - 1)
     value, own = low.pair(op, "i")
     return Value(value, low.first(a.err, own), result, ranges.to_int(found))
 
@@ -109,12 +115,12 @@ def to_int(low: Lowering, a: Value, span: Span, result: Type = INT) -> Value:
 def rounded(low: Lowering, a: Value) -> Value:
     """Lower math.round: halves away from zero."""
     found = ranges.rounded(low.range(a))
-    return Value(low.op("round", a.op, rep="f"), a.err, DOUBLE, found)
+    return Value(low.op(ops.ROUND, a.op, rep="f"), a.err, DOUBLE, found)
 
 
 def extreme(low: Lowering, a: Value, b: Value, sign: int) -> Value:
     """Lower min (sign -1) or max (sign 1) of two numbers of one type."""
-    kind = "min2" if sign < 0 else "max2"
+    kind = ops.MIN if sign < 0 else ops.MAX
     find = ranges.least if sign < 0 else ranges.greatest
     found = find(low.range(a), low.range(b))
     rep = "f" if "f" in (a.op.rep, b.op.rep) else "i"
@@ -125,7 +131,7 @@ def magnitude(low: Lowering, a: Value, span: Span) -> Value:
     """Lower abs."""
     if a.op.rep == "f":
         found = ranges.magnitude(low.range(a))
-        return Value(low.op("fabs", a.op, rep="f"), a.err, a.type, found)
+        return Value(low.op(ops.FABS, a.op, rep="f"), a.err, a.type, found)
     return extreme(low, a, negated(low, a, a.type, span), 1)
 
 
@@ -134,7 +140,7 @@ def sign_of(low: Lowering, a: Value) -> Value:
     found = low.range(a)
     low_end = -1 if found.lo < 0 else (0 if found.lo == 0 else 1)
     high_end = 1 if found.hi > 0 else (0 if found.hi == 0 else -1)
-    return Value(low.op("sign", a.op, rep="i"), a.err, INT, Interval(low_end, high_end))
+    return Value(low.op(ops.SIGN, a.op, rep="i"), a.err, INT, Interval(low_end, high_end))
 
 
 def percent(low: Lowering, part: Value, total: Value) -> Value:
@@ -145,36 +151,45 @@ def percent(low: Lowering, part: Value, total: Value) -> Value:
     return Value(op, error, INT, Interval(0, 100))
 
 
-def _percent_kind(part: Value, total: Value) -> tuple[str, tuple[str, ...] | None]:
+def _percent_kind(part: Value, total: Value) -> tuple[OpKind, tuple[str, ...] | None]:
     """Return the variant of percent: the ends of a static column are known, a rest is a part."""
     data = total.op.data
-    if total.op.kind != "column" or not isinstance(data, tuple):
-        return "percent", None
+    if total.op.kind is not ops.COLUMN or not isinstance(data, tuple):
+        return ops.PERCENT, None
     if NODE_COLUMNS[data[0]].kind is not Kind.STATIC:
-        return "percent", None
+        return ops.PERCENT, None
     op = part.op
-    if op.kind == "sub" and op.args[0] is total.op and _never_negative(op.args[1]):
-        return "percent_of_rest", data
-    return "percent_of_column", data
+    if op.kind is ops.SUB and op.args[0] is total.op and _never_negative(op.args[1]):
+        return ops.PERCENT_OF_REST, data
+    return ops.PERCENT_OF_COLUMN, data
 
 
 def _never_negative(op: Op) -> bool:
     """Tell whether an int is never negative, without facts of its position."""
     match op.kind:
-        case "column":
+        case ops.COLUMN:
             assert isinstance(op.data, tuple)
             return NODE_COLUMNS[op.data[0]].minimum >= 0
-        case "const":
+        case ops.CONST:
             return isinstance(op.data, int) and op.data >= 0
-        case "call":
+        case ops.CALL:
             whole_of = op.args[0]
-            of_pod = whole_of.kind == "field_of_pod" and whole_of.rep == "o"
+            of_pod = whole_of.kind is ops.FIELD_OF_POD and whole_of.rep == "o"
             return isinstance(op.data, Call) and op.data.function is amount and of_pod
-    return op.kind == "add" and all(map(_never_negative, op.args))
+    return op.kind is ops.ADD and all(map(_never_negative, op.args))
 
 
-def comparison(low: Lowering, kind: str, a: Value, b: Value) -> Abstract:
-    """Lower ``lt``, ``le``, ``gt`` or ``ge`` of two numbers; ints and doubles compare exactly."""
+#: Comparisons of an int and a double that no double need equal.
+_EXACT: Final = {
+    ops.LT: ops.LT_EXACT,
+    ops.LE: ops.LE_EXACT,
+    ops.GT: ops.GT_EXACT,
+    ops.GE: ops.GE_EXACT,
+}
+
+
+def comparison(low: Lowering, kind: OpKind, a: Value, b: Value) -> Abstract:
+    """Lower <, <=, > or >= of two numbers; ints and doubles compare exactly."""
     left, right = low.range(a), low.range(b)
     error = low.first(a.err, b.err)
     known = _known_order(kind, left, right)
@@ -182,16 +197,16 @@ def comparison(low: Lowering, kind: str, a: Value, b: Value) -> Abstract:
         return Constant(known, BOOL)
     mixed = a.op.rep != b.op.rep
     if mixed and not (ranges.exact(left) or ranges.exact(right)):
-        kind += "_exact"
+        kind = _EXACT[kind]
     return Value(low.op(kind, a.op, b.op, rep="b"), error, BOOL, BOOLS)
 
 
-def _known_order(kind: str, left: Interval, right: Interval) -> bool | None:
+def _known_order(kind: OpKind, left: Interval, right: Interval) -> bool | None:
     if left.nan or right.nan:
         return None
-    if kind in ("gt", "ge"):
-        left, right, kind = right, left, {"gt": "lt", "ge": "le"}[kind]
-    if kind == "lt":
+    if kind in (ops.GT, ops.GE):
+        left, right = right, left
+    if kind in (ops.LT, ops.GT):
         return True if left.hi < right.lo else (False if left.lo >= right.hi else None)
     return True if left.hi <= right.lo else (False if left.lo > right.hi else None)
 
@@ -199,38 +214,40 @@ def _known_order(kind: str, left: Interval, right: Interval) -> bool | None:
 Binary = Callable[[Lowering, Value, Value, Type, Span], Abstract]
 
 
-def _whole(kind: str) -> Binary:
+def _whole(kind: OpKind) -> Binary:
     return lambda low, a, b, result, span: whole(low, kind, a, b, result, span)
 
 
-def _double(kind: str) -> Binary:
+def _double(kind: OpKind) -> Binary:
     return lambda low, a, b, _result, _span: double(low, kind, a, b)
 
 
-def _order(kind: str) -> Binary:
+def _order(kind: OpKind) -> Binary:
     return lambda low, a, b, _result, _span: comparison(low, kind, a, b)
 
 
 #: Binary operators on numbers by overload; quantities are brought to one unit before.
 BINARY: Final[dict[str, Binary]] = {
-    **{f"{kind}_int_int": _whole(kind) for kind in ("add", "sub", "mul")},
-    "add_quantity_quantity": _whole("add"),
-    "sub_quantity_quantity": _whole("sub"),
-    "mul_quantity_int": _whole("mul"),
-    "mul_int_quantity": _whole("mul"),
+    "add_int_int": _whole(ops.ADD),
+    "sub_int_int": _whole(ops.SUB),
+    "mul_int_int": _whole(ops.MUL),
+    "add_quantity_quantity": _whole(ops.ADD),
+    "sub_quantity_quantity": _whole(ops.SUB),
+    "mul_quantity_int": _whole(ops.MUL),
+    "mul_int_quantity": _whole(ops.MUL),
     "div_int_int": quotient,
     "div_quantity_int": quotient,
     "mod_int_int": lambda low, a, b, r, s: quotient(low, a, b, r, s, rest=True),
     "div_quantity_quantity": lambda low, a, b, _r, _s: double(
-        low, "fdiv", to_double(low, a), to_double(low, b)
+        low, ops.FDIV, to_double(low, a), to_double(low, b)
     ),
-    "add_double_double": _double("fadd"),
-    "sub_double_double": _double("fsub"),
-    "mul_double_double": _double("fmul"),
-    "div_double_double": _double("fdiv"),
+    "add_double_double": _double(ops.FADD),
+    "sub_double_double": _double(ops.FSUB),
+    "mul_double_double": _double(ops.FMUL),
+    "div_double_double": _double(ops.FDIV),
     **{
-        f"{kind}_{left}_{right}": _order(kind)
-        for kind in ("lt", "le", "gt", "ge")
+        f"{kind.name}_{left}_{right}": _order(kind)
+        for kind in (ops.LT, ops.LE, ops.GT, ops.GE)
         for left, right in (
             ("int", "int"),
             ("int", "double"),
@@ -242,8 +259,8 @@ BINARY: Final[dict[str, Binary]] = {
             ("quantity", "quantity"),
         )
     },
-    "isLessThan_quantity_quantity": _order("lt"),
-    "isGreaterThan_quantity_quantity": _order("gt"),
+    "isLessThan_quantity_quantity": _order(ops.LT),
+    "isGreaterThan_quantity_quantity": _order(ops.GT),
     "percent_int_int": lambda low, a, b, _r, _s: percent(low, a, b),
     "percent_quantity_quantity": lambda low, a, b, _r, _s: percent(low, a, b),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from policy_sched.language.ir import Level
+from policy_sched.language.ir import Level, OpKind, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Constant,
@@ -203,7 +203,7 @@ def _negated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> A
     one = low.val(args[0])
     if one.op.rep == "f":
         minus = low.val(Constant(-1.0, DOUBLE))
-        return double(low, "fmul", one, minus)
+        return double(low, ops.FMUL, one, minus)
     return negated(low, one, one.type if isinstance(result, QuantityType) else result, span)
 
 
@@ -241,19 +241,16 @@ def _clamp(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abs
 
 
 def _magnitude(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
-    one = low.val(args[0])
-    if one.op.rep == "f":
-        return low.call(abs, [one], DOUBLE, span)
-    return magnitude(low, one, span)
+    return magnitude(low, low.val(args[0]), span)
 
 
-def _plus_int(sign: str) -> Handler:
+def _plus_int(sign: OpKind) -> Handler:
     def lower(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
         one, other = low.val(args[0]), low.val(args[1])
         kind = one.type
         assert isinstance(kind, QuantityType)
         scale = low.val(scale_of(low, kind, span))
-        scaled = whole(low, "mul", other, scale, kind, span)
+        scaled = whole(low, ops.MUL, other, scale, kind, span)
         return whole(low, sign, one, scaled, kind, span)
 
     return lower
@@ -279,7 +276,7 @@ def _interpolated(low: Lowering, args: list[Abstract], result: Type, span: Span)
         return _apply(low, kernel, args, result, span)
     one = low.val(x)
     data = low.build.table(table, positions.start)
-    op = low.op("table", one.op, rep="i", data=data)
+    op = low.op(ops.TABLE, one.op, rep="i", data=data)
     return Value(op, one.err, result, Interval(min(table), max(table)))
 
 
@@ -327,8 +324,8 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "neg_int": _negated,
     "neg_double": _negated,
     "neg_quantity": _negated,
-    "add_quantity_int": _plus_int("add"),
-    "sub_quantity_int": _plus_int("sub"),
+    "add_quantity_int": _plus_int(ops.ADD),
+    "sub_quantity_int": _plus_int(ops.SUB),
     **{name: _extreme(1) for name in ("max_any", "math_greatest_any")},
     **{name: _extreme(-1) for name in ("min_any", "math_least_any")},
     "clamp_any_any_any": _clamp,

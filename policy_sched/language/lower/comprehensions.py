@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from policy_sched.language.check import children
-from policy_sched.language.ir import Op
+from policy_sched.language.ir import Op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -70,7 +70,7 @@ def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
     masks = [None if mask is None else mask.op for mask, _ in items]
     values, more = _alike(low, [value for _, value in items], masks, core.span)
     items = [(mask, value) for (mask, _), value in zip(items, values, strict=True)]
-    return wide(low, items, low.first(*errors, *more), _list_type(core.type, values))
+    return masked_list(low, items, low.first(*errors, *more), _list_type(core.type, values))
 
 
 def _list_type(kind: Type, values: Sequence[Abstract]) -> Type:
@@ -112,7 +112,7 @@ def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
     return with_error(low, made, err)
 
 
-def wide(
+def masked_list(
     low: Lowering,
     items: Sequence[tuple[Value | None, Abstract]],
     err: Op | None,
@@ -292,7 +292,7 @@ def _kept(
     err = low.first(listed.err, *_in_stages(core, test_errors, body_errors))
     if core.kind == "existsOne":
         return _exactly_one(low, MaskedList(tuple(items), err, list_of(BOOL)), err)
-    return wide(low, items, err, _list_type(core.type, [value for _, value in items]))
+    return masked_list(low, items, err, _list_type(core.type, [value for _, value in items]))
 
 
 def _in_stages(
@@ -305,7 +305,7 @@ def _in_stages(
 
 
 def _exactly_one(low: Lowering, listed: MaskedList, err: Op | None) -> Abstract:
-    number = wide_count(low, listed)
+    number = masked_count(low, listed)
     one = comparison_equal(low, number, 1)
     return with_error(low, one, err)
 
@@ -315,11 +315,11 @@ def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
     if isinstance(number, Constant):
         return Constant(number.value == wanted, BOOL)
     one = low.val(number)
-    op = low.op("eq", one.op, low.build.const(wanted, "i"), rep="b")
+    op = low.op(ops.EQ, one.op, low.build.const(wanted, "i"), rep="b")
     return Value(op, one.err, BOOL, BOOLS)
 
 
-def wide_count(low: Lowering, listed: MaskedList) -> Abstract:
+def masked_count(low: Lowering, listed: MaskedList) -> Abstract:
     """Return how many values a list of masked values has."""
     masks = [m.op for m, _ in listed.items if m is not None]
     always = len(listed.items) - len(masks)
@@ -330,7 +330,7 @@ def wide_count(low: Lowering, listed: MaskedList) -> Abstract:
             else Constant(always, INT)
         )
     masks += [low.true()] * always
-    op = low.op("wide_count", *masks, rep="i")
+    op = low.op(ops.MASKED_COUNT, *masks, rep="i")
     return Value(op, listed.err, INT, Interval(always, len(listed.items)))
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from policy_sched.language.ir import Builder, Call, Level, Op
+from policy_sched.language.ir import Builder, Call, Level, Op, OpKind, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -186,11 +186,11 @@ class Lowering:
 
     # Ops.
 
-    def op(self, kind: str, *args: Op, rep: str, data: Hashable = None) -> Op:
+    def op(self, kind: OpKind, *args: Op, rep: str, data: Hashable = None) -> Op:
         """Return an op that is not a leaf of the node."""
         return self.build.op(kind, *args, rep=rep, data=data)
 
-    def node_op(self, kind: str, *args: Op, rep: str, data: Hashable = None) -> Op:
+    def node_op(self, kind: OpKind, *args: Op, rep: str, data: Hashable = None) -> Op:
         """Return an op that differs from row to row by itself."""
         return self.build.op(kind, *args, rep=rep, data=data, level=Level.NODE)
 
@@ -200,22 +200,22 @@ class Lowering:
         for error in errors:
             if error is None or error is found:
                 continue
-            if error.kind == "const" and error.data == 0:
+            if error.kind is ops.CONST and error.data == 0:
                 continue
-            if found is not None and found.kind == "const":
+            if found is not None and found.kind is ops.CONST:
                 return found
-            found = error if found is None else self.op("first_error", found, error, rep="e")
+            found = error if found is None else self.op(ops.FIRST_ERROR, found, error, rep="e")
         return found
 
     def error_if(self, test: Op, site: int) -> Op | None:
         """Return the error that is ``site`` where ``test`` is true."""
-        if test.kind == "const":
+        if test.kind is ops.CONST:
             return self.build.const(site, "e") if test.data else None
         if self.facts.truths.get(test) is False:
             return None
-        if test.kind == "not" and self.facts.truths.get(test.args[0]) is True:
+        if test.kind is ops.NOT and self.facts.truths.get(test.args[0]) is True:
             return None
-        return self.op("error_if", test, rep="e", data=site)
+        return self.op(ops.ERROR_IF, test, rep="e", data=site)
 
     def failing(self, kind: int, detail: str, span: Span, of: Type) -> Value:
         """Return a value that is always an error."""
@@ -227,17 +227,17 @@ class Lowering:
         """Return ``error`` where ``test`` holds, no error elsewhere."""
         if error is None or test is None:
             return error
-        return self.op("where", test, error, self.build.const(0, "e"), rep="e")
+        return self.op(ops.WHERE, test, error, self.build.const(0, "e"), rep="e")
 
     def pair(self, op: Op, rep: str) -> tuple[Op, Op]:
         """Return the value and the error of an op that makes both."""
-        return self.op("val", op, rep=rep), self.op("err", op, rep="e")
+        return self.op(ops.VAL, op, rep=rep), self.op(ops.ERR, op, rep="e")
 
     def negation(self, op: Op) -> Op:
         """Return the opposite of a bool."""
-        if op.kind == "const":
+        if op.kind is ops.CONST:
             return self.build.const(not op.data, "b")
-        return op.args[0] if op.kind == "not" else self.op("not", op, rep="b")
+        return op.args[0] if op.kind is ops.NOT else self.op(ops.NOT, op, rep="b")
 
     # Values.
 
@@ -255,7 +255,7 @@ class Lowering:
                 flat = []
                 for mask, item in value.items:
                     flat += [self.true() if mask is None else mask.op, self.plain(item).op]
-                return Value(self.op("wide", *flat, rep="o"), value.err, value.type)
+                return Value(self.op(ops.MASKED, *flat, rep="o"), value.err, value.type)
             case Comprehension():
                 return self._list_val(value)
             case NodeMap():
@@ -263,7 +263,7 @@ class Lowering:
             case ImageRecord():
                 return self._image_val(value)
             case NodeRecord():
-                return Value(self.node_object("facts_at"), value.err, value.type)
+                return Value(self.node_object(ops.FACTS_AT), value.err, value.type)
         raise AssertionError(value)
 
     def _static_range(self, value: Constant) -> Interval:
@@ -271,9 +271,9 @@ class Lowering:
             return ranges.point(value.value)
         return ranges.DOUBLES
 
-    def node_object(self, kind: str = "node_at") -> Op:
-        """Return the node of the row: the API's object, or a record by itself ("facts_at")."""
-        return self.op(kind, self.node_op("row", rep="i"), rep="o")
+    def node_object(self, kind: OpKind = ops.NODE_AT) -> Op:
+        """Return the node of the row: the API's object, or a record by itself (`FACTS_AT`)."""
+        return self.op(kind, self.node_op(ops.ROW, rep="i"), rep="o")
 
     def _node_map_val(self, value: NodeMap) -> Value:
         path = {
@@ -281,10 +281,10 @@ class Lowering:
             "annotation": "metadata.annotations",
         }.get(value.family)
         if path is not None:
-            op = self.op("attr", self.node_object(), rep="o", data=path)
+            op = self.op(ops.ATTR, self.node_object(), rep="o", data=path)
         else:
             data = _WHOLE.get(value.family, value.family)
-            op = self.op("attr", self.node_object("facts_at"), rep="o", data=data)
+            op = self.op(ops.ATTR, self.node_object(ops.FACTS_AT), rep="o", data=data)
         return Value(op, value.err, value.type)
 
     def _image_val(self, value: ImageRecord) -> Value:
@@ -303,13 +303,15 @@ class Lowering:
         """Return a value as one op that is no code: a node-level string becomes its text."""
         found = self.val(value)
         if found.op.rep == "c":
-            return Value(self.op("text", found.op, rep="s"), found.err, found.type)
+            return Value(self.op(ops.TEXT, found.op, rep="s"), found.err, found.type)
         return found
 
     def _opt_val(self, value: Opt) -> Value:
         inner = self.plain(value.value)
-        some = self.op("some", inner.op, rep="o")
-        op = self.op("where", self.val(value.present).op, some, self.op("none", rep="o"), rep="o")
+        some = self.op(ops.SOME, inner.op, rep="o")
+        op = self.op(
+            ops.WHERE, self.val(value.present).op, some, self.op(ops.NONE, rep="o"), rep="o"
+        )
         return Value(op, value.err, value.type)
 
     def _list_val(self, value: Comprehension) -> Value:
@@ -326,10 +328,10 @@ class Lowering:
             present = Constant(value.value is not None, BOOL)
             return Opt(present, Constant(inner, kind.element), None, kind)
         found = self.val(value)
-        present_op = self.op("is_some", found.op, rep="b")
+        present_op = self.op(ops.IS_SOME, found.op, rep="b")
         rep = rep_of(kind.element)
         default = self.build.const(default_of(kind.element), rep)
-        got = self.op("opt_value", found.op, default, rep=rep)
+        got = self.op(ops.OPT_VALUE, found.op, default, rep=rep)
         inner_val = Value(got, None, kind.element, range_of(kind.element))
         return Opt(Value(present_op, None, BOOL, ranges.BOOLS), inner_val, found.err, kind)
 
@@ -347,14 +349,14 @@ class Lowering:
         """Return the call of a kernel on values: never called where an argument is an error."""
         error = self.first(*(a.err for a in args))
         guards = () if error is None else (error,)
-        ops = (*guards, *(self.plain(a).op for a in args))
+        parts = (*guards, *(self.plain(a).op for a in args))
         rep = rep_of(result)
         site = self.build.sites_of_call(details, span) if fallible else None
         data = Call(function, default_of(result), len(guards), site)
         found = interval or range_of(result)
         if not fallible:
-            return Value(self.op("call", *ops, rep=rep, data=data), error, result, found)
-        value, own = self.pair(self.op("call", *ops, rep=f"t{rep}", data=data), rep)
+            return Value(self.op(ops.CALL, *parts, rep=rep, data=data), error, result, found)
+        value, own = self.pair(self.op(ops.CALL, *parts, rep=f"t{rep}", data=data), rep)
         return Value(value, self.first(error, own), result, found)
 
     def fold(
@@ -386,42 +388,48 @@ def _assume(facts: Facts, op: Op, truth: bool) -> Facts:
     while todo:
         at, is_true = todo.pop()
         truths[at] = is_true
-        if at.kind == "not":
+        if at.kind is ops.NOT:
             todo.append((at.args[0], not is_true))
-        elif at.kind == ("and" if is_true else "or"):
+        elif at.kind is (ops.AND if is_true else ops.OR):
             todo.extend((a, is_true) for a in at.args)
-        elif at.kind in _COMPARISONS and at.args[0].rep in "if":
+        elif at.kind in _OPPOSITE and at.args[0].rep in "if":
             _assume_comparison(known, at, is_true)
     return Facts(known, truths)
 
 
-_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-_OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-_MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+_OPPOSITE: Final = {
+    ops.LT: ops.GE,
+    ops.LE: ops.GT,
+    ops.GT: ops.LE,
+    ops.GE: ops.LT,
+    ops.EQ: ops.NE,
+    ops.NE: ops.EQ,
+}
+_MIRROR: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE}
 
 
 def _assume_comparison(known: dict[Op, Interval], op: Op, truth: bool) -> None:
     kind = op.kind if truth else _OPPOSITE[op.kind]
     left, right = op.args
-    if left.kind == "const":
-        left, right, kind = right, left, _MIRROR[kind]
-    if right.kind != "const" or not isinstance(right.data, (int, float)):
+    if left.kind is ops.CONST:
+        left, right, kind = right, left, _MIRROR.get(kind, kind)
+    if right.kind is not ops.CONST or not isinstance(right.data, (int, float)):
         return
     if left.rep == "f" and not truth:
         return  # the opposite of a comparison also holds for NaN
     bound, step = right.data, 1 if left.rep == "i" else 0
     low, high = -float("inf"), float("inf")
     match kind:
-        case "gt" | "ge":
-            low = bound + (step if kind == "gt" else 0)
-        case "lt" | "le":
-            high = bound - (step if kind == "lt" else 0)
-        case "eq":
+        case ops.GT | ops.GE:
+            low = bound + (step if kind is ops.GT else 0)
+        case ops.LT | ops.LE:
+            high = bound - (step if kind is ops.LT else 0)
+        case ops.EQ:
             low = high = bound
         case _:
             return
     _narrow(known, left, Interval(low, high))
-    if left.kind == "sign":
+    if left.kind is ops.SIGN:
         low = low if low <= 0 else 1
         high = high if high >= 0 else -1
         _narrow(

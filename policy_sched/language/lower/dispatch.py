@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from policy_sched.language.ir import ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Constant,
@@ -42,19 +43,19 @@ from policy_sched.language.values import ListType, MapType, OptionalType, Quanti
 
 #: Ops of the variables that are Python objects, by name: kind, data.
 _OBJECTS = {
-    "pod": ("pod", None),
-    "cluster": ("cluster", None),
-    "podGroup": ("of_ctx", "pod_group"),
-    "queue": ("of_ctx", "queued"),
-    "cycle": ("ctx", None),
-    "event": ("of_ctx", "event"),
-    "placement": ("of_ctx", "placement"),
-    "victim": ("of_ctx", "victim"),
-    "victims": ("of_ctx", "victims"),
-    "pdbViolations": ("of_ctx", "pdb_violations"),
-    "now": ("of_ctx", "now"),
-    "score": ("score", None),
-    "scores": ("scores", None),
+    "pod": (ops.POD, None),
+    "cluster": (ops.CLUSTER, None),
+    "podGroup": (ops.OF_CTX, "pod_group"),
+    "queue": (ops.OF_CTX, "queued"),
+    "cycle": (ops.CTX, None),
+    "event": (ops.OF_CTX, "event"),
+    "placement": (ops.OF_CTX, "placement"),
+    "victim": (ops.OF_CTX, "victim"),
+    "victims": (ops.OF_CTX, "victims"),
+    "pdbViolations": (ops.OF_CTX, "pdb_violations"),
+    "now": (ops.OF_CTX, "now"),
+    "score": (ops.SCORE, None),
+    "scores": (ops.SCORES, None),
 }
 
 
@@ -107,7 +108,7 @@ def _lowered(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: PLR0911 
 
 def _constant(value: Abstract) -> Abstract:
     """Return a value whose op turned out to be a constant as a constant."""
-    if isinstance(value, Value) and value.err is None and value.op.kind == "const":
+    if isinstance(value, Value) and value.err is None and value.op.kind is ops.CONST:
         return Constant(value.op.data, value.type)
     return value
 
@@ -139,11 +140,11 @@ def _variable(low: Lowering, core: Var, env: Env) -> Abstract:
     if core.name == "node":
         return NodeRecord(core.type)
     if core.name == "namespaceObject":
-        name = low.op("field_of_pod", low.op("pod", rep="o"), rep="s", data="namespace")
-        return Value(low.op("runtime_of", name, rep="o", data="namespace"), None, core.type)
+        name = low.op(ops.FIELD_OF_POD, low.op(ops.POD, rep="o"), rep="s", data="namespace")
+        return Value(low.op(ops.RUNTIME_OF, name, rep="o", data="namespace"), None, core.type)
     kind, data = _OBJECTS[core.name]
     rep = rep_of(core.type)
-    make = low.node_op if kind == "score" else low.op
+    make = low.node_op if kind is ops.SCORE else low.op
     interval = range_of(core.type)
     return Value(make(kind, rep=rep, data=data), None, core.type, interval)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from policy_sched.language.ir import Level, Op
+from policy_sched.language.ir import Level, Op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -51,7 +51,7 @@ def junction(low: Lowering, args: Sequence[Core], env: Env, *, every: bool) -> A
 
 def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstract:
     """Return the conjunction or disjunction of bools; an error is absorbed by what decides."""
-    kind, decided = ("and", False) if every else ("or", True)
+    kind, decided = (ops.AND, False) if every else (ops.OR, True)
     parts: list[Op] = []
     errors: list[Op | None] = []
     for value in values:
@@ -80,8 +80,8 @@ def _undecided_where_wrong(low: Lowering, value: Value, *, every: bool) -> Op:
     if value.err is None:
         return value.op
     if every:
-        return low.op("or", low.op("failed", value.err, rep="b"), value.op, rep="b")
-    return low.op("and", low.op("no_error", value.err, rep="b"), value.op, rep="b")
+        return low.op(ops.OR, low.op(ops.FAILED, value.err, rep="b"), value.op, rep="b")
+    return low.op(ops.AND, low.op(ops.NO_ERROR, value.err, rep="b"), value.op, rep="b")
 
 
 def opposite(low: Lowering, value: Abstract) -> Abstract:
@@ -129,7 +129,7 @@ def choose(  # a choice of two, and where it stands
     error = _chosen_error(low, test, a.err, b.err)
     op = a.op
     if a.op is not b.op:
-        op = low.op("where", test.op, a.op, b.op, rep=a.op.rep)
+        op = low.op(ops.WHERE, test.op, a.op, b.op, rep=a.op.rep)
     found = ranges.hull(low.range(a), low.range(b))
     return Value(op, low.first(test.err, error), kind, found)
 
@@ -143,7 +143,7 @@ def _chosen_error(low: Lowering, test: Value, a: Op | None, b: Op | None) -> Op 
     if a is None and b is None:
         return None
     none = low.build.const(0, "e")
-    return low.op("where", test.op, a or none, b or none, rep="e")
+    return low.op(ops.WHERE, test.op, a or none, b or none, rep="e")
 
 
 def _choose_optional(  # as `choose`
@@ -176,7 +176,7 @@ def coded(low: Lowering, value: Value) -> Value:
     """Return a string as its code."""
     if value.op.rep == "c":
         return value
-    return Value(low.op("code", value.op, rep="c"), value.err, value.type)
+    return Value(low.op(ops.CODE, value.op, rep="c"), value.err, value.type)
 
 
 def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
@@ -197,7 +197,7 @@ def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
         return low.call(equal, [left, right], BOOL, span)
     if left.op is right.op and left.op.rep != "f":
         return Value(low.true(), error, BOOL, BOOLS) if error else Constant(True, BOOL)
-    return Value(low.op("eq", left.op, right.op, rep="b"), error, BOOL, BOOLS)
+    return Value(low.op(ops.EQ, left.op, right.op, rep="b"), error, BOOL, BOOLS)
 
 
 def _comparable(low: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
@@ -213,7 +213,7 @@ def _comparable(low: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
 
 def _sought(low: Lowering, text: Value, among: Op) -> Value:
     """Return the code of a text to be compared with codes; one that no column holds may be -1."""
-    kind = "find" if among.kind == "column" else "code"
+    kind = ops.FIND if among.kind is ops.COLUMN else ops.CODE
     return Value(low.op(kind, text.op, rep="c"), text.err, text.type)
 
 

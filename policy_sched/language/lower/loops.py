@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.language.ir import OF_ROW, Loop, Op, tally_op
+from policy_sched.language.ir import Loop, Op, count_op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -24,8 +24,8 @@ MAX_API_LIST = 2**20
 def over(low: Lowering, value: Value, *, indexed: bool = False) -> Comprehension:
     """Return the comprehension that is a run-time list itself."""
     element = element_type(value.type)
-    param = low.build.fresh("param", rep_of(element), value.op)
-    index = low.build.fresh("param", "i", value.op) if indexed else None
+    param = low.build.fresh(ops.PARAM, rep_of(element), value.op)
+    index = low.build.fresh(ops.PARAM, "i", value.op) if indexed else None
     item = Value(param, None, element, range_of(element))
     return Comprehension(value.op, param, index, (), None, item, value.err, value.type)
 
@@ -38,7 +38,7 @@ _TOTAL_HINT = 'use `[?"key"]` for what a pod may lack, as in p.labels[?"app"].or
 
 def of_cluster(source: Op) -> bool:
     """Tell whether a list is that of all pods of the cluster."""
-    return source.kind == "attr" and source.data == "pods" and source.args[0].kind == "cluster"
+    return source.kind is ops.ATTR and source.data == "pods" and source.args[0].kind is ops.CLUSTER
 
 
 def _over_cluster(low: Lowering, loop: Comprehension, kind: str, value: Op, own: Op | None) -> Op:
@@ -56,26 +56,26 @@ def _over_cluster(low: Lowering, loop: Comprehension, kind: str, value: Op, own:
     test = low.true() if loop.mask is None else loop.mask.op
     if kind != "count":
         each = low.negation(value) if kind == "all" else value
-        test = each if loop.mask is None else low.op("and", test, each, rep="b")
-    if test.kind == "const" and test.data is True:
-        number: Op | None = low.op("attr", *loop.source.args, rep="i", data="pod_count")
+        test = each if loop.mask is None else low.op(ops.AND, test, each, rep="b")
+    if test.kind is ops.CONST and test.data is True:
+        number: Op | None = low.op(ops.ATTR, *loop.source.args, rep="i", data="pod_count")
     else:
-        number = tally_op(low.build, "tally_all", loop.param, test, low.totals)
+        number = count_op(low.build, ops.COUNT_ALL, loop.param, test, low.totals)
     if number is None:
         message = "a condition on the pods of the cluster reads another loop's variable"
         raise Refusal("PS510", message, None, "count pods by fields of the pod that is scheduled")
     if kind == "count":
         return number
-    return low.op("eq" if kind == "all" else "gt", number, low.build.const(0, "i"), rep="b")
+    return low.op(ops.EQ if kind == "all" else ops.GT, number, low.build.const(0, "i"), rep="b")
 
 
 def of_domain(source: Op) -> bool:
     """Tell whether a list is that of a domain's pods, or the cluster's."""
-    if source.kind == "where":  # no pods where there is no domain
+    if source.kind is ops.WHERE:  # no pods where there is no domain
         source = source.args[2]
-    if source.kind != "attr" or source.data != "pods":
+    if source.kind is not ops.ATTR or source.data != "pods":
         return False
-    return source.args[0].kind in ("domain_at", "param", "cluster")
+    return source.args[0].kind in (ops.DOMAIN_AT, ops.PARAM, ops.CLUSTER)
 
 
 def refuse_node(test: Value, source: Op, span: Span) -> None:
@@ -86,7 +86,7 @@ def refuse_node(test: Value, source: Op, span: Span) -> None:
     todo, seen = [test.op, *([] if test.err is None else [test.err])], set[Op]()
     while todo:
         op = todo.pop()
-        if op.kind in OF_ROW:
+        if op.kind.by_row:
             raise Refusal(
                 "PS509",
                 f"this predicate over {owner} pods reads the node",
@@ -132,10 +132,10 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
         bool(masked),
         site,
     )
-    op = low.op("loop", loop.source, *loop.errors, *masked, *errors, rep=f"t{rep}", data=data)
-    found = low.op("val", op, rep=rep)
+    op = low.op(ops.LOOP, loop.source, *loop.errors, *masked, *errors, rep=f"t{rep}", data=data)
+    found = low.op(ops.VAL, op, rep=rep)
     fails = bool(loop.errors) or own is not None or site != 0
-    error = low.op("err", op, rep="e") if fails else None
+    error = low.op(ops.ERR, op, rep="e") if fails else None
     return Value(found, low.first(loop.err, error), result, interval or range_of(result))
 
 

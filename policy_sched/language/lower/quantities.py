@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from policy_sched.language.ir import ops
 from policy_sched.language.lower.abstract_values import Abstract, Constant, Value
 from policy_sched.language.lower.arithmetic import sign_of, to_double, whole
 from policy_sched.language.lower.context import Lowering
@@ -70,9 +71,9 @@ def _whole_ones(low: Lowering, one: Value, scale: int | Value, span: Span) -> Va
 def _milli(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     if isinstance(scale, int):
-        return one if scale == 1000 else whole(low, "mul", one, _int(low, 1000), INT, span)
+        return one if scale == 1000 else whole(low, ops.MUL, one, _int(low, 1000), INT, span)
     times = low.call(thousandths_in, [scale], INT, span, interval=Interval(1, 1000))
-    return whole(low, "mul", one, times, INT, span)
+    return whole(low, ops.MUL, one, times, INT, span)
 
 
 def _int(low: Lowering, number: int) -> Value:
@@ -85,9 +86,9 @@ def _sign(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Ab
 
 def _compare(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
     a, b, _ = aligned(low, args[0], args[1], span)
-    greater, less = (low.op(kind, a.op, b.op, rep="b") for kind in ("gt", "lt"))
-    signs = [low.op("true_int", op, rep="i") for op in (greater, less)]
-    return Value(low.op("sub", *signs, rep="i"), low.first(a.err, b.err), INT, Interval(-1, 1))
+    greater, less = (low.op(kind, a.op, b.op, rep="b") for kind in (ops.GT, ops.LT))
+    signs = [low.op(ops.TRUE_INT, op, rep="i") for op in (greater, less)]
+    return Value(low.op(ops.SUB, *signs, rep="i"), low.first(a.err, b.err), INT, Interval(-1, 1))
 
 
 def _is_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
@@ -104,8 +105,8 @@ def _as_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) 
         return low.call(whole_or_fault, [one, scale], INT, span, fallible=True)
     if scale == 1:
         return one
-    rest = low.op("rem", one.op, low.build.const(scale, "i"), rep="i")
-    broken = low.op("ne", rest, low.build.const(0, "i"), rep="b")
+    rest = low.op(ops.REMAINDER, one.op, low.build.const(scale, "i"), rep="i")
+    broken = low.op(ops.NE, rest, low.build.const(0, "i"), rep="b")
     own = low.error_if(broken, low.build.site(CONVERSION, "", span))
     found = _whole_ones(low, one, scale, span)
     return Value(found.op, low.first(one.err, own), INT, found.range)

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
-from policy_sched.language.ir import Level, Op
+from policy_sched.language.ir import Level, Op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Constant,
@@ -134,26 +134,26 @@ def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -
         found = Interval(*declared.range)
     path = snake(record, name)
     if record == "Cluster" and isinstance(result, ListType):
-        return over(low, Value(low.op("attr", one.op, rep="o", data=path), one.err, result))
+        return over(low, Value(low.op(ops.ATTR, one.op, rep="o", data=path), one.err, result))
     optional = isinstance(result, OptionalType)
     if isinstance(result, OptionalType) and (record, name) in _NONE_IS_ZERO:
         return _unless_zero(low, attribute(low, one, record, name, result.element), result)
     rep = "o" if optional else rep_of(result)
     guards = () if one.err is None else (one.err,)
-    if one.op.kind == "pod":
-        op = low.op("field_of_pod", one.op, rep=rep, data=path)
+    if one.op.kind is ops.POD:
+        op = low.op(ops.FIELD_OF_POD, one.op, rep=rep, data=path)
     elif guards:
         default = low.build.const(default_of(result), rep)
-        bare = low.op("attr", one.op, rep=rep, data=path)
-        op = low.op("where", low.op("failed", guards[0], rep="b"), default, bare, rep=rep)
+        bare = low.op(ops.ATTR, one.op, rep=rep, data=path)
+        op = low.op(ops.WHERE, low.op(ops.FAILED, guards[0], rep="b"), default, bare, rep=rep)
     else:
-        op = low.op("attr", one.op, rep=rep, data=path)
+        op = low.op(ops.ATTR, one.op, rep=rep, data=path)
     if optional:
         assert isinstance(result, OptionalType)
-        present = low.op("is_some", op, rep="b")
+        present = low.op(ops.IS_SOME, op, rep="b")
         inner = rep_of(result.element)
         zero = low.build.const(default_of(result.element), inner)
-        got = low.op("where", present, op, zero, rep=inner)
+        got = low.op(ops.WHERE, present, op, zero, rep=inner)
         value = Value(got, None, result.element, range_of(result.element))
         return Opt(Value(present, None, BOOL, BOOLS), value, one.err, result)
     return Value(op, one.err, result, found)
@@ -162,7 +162,7 @@ def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -
 def _unless_zero(low: Lowering, value: Abstract, result: OptionalType) -> Opt:
     """Return a number as an optional that has no value where the number is 0."""
     one = low.val(value)
-    present = low.op("gt", one.op, low.build.const(0, "i"), rep="b")
+    present = low.op(ops.GT, one.op, low.build.const(0, "i"), rep="b")
     inside = Value(one.op, None, result.element, one.range)
     return Opt(Value(present, None, BOOL, BOOLS), inside, one.err, result)
 
@@ -178,19 +178,19 @@ def node_field(low: Lowering, name: str, result: Type) -> Abstract:
     if name in _AMOUNTS:
         return NodeMap(name, result)
     if name == "taints":
-        return Value(low.op("taints", _column(low, ("taints",), "k"), rep="o"), None, result)
+        return Value(low.op(ops.TAINTS, _column(low, ("taints",), "k"), rep="o"), None, result)
     if name == "usedPorts":
-        return Value(low.op("ports", _column(low, ("usedPorts",), "k"), rep="o"), None, result)
+        return Value(low.op(ops.PORTS, _column(low, ("usedPorts",), "k"), rep="o"), None, result)
     if name == "pods":
-        return Value(low.op("pods_at", low.node_op("row", rep="i"), rep="o"), None, result)
+        return Value(low.op(ops.PODS_AT, low.node_op(ops.ROW, rep="i"), rep="o"), None, result)
     if name in _OBJECTS:
-        op = low.op("attr", low.node_object(), rep="o", data=_OBJECTS[name])
+        op = low.op(ops.ATTR, low.node_object(), rep="o", data=_OBJECTS[name])
         return Value(op, None, result)
     raise AssertionError(name)
 
 
 def _column(low: Lowering, key: tuple[str, ...], rep: str) -> Op:
-    return low.node_op("column", rep=rep, data=key)
+    return low.node_op(ops.COLUMN, rep=rep, data=key)
 
 
 def _family_column(low: Lowering, family: str, name: Abstract, rep: str, span: Span) -> Op:
@@ -200,13 +200,13 @@ def _family_column(low: Lowering, family: str, name: Abstract, rep: str, span: S
     one = low.plain(name)
     if one.op.level is Level.NODE:
         raise Refusal("PS211", "this name differs from node to node; a column has one name", span)
-    return low.node_op("column_of", one.op, rep=rep, data=family)
+    return low.node_op(ops.COLUMN_OF, one.op, rep=rep, data=family)
 
 
 def _image_field(low: Lowering, image: ImageRecord, name: str, result: Type) -> Abstract:
     family = "imageSize"
     if name == "numNodes":
-        op = low.op("runtime_of", low.plain(image.name).op, rep="i", data="image_nodes")
+        op = low.op(ops.RUNTIME_OF, low.plain(image.name).op, rep="i", data="image_nodes")
         return Value(op, image.err, result, column_range("podCount"))
     op = _family_column(low, family, image.name, "i", Span(0, 0))
     return Value(op, image.err, result, column_range(family))
@@ -269,7 +269,7 @@ def _node_lookup(
         image = ImageRecord(key, result)
         return Opt(Value(present, None, BOOL, BOOLS), image, key.err, optional_of(result))
     code = _family_column(low, family, key, "c", span)
-    there = low.op("ne", code, low.build.const(0, "i"), rep="b")
+    there = low.op(ops.NE, code, low.build.const(0, "i"), rep="b")
     text = Value(code, None, STRING)
     return Opt(Value(there, None, BOOL, BOOLS), text, key.err, optional_of(result))
 
@@ -315,11 +315,11 @@ _NEVER_NEGATIVE: Final = frozenset(
 
 def _may_be_negative(op: Op) -> bool:
     """Tell whether an amount of resources may be below zero, as what is free may be."""
-    if op.kind == "where":  # nothing, where the owner is an error
+    if op.kind is ops.WHERE:  # nothing, where the owner is an error
         return any(map(_may_be_negative, op.args[1:]))
-    if op.kind == "const":
+    if op.kind is ops.CONST:
         return bool(op.data)
-    return op.kind not in ("attr", "field_of_pod") or op.data not in _NEVER_NEGATIVE
+    return op.kind not in (ops.ATTR, ops.FIELD_OF_POD) or op.data not in _NEVER_NEGATIVE
 
 
 def _list_lookup(low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span) -> Opt:

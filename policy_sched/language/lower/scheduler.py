@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.language.ir import Level, Op
+from policy_sched.language.ir import Level, Op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Constant,
@@ -70,7 +70,7 @@ def _affinity_parts(low: Lowering, pod: Abstract) -> tuple[Value, Value]:
 def _matches(low: Lowering, node: Abstract, affinity: Value, selector: Value, span: Span) -> Value:
     """Lower whether a node has the labels of ``selector`` and meets an affinity."""
     if isinstance(node, NodeRecord):
-        op = low.node_op("affinity", affinity.op, selector.op, rep="b")
+        op = low.node_op(ops.AFFINITY, affinity.op, selector.op, rep="b")
         return Value(op, low.first(affinity.err, selector.err), BOOL, BOOLS)
     return low.call(
         node_matches, [affinity, selector, *_identity(low, node)], BOOL, span, interval=BOOLS
@@ -80,7 +80,7 @@ def _matches(low: Lowering, node: Abstract, affinity: Value, selector: Value, sp
 def _preferred(low: Lowering, node: Abstract, affinity: Value, span: Span) -> Value:
     """Lower the sum of the weights of an affinity's terms that a node meets."""
     if isinstance(node, NodeRecord):
-        return Value(low.node_op("preference", affinity.op, rep="i"), affinity.err, INT, _WEIGHTS)
+        return Value(low.node_op(ops.PREFERENCE, affinity.op, rep="i"), affinity.err, INT, _WEIGHTS)
     return low.call(preference, [affinity, *_identity(low, node)], INT, span, interval=_WEIGHTS)
 
 
@@ -159,7 +159,7 @@ def _fits(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
     if any(not (isinstance(a, Constant) and not a.value) for a in rest):
         amounts = low.call(without, [amounts, *map(low.val, rest)], RESOURCES, span)
     if isinstance(room, NodeMap):
-        op = low.node_op("fits", amounts.op, rep="b", data=room.family)
+        op = low.node_op(ops.FITS, amounts.op, rep="b", data=room.family)
         return Value(op, error, BOOL, BOOLS)
     return with_error(low, low.call(fits, [amounts, low.val(room)], result, span), error)
 
@@ -168,7 +168,7 @@ def _domain_key(low: Lowering, key: Abstract, span: Span) -> Op:
     one = low.plain(key)
     if one.op.level is Level.NODE:
         raise Refusal("PS211", "this label differs from node to node; a domain has one", span)
-    return low.op("domain_index", one.op, rep="o")
+    return low.op(ops.DOMAIN_INDEX, one.op, rep="o")
 
 
 def _domain(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
@@ -178,22 +178,22 @@ def _domain(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Ab
     value = getattr(found, "value", None)
     assert isinstance(value, Value)
     code = value.op
-    missing = low.op("eq", code, low.build.const(0, "i"), rep="b")
+    missing = low.op(ops.EQ, code, low.build.const(0, "i"), rep="b")
     detail = str(key.value) if isinstance(key, Constant) else ""
     own = low.error_if(missing, low.build.site(NO_SUCH_KEY, detail, span))
-    return Value(low.op("domain_at", index, code, rep="o"), low.first(key.err, own), result)
+    return Value(low.op(ops.DOMAIN_AT, index, code, rep="o"), low.first(key.err, own), result)
 
 
 def _domains(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     index = _domain_key(low, args[0], span)
-    return Value(low.op("domain_list", index, rep="o"), args[0].err, result)
+    return Value(low.op(ops.DOMAIN_LIST, index, rep="o"), args[0].err, result)
 
 
 def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     whole, part = args
     if isinstance(whole, NodeMap) and whole.family == "label":
         wanted = low.val(part)
-        op = low.node_op("affinity", low.build.const(None, "o"), wanted.op, rep="b")
+        op = low.node_op(ops.AFFINITY, low.build.const(None, "o"), wanted.op, rep="b")
         return Value(op, wanted.err, BOOL, BOOLS)
     return low.call(includes_map, [low.val(whole), low.val(part)], result, span)
 

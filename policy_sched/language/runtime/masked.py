@@ -19,7 +19,7 @@ def _always(mask: Rows) -> bool:
     return bool(mask.all()) if isinstance(mask, np.ndarray) else bool(mask)
 
 
-def count_wide_rows(*masks: Rows) -> Rows:
+def count_masked_rows(*masks: Rows) -> Rows:
     """Return how many masks are true."""
     total: Rows = 0
     for mask in masks:
@@ -37,17 +37,17 @@ def _sum(masks: Sequence[Rows], values: Sequence[Rows]) -> Rows:
 def _split(pairs: tuple[Rows, ...]) -> tuple[list[Rows], list[Rows], Rows]:
     """Return the masks (True where they always hold), the values and how many there are."""
     masks = [True if _always(m) else m for m in pairs[::2]]
-    count: Rows = count_wide_rows(*masks)
+    count: Rows = count_masked_rows(*masks)
     return masks, list(pairs[1::2]), count
 
 
-def mean_wide_rows(*pairs: Rows) -> Rows:
+def mean_masked_rows(*pairs: Rows) -> Rows:
     """Return the mean of the values whose mask is true; 0.0 of nothing."""
     masks, values, count = _split(pairs)
     return np.where(np.equal(count, 0), 0.0, np.true_divide(_sum(masks, values), count))
 
 
-def deviation_wide_rows(*pairs: Rows) -> Rows:
+def deviation_masked_rows(*pairs: Rows) -> Rows:
     """Return the population standard deviation of the values whose mask is true."""
     masks, values, count = _split(pairs)
     if len(values) < 2:
@@ -78,7 +78,7 @@ def _pick(masks: Sequence[Rows], values: Sequence[Rows]) -> Rows:
     return found
 
 
-def weighted_wide_rows(*triples: Rows) -> Rows:
+def weighted_masked_rows(*triples: Rows) -> Rows:
     """Return sum(v*w) / sum(w) over (mask, value, weight, ...), truncated; 0 if sum(w) is 0."""
     upper: Rows = 0
     whole: Rows = 0
@@ -94,8 +94,8 @@ def weighted_wide_rows(*triples: Rows) -> Rows:
     return np.floor_divide(upper, whole)
 
 
-def weighted_wide_doubles(*triples: Rows) -> Rows:
-    """Do as `weighted_wide_rows` of doubles that are whole numbers, and of weights that are ints.
+def weighted_masked_doubles(*triples: Rows) -> Rows:
+    """Do as `weighted_masked_rows` of doubles that are whole numbers, and of weights that are ints.
 
     Sums are below 2^52, where a quotient's rounding cannot reach the next whole number.
     """
@@ -118,10 +118,10 @@ def weighted_wide_doubles(*triples: Rows) -> Rows:
 NAMES: Final[dict[str, object]] = {
     f.__name__: f
     for f in (
-        count_wide_rows,
-        mean_wide_rows,
-        deviation_wide_rows,
-        weighted_wide_rows,
-        weighted_wide_doubles,
+        count_masked_rows,
+        mean_masked_rows,
+        deviation_masked_rows,
+        weighted_masked_rows,
+        weighted_masked_doubles,
     )
 }

@@ -97,7 +97,7 @@ def compact(*pairs: object) -> list[object]:
     return [pairs[i + 1] for i in range(0, len(pairs), 2) if pairs[i]]
 
 
-def count_wide(*masks: bool) -> int:
+def count_masked(*masks: bool) -> int:
     """Return how many masks are true."""
     return sum(masks)
 
@@ -125,19 +125,19 @@ def deviation(values: list[float]) -> float:
     return math.sqrt(total / len(values))
 
 
-def mean_wide(*pairs: Any) -> float:
+def mean_masked(*pairs: Any) -> float:
     """Return the mean of the values whose mask is true; arguments as `compact`."""
     return mean([pairs[i + 1] for i in range(0, len(pairs), 2) if pairs[i]])
 
 
-def deviation_wide(*pairs: Any) -> float:
+def deviation_masked(*pairs: Any) -> float:
     """Return the deviation of the values whose mask is true; arguments as `compact`."""
     if len(pairs) == 4 and pairs[0] and pairs[2]:
         return abs(float(pairs[1]) - float(pairs[3])) / 2
     return deviation([pairs[i + 1] for i in range(0, len(pairs), 2) if pairs[i]])
 
 
-def weighted_wide(*triples: Any) -> int:
+def weighted_masked(*triples: Any) -> int:
     """Return sum(v*w) / sum(w) over (mask, value, weight, ...), truncated; 0 if sum(w) is 0.
 
     Only used where ranges exclude overflow and negative weights.
@@ -173,9 +173,9 @@ NAMES: Final[dict[str, object]] = {"inf": math.inf} | {
         int_of_double,
         round_half_away,
         compact,
-        count_wide,
-        mean_wide,
-        deviation_wide,
-        weighted_wide,
+        count_masked,
+        mean_masked,
+        deviation_masked,
+        weighted_masked,
     )
 }

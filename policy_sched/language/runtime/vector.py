@@ -282,7 +282,7 @@ NAMES: Final[dict[str, object]] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
-    "negative": np.negative,
+    "absolute": np.absolute,
     "right_shift": np.right_shift,
     "floor_divide": np.floor_divide,
     "true_divide": np.true_divide,
