@@ -15,7 +15,7 @@ from cyclopts.validators import Number
 
 from policy_sched.cli.input.parallel_map import parallel_map
 from policy_sched.cli.input.paths import PathsOrStdin
-from policy_sched.cli.limits import MaxCostLimit
+from policy_sched.cli.input.policies import MaxCostLimit
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     LINTED,
@@ -73,7 +73,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
         hooks that are given every YAML file.
     max_cost_limit
         The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
-        policy may let its rules cost; more is refused. Give run the same.
+        policy may let its rules cost; a policy that asks for more is refused.
     """
     require_files([*paths, *snapshot])
     if ignore_unknown:

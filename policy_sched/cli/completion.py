@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -27,5 +28,21 @@ def completion(
     from policy_sched.cli.main import app  # noqa: PLC0415  main finds this verb by its name
 
     script = app.generate_completion(prog_name="policy-sched", shell=shell)
-    sys.stdout.write(script.rstrip("\n") + "\n")
+    sys.stdout.write(_with_files(script, shell).rstrip("\n") + "\n")
     return OK
+
+
+_ZSH_VALUE: Final = re.compile(
+    r"^(\s+'(?:\*--?[\w-]+\[.*\]:[\w-]+|[\d*]+:(?!.*->).*))'( \\)?$", re.MULTILINE
+)
+"""A line of the zsh script about a value that can be anything."""
+
+
+def _with_files(script: str, shell: str) -> str:
+    """Return a script that completes names of files where an argument has no choices.
+
+    fish does that by itself.
+    """
+    if shell == "bash":
+        return script.replace("complete -F ", "complete -o default -F ")
+    return _ZSH_VALUE.sub(r"\1:_files'\2", script) if shell == "zsh" else script

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Annotated, Literal
 
@@ -13,13 +14,14 @@ from cyclopts.validators import Number
 from policy_sched.cli.input.cluster_files import read_cluster
 from policy_sched.cli.input.parallel_map import parallel_map
 from policy_sched.cli.input.paths import ClusterPaths
-from policy_sched.cli.input.policies import policy_set_path
-from policy_sched.cli.input.timestamp import moment
+from policy_sched.cli.input.policies import MaxCostLimit, policy_set_path
+from policy_sched.cli.input.times import moment
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,
     require_files,
     write_diagnostics,
+    write_hints,
     write_lines,
 )
 from policy_sched.cli.output.progress import progress
@@ -38,6 +40,7 @@ from policy_sched.diff import (
 )
 from policy_sched.errors import PolicySchedError
 from policy_sched.instance.shadow import Result
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.model import ApiObject
 from policy_sched.profiles.format import differences
 from policy_sched.profiles.reload import PolicySet, read_policy_set
@@ -47,18 +50,65 @@ from policy_sched.simulate import waits
 Output = Literal["text", "json", "markdown"]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ClusterFlags:
+    """The cluster on which both sets decide.
+
+    Parameters
+    ----------
+    cluster
+        Manifests or traces of a cluster with pending pods, which are decided with both: files,
+        directories, or - for standard input.
+    nodes
+        More nodes, as in "160*cpu=96,memory=512Gi,nvidia.com/gpu=8".
+    seed
+        Decides between nodes with equal scores; the first one with --seeds.
+    seeds
+        Number of seeds with which both sets decide; more than one gives means, intervals for the
+        differences, and what is noise.
+    workers
+        Processes for --seeds, one for each core unless given; the output is the same.
+    now
+        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+    """
+
+    cluster: ClusterPaths = ()
+    nodes: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    seed: int = 0
+    seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1
+    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    now: str | None = None
+
+    def given(self) -> list[str]:
+        """Return the options that were given, in their order."""
+        return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) != one.default]
+
+    def objects(self) -> list[ApiObject] | None:
+        """Return the objects of the cluster, None without --cluster.
+
+        Raises PolicySchedError for options that need a cluster, PolicyError for bad manifests.
+        """
+        given = self.given()
+        if not self.cluster:
+            if given:
+                raise PolicySchedError(f"{given[0]} goes with --cluster")
+            return None
+        objects, problems = read_cluster(self.cluster, self.nodes)
+        write_diagnostics(problems, sys.stderr)
+        if not any(map(waits, objects)):
+            write_hints(["the cluster has no pending pods, so no placement is compared"])
+        return objects
+
+
 def diff(  # noqa: PLR0913  # the options of the verb
     old: Annotated[str | None, Parameter(name="OLD")] = None,
     new: Annotated[str | None, Parameter(name="NEW")] = None,
     /,
     *,
     shadow: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    cluster: ClusterPaths = (),
-    nodes: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    seed: int = 0,
-    seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
-    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
-    now: str | None = None,
+    on: ClusterFlags | None = None,
+    max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
     fail_on: Literal["regression"] | None = None,
 ) -> int:
@@ -78,39 +128,31 @@ def diff(  # noqa: PLR0913  # the options of the verb
         The one that is to come.
     shadow
         Files that policy-sched run --shadow-log wrote, oldest first.
-    cluster
-        Manifests or traces of a cluster with pending pods, which are decided with both: files,
-        directories, or - for standard input.
-    nodes
-        More nodes, as in "160*cpu=96,memory=512Gi,nvidia.com/gpu=8".
-    seed
-        Decides between nodes with equal scores; the first one with --seeds.
-    seeds
-        Number of seeds with which both sets decide; more than one gives means, intervals for the
-        differences, and what is noise.
-    workers
-        Processes for --seeds, one for each core unless given; the output is the same.
-    now
-        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+    max_cost_limit
+        The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
+        policy may let its rules cost; a policy that asks for more is refused.
     output
         text; json: the same bytes for the same input; markdown: a comment on a pull request.
     fail_on
         Exit with 1 if a pod becomes unschedulable (or, with --shadow, cannot be decided); with
         --seeds, if fewer pods are placed and the interval tells that from noise.
     """
+    on = on or ClusterFlags()
     if shadow:
-        _refuse_beside_shadow(old, [*cluster, *nodes], seeds, now, output)
+        if old or on.given():
+            given = "OLD, NEW" if old else on.given()[0]
+            raise PolicySchedError(f"--shadow does not go together with {given}")
+        if output == "markdown":
+            raise PolicySchedError("--shadow prints text or json, not markdown")
         return _shadow(shadow, output, fails=fail_on is not None)
     if old is None or new is None:
         raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
-    if nodes and not cluster:
-        raise PolicySchedError("--nodes goes with --cluster")
-    seen = _seen(cluster, seeds, now)
+    now = EPOCH if on.now is None else moment(on.now)
     old, new = policy_set_path(old), policy_set_path(new)
-    require_files([old, new, *cluster])
-    before, after = _policy_set(old), _policy_set(new)
-    objects = _objects(cluster, nodes)
-    placements = _placements(before, after, objects, range(seed, seed + seeds), workers, seen)
+    require_files(on.cluster)
+    before, after = (_policy_set(one, max_cost_limit) for one in (old, new))
+    objects = on.objects()
+    placements = None if objects is None else _placements(before, after, objects, on, now)
     _write(PolicyDiff(before, after, differences(before, after)), placements, output)
     return FAILED if fail_on and _worse(placements) else OK
 
@@ -123,54 +165,17 @@ def _write(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None, outp
         sys.stdout.write(write(found, placements))
 
 
-def _seen(cluster: Sequence[str], seeds: int, now: str | None) -> int:
-    """Return the time that rules see; raise PolicySchedError for options that need a cluster."""
-    for name, given in (("--seeds", seeds > 1), ("--now", now is not None)):
-        if given and not cluster:
-            raise PolicySchedError(f"{name} goes with --cluster")
-    return EPOCH if now is None else moment(now)
-
-
-def _objects(cluster: Sequence[str], nodes: Sequence[str]) -> list[ApiObject] | None:
-    """Return what the cluster holds, None if there is none."""
-    if not cluster:
-        return None
-    objects, problems = read_cluster(cluster, nodes)
-    write_diagnostics(problems, sys.stderr)
-    return objects
-
-
-def _placements(  # two sets, and how they are compared
-    old: PolicySet,
-    new: PolicySet,
-    objects: Sequence[ApiObject] | None,
-    seeds: range,
-    workers: int | None,
-    now: int,
-) -> PlacementDiff | SeedsDiff | None:
-    """Return what both sets do to a cluster, if there is one."""
-    if objects is None:
-        return None
-    if len(seeds) == 1:
+def _placements(
+    old: PolicySet, new: PolicySet, objects: Sequence[ApiObject], on: ClusterFlags, now: int
+) -> PlacementDiff | SeedsDiff:
+    """Return what both sets do to a cluster."""
+    if on.seeds == 1:
         with progress("deciding with both", 2 * sum(map(waits, objects))) as advance:
-            return compare_placements(old.plans, new.plans, objects, seeds[0], now, advance)
+            return compare_placements(old.plans, new.plans, objects, on.seed, now, advance)
     shown = partial(progress, "deciding with each seed")
-    each = partial(parallel_map, enough=1, workers=workers, shown=shown)
+    each = partial(parallel_map, enough=1, workers=on.workers, shown=shown)
+    seeds = range(on.seed, on.seed + on.seeds)
     return compare_seeds(old.plans, new.plans, objects, seeds, each, now)
-
-
-def _refuse_beside_shadow(
-    old: str | None, cluster: Sequence[str], seeds: int, now: str | None, output: Output
-) -> None:
-    """Raise PolicySchedError for options that a shadow's log has no use for."""
-    if old or cluster:
-        raise PolicySchedError("--shadow does not go together with OLD, NEW and --cluster")
-    if output == "markdown":
-        raise PolicySchedError("--shadow prints text or json, not markdown")
-    if seeds > 1:
-        raise PolicySchedError("--seeds goes with --cluster: a shadow decided once")
-    if now is not None:
-        raise PolicySchedError("--now goes with --cluster: a shadow had a clock")
 
 
 def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:
@@ -186,8 +191,8 @@ def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:
     return FAILED if fails and worse else OK
 
 
-def _policy_set(path: str) -> PolicySet:
-    found = read_policy_set(path)
+def _policy_set(path: str, max_cost_limit: int) -> PolicySet:
+    found = read_policy_set(path, max_cost_limit)
     write_diagnostics(found.warnings, sys.stderr)
     return found
 

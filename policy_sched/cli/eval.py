@@ -12,7 +12,8 @@ from cyclopts import Parameter
 
 from policy_sched.cli.input.cluster_files import expanded
 from policy_sched.cli.input.paths import ClusterPaths
-from policy_sched.cli.input.timestamp import moment
+from policy_sched.cli.input.policies import MaxCostLimit
+from policy_sched.cli.input.times import moment
 from policy_sched.cli.output.diagnostics import (
     OK,
     exit_code,
@@ -24,11 +25,11 @@ from policy_sched.cli.output.diagnostics import (
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.explain import document, evaluated, text_lines
-from policy_sched.language.diagnostics import PolicySource, did_you_mean
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource, did_you_mean
 from policy_sched.language.stdlib import ANY, policy_environment
 from policy_sched.manifests import load
 from policy_sched.model import ApiObject, Pod, PodInfo
-from policy_sched.profiles.load import load_policies, policy_source
+from policy_sched.profiles.load import beyond_ceiling, load_policies, policy_source
 from policy_sched.simulate import load_cluster
 
 #: What a rule's cost is told for where the cluster has fewer nodes.
@@ -45,6 +46,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     cluster: ClusterPaths = (),
     section: str = ANY,
     policy: str | None = None,
+    max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
     now: str | None = None,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
@@ -69,6 +71,9 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         filter or score.
     policy
         A policy file whose params, functions and variables the expression may use.
+    max_cost_limit
+        The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
+        policy may let its rules cost; a policy that asks for more is refused.
     now
         The time that the expression sees, as in "2026-01-31T18:00:00Z"; the clock's unless given.
     output
@@ -85,7 +90,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     found = evaluated(
         expression,
         section,
-        None if policy is None else _source(policy),
+        None if policy is None else _source(policy, max_cost_limit),
         cache,
         None if pod is None else _pod(pod),
         seen,
@@ -117,9 +122,10 @@ def _pod(path: str) -> PodInfo:
     raise PolicySchedError(f"{path}: there is no pod")
 
 
-def _source(path: str) -> PolicySource:
+def _source(path: str, max_cost_limit: int) -> PolicySource:
     """Return the one policy of a file."""
     policies, problems = load_policies([path])
+    problems += beyond_ceiling(policies, max_cost_limit)
     if exit_code(problems) != OK:
         raise PolicyError(problems)
     write_diagnostics(problems, sys.stderr)

@@ -11,13 +11,14 @@ from cyclopts.types import PositiveInt
 
 from policy_sched.cli.input.cluster_files import read_cluster
 from policy_sched.cli.input.paths import ClusterPaths
-from policy_sched.cli.input.policies import policy_paths
-from policy_sched.cli.input.timestamp import clock
+from policy_sched.cli.input.times import clock
+from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics, write_lines
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import PolicySchedError
 from policy_sched.explain import Explanation, as_annotations, as_json
 from policy_sched.explain import report_text_lines as text_lines
+from policy_sched.language.diagnostics import nearest
 from policy_sched.model import Pod, PodInfo
 from policy_sched.scheduler.setup import assemble, read
 from policy_sched.simulate import (
@@ -34,8 +35,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     /,
     *,
     cluster: ClusterPaths,
-    config: str | None = None,
-    policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    policy: PolicyFlags | None = None,
     top: PositiveInt = 5,
     after_queue: Annotated[bool, Parameter(negative="")] = False,
     seed: int = 0,
@@ -56,11 +56,6 @@ def explain(  # noqa: PLR0913  # the options of the verb
         The pod, as NAMESPACE/NAME, or NAME in the namespace default.
     cluster
         Manifests of the cluster, and of the pod: files, directories, or - for standard input.
-    config
-        A KubeSchedulerConfiguration; without it the default profile decides.
-    policies
-        Policy files, directories of them, or names of shipped policies (gang). Without --config
-        each is enabled with weight 1.
     top
         Number of nodes whose scores are shown; annotations have those of all.
     after_queue
@@ -73,10 +68,10 @@ def explain(  # noqa: PLR0913  # the options of the verb
     output
         text, json, or annotations: those that kube-scheduler-simulator's web interface reads.
     """
-    policies = policy_paths(policies)
-    require_files([*cluster, *([config] if config else [])])
+    require_files(cluster)
+    files = (policy or PolicyFlags()).files()
     objects, problems = read_cluster(cluster)
-    plans, warnings = read(config, policies)
+    plans, warnings = read(files.config, files.policies, files.max_cost_limit)
     write_diagnostics([*problems, *warnings], sys.stderr)
     scheduler = assemble(plans, seed=seed, objects=objects, now=clock(now))
     pods = [one for one in objects if isinstance(one, Pod)]
@@ -113,6 +108,10 @@ def _find(name: str, pods: Sequence[Pod]) -> Pod:
     keys = {f"{one.metadata.namespace or 'default'}/{one.metadata.name}": one for one in pods}
     if key in keys:
         return keys[key]
+    if not keys:
+        raise PolicySchedError(f'there is no pod "{key}": the manifests have no pods')
     elsewhere = [k for k in keys if k.partition("/")[2] == name.rpartition("/")[2]]
-    hint = f"; did you mean {elsewhere[0]}?" if elsewhere else ""
-    raise PolicySchedError(f'there is no pod "{key}"{hint}')
+    close = elsewhere[0] if elsewhere else nearest(key, keys)
+    raise PolicySchedError(
+        f'there is no pod "{key}"' + (f"; did you mean {close}?" if close else "")
+    )

@@ -17,6 +17,7 @@ from policy_sched.cli.output.diagnostics import FAILED, OK, STDIN, require_files
 from policy_sched.errors import Diagnostic, PolicySchedError, one_line
 from policy_sched.profiles.format import format_file
 from policy_sched.profiles.load import files_below, files_of_ours
+from policy_sched.profiles.models import MISSING_KEY
 from policy_sched.source import MAX_POLICY_BYTES, decode_text, read_bytes, read_text
 
 _YAML = (".yaml", ".yml")
@@ -52,6 +53,8 @@ def fmt(
         paths = tuple(path for path in files_of_ours(paths) if not path.endswith(".json"))
     problems: list[Diagnostic] = []
     changed = False
+    empty = [] if ignore_unknown else [path for path in paths if _without_files(path)]
+    problems += (_nothing_in(path) for path in empty)
     for name, text in _texts(paths):
         if isinstance(text, Diagnostic):
             problems.append(text)
@@ -86,6 +89,16 @@ def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str | Diagnostic]]:
             if file.suffix in _YAML or file == root:
                 data = read_bytes(file, MAX_POLICY_BYTES, "split it")
                 yield str(file), decode_text(str(file), data)
+
+
+def _without_files(path: str) -> bool:
+    return Path(path).is_dir() and not any(files_below(Path(path)))
+
+
+def _nothing_in(path: str) -> Diagnostic:
+    """Return that a directory has no files to format: a slip would look like success."""
+    message = "there is no YAML file in this directory"
+    return Diagnostic(path, 1, 1, MISSING_KEY, message, "files that are read: .yaml, .yml")
 
 
 def _difference(name: str, before: str, after: str) -> Iterator[str]:

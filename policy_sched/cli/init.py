@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
@@ -73,6 +73,10 @@ policies:
     when: always
     reports: {{junit: policies.xml}}
 """
+_JOBS: Final = {
+    "github": (Path(".github/workflows/policies.yaml"), GITHUB),
+    "gitlab": (Path(".gitlab-ci.yml"), GITLAB),
+}
 
 
 def init(
@@ -85,7 +89,8 @@ def init(
 ) -> int:
     """Write DIR/policy.yaml, DIR/tests.yaml and a CI job; files that exist are never overwritten.
 
-    The policy passes `check`, and its test passes `test`; change both.
+    The policy passes `check`, and its test passes `test`; change both. A CI job that exists
+    already stays as it is: add the new policy to it.
 
     Parameters
     ----------
@@ -101,41 +106,53 @@ def init(
     """
     found = name or "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", _stem(folder)))
     if not _NAME.fullmatch(found):
-        raise PolicySchedError(
-            f'"{found}" is no name of a policy: a letter A-Z, then letters and digits; use --name'
-        )
+        what = f'"{found}" is no name of a policy: a letter A-Z, then letters and digits'
+        better = found[:1].upper() + found[1:]
+        hint = f"use --name {better}" if _NAME.fullmatch(better) else "use --name"
+        raise PolicySchedError(f"{what}; {hint}")
     if "'" in folder or "\n" in folder or "'" in package or "\n" in package:
         raise PolicySchedError(
             "quotes and line breaks in DIR or --package have no place in a CI job"
         )
     package = package or _installed_from() or WHEEL
-    files = dict(_files(Path(folder), found, ci, package))
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise PolicySchedError(f"{folder} is a file; DIR is the directory of a policy")
+    files = {
+        Path(folder, "policy.yaml"): POLICY.format(name=found),
+        Path(folder, "tests.yaml"): TESTS,
+    }
     there = [str(path) for path in files if path.exists()]
     if there:
         raise PolicySchedError(f"{', '.join(there)}: exists already; nothing was written")
     for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        print(f"wrote {path}")
-    if package == WHEEL and ci != "none":
-        print(f"the CI job installs {WHEEL}: add that file (pip wheel --no-deps), or use --package")
-    print(f"next: policy-sched check {folder} && policy-sched test {folder}")
+        _write(path, text)
+    quoted = quote(folder)
+    if ci != "none":
+        _write_job(*_JOBS[ci], package, Path(folder).as_posix())
+    print(f"next: policy-sched check {quoted} && policy-sched test {quoted}")
     return OK
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    print(f"wrote {path}")
+
+
+def _write_job(path: Path, template: str, package: str, folder: str) -> None:
+    """Write the CI job, or tell what to add to the one that exists."""
+    if path.exists():
+        commands = [line for line in template.splitlines() if "policy-sched " in line]
+        print(f"kept {path}, which exists already; for this policy it needs the lines")
+        print("\n".join(commands).format(folder=folder))
+        return
+    _write(path, template.format(package=package, folder=folder))
+    if package == WHEEL:
+        print(f"the CI job installs {WHEEL}: add that file (pip wheel --no-deps), or use --package")
 
 
 def _stem(folder: str) -> str:
     return Path(folder).resolve().name.lower()
-
-
-def _files(folder: Path, name: str, ci: CI, package: str) -> Iterator[tuple[Path, str]]:
-    """Yield each file with its text."""
-    yield folder / "policy.yaml", POLICY.format(name=name)
-    yield folder / "tests.yaml", TESTS
-    facts = {"package": package, "folder": folder.as_posix()}
-    if ci == "github":
-        yield Path(".github/workflows/policies.yaml"), GITHUB.format(**facts)
-    elif ci == "gitlab":
-        yield Path(".gitlab-ci.yml"), GITLAB.format(**facts)
 
 
 def _installed_from() -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.policies import policy_paths
 from policy_sched.cli.options.kubeconfig import name_of_other
-from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics
+from policy_sched.cli.options.policies import PolicyFlags
+from policy_sched.cli.output.diagnostics import OK, write_diagnostics
 from policy_sched.deploy import IMAGE, NAME, SYSTEM, Options, as_json, as_yaml, contents, manifests
 
 Output = Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])]
@@ -64,23 +64,19 @@ class DeploymentFlags:
 
 def print_manifests(
     *,
-    config: str | None = None,
-    policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    policy: PolicyFlags | None = None,
     deployment: DeploymentFlags | None = None,
     dockerfile: Annotated[bool, Parameter(negative="")] = False,
     output: Output = "yaml",
 ) -> int:
     """Print what a cluster needs: account and rights, policies, Deployment, disruption budget.
 
-    For kubectl apply -f -. The files are checked first. The account may do what the scheduler
+    For kubectl apply -f -. The files are checked first; without --config a configuration is made
+    that enables all policies. The account may do what the scheduler
     asks for, and nothing else; the pods follow changes of the ConfigMaps without a restart.
 
     Parameters
     ----------
-    config
-        The KubeSchedulerConfiguration; without it one is made that enables all policies.
-    policies
-        Policy files, or directories of them.
     dockerfile
         Print the recipe of the image instead, and nothing else.
     output
@@ -89,10 +85,11 @@ def print_manifests(
     if dockerfile:
         sys.stdout.write(files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8"))
         return OK
-    policies = policy_paths(policies)
-    require_files([config] if config else [])
+    policy = policy or PolicyFlags()
+    given = policy.files()
     options = (deployment or DeploymentFlags()).options
-    found = contents(options, config, policies)
+    options = replace(options, max_cost_limit=given.max_cost_limit)
+    found = contents(options, policy.config, given.policies)
     write_diagnostics(found.warnings, sys.stderr)
     objects = list(manifests(options, found))
     sys.stdout.write(as_json(objects) if output == "json" else as_yaml(objects))

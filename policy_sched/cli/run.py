@@ -12,12 +12,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.policies import policy_paths
-from policy_sched.cli.limits import MaxCostLimit
 from policy_sched.cli.options.embedded_api import ApiServerFlags, Serving
 from policy_sched.cli.options.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFlags, Overrides
 from policy_sched.cli.options.kubeconfig import ShadowFlags, chosen, connected, shadow_options
+from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import FAILED, OK, require_files
 from policy_sched.cli.output.live_view import Dashboard
 from policy_sched.cli.output.log_format import gathered, writer
@@ -33,8 +32,7 @@ from policy_sched.instance.app import (
 )
 from policy_sched.instance.observability import Write, measured_loop
 from policy_sched.instance.shadow import ShadowOptions
-from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
-from policy_sched.profiles.reload import CompilerProcess, PolicyFiles
+from policy_sched.profiles.reload import CompilerProcess
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
@@ -53,13 +51,11 @@ class Wanted:
 
 def run(  # noqa: PLR0913  # the options of the verb
     *,
-    config: str | None = None,
-    policies: Paths = (),
+    policy: PolicyFlags | None = None,
     cluster: Paths = (),
     data: str | None = None,
     kubeconfig: str | None = None,
     seed: int = 0,
-    max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
     api: ApiServerFlags | None = None,
     endpoint: EndpointFlags | None = None,
     leader: LeaderFlags | None = None,
@@ -68,6 +64,9 @@ def run(  # noqa: PLR0913  # the options of the verb
 ) -> int:
     """Keep scheduling, on an embedded cluster or on that of a kubeconfig; files are followed.
 
+    Configuration and policies are read again when they change; where anything is wrong, the
+    policies in force stay. Settings that need a restart are named.
+
     On a terminal a dashboard is shown, otherwise every decision is a line of JSON. SIGHUP reads
     all files again, but ends a dashboard whose terminal is gone. SIGUSR2 writes the cache and the
     queue to the log and compares them with the cluster. SIGTERM and SIGINT end it: bindings in
@@ -75,13 +74,6 @@ def run(  # noqa: PLR0913  # the options of the verb
 
     Parameters
     ----------
-    config
-        A KubeSchedulerConfiguration; without it the default profile decides. It is read again
-        when it changes; settings that need a restart are named.
-    policies
-        Policy files, directories of them, or names of shipped policies (gang), followed like the
-        configuration. Without --config each is enabled with weight 1. Where anything is wrong the
-        policies in force stay.
     cluster
         Manifests: files and directories, followed as by kubectl apply --prune: what comes or
         changes is applied, what goes is deleted. Where anything is wrong the cluster stays.
@@ -95,21 +87,18 @@ def run(  # noqa: PLR0913  # the options of the verb
         option that names a cluster the configuration's clientConnection.kubeconfig counts.
     seed
         Decides between nodes with equal scores.
-    max_cost_limit
-        The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
-        policy may let its rules cost; a policy that asks for more is refused, also at a reload.
     """
-    policies = policy_paths(policies)
-    require_files([*([config] if config else []), *cluster])
+    policy = policy or PolicyFlags()
+    files = policy.files()
+    require_files(cluster)
     api, endpoint = api or ApiServerFlags(), endpoint or EndpointFlags()
     embedded: dict[str, object] = {"--cluster": cluster, "--data": data, "--serve": api.serve}
-    kubeconfig = chosen(kubeconfig, config, embedded)
+    kubeconfig = chosen(kubeconfig, policy.config, embedded)
     watching = shadow_options(kubeconfig, shadow or ShadowFlags())
     flags = leader or LeaderFlags(), client or ClientFlags()
-    overrides = Overrides(*flags, bool(config), kubeconfig)
+    overrides = Overrides(*flags, bool(policy.config), kubeconfig)
     overrides.check_read(shadow=watching is not None)
     beside = endpoint.wanted(remote=kubeconfig is not None)
-    files = PolicyFiles(config, policies, max_cost_limit)
     wanted = Wanted(
         Sources(files, cluster, data, seed, api.controllers),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),

@@ -12,13 +12,14 @@ from cyclopts import Parameter
 
 from policy_sched.cli.input.cluster_files import read_cluster
 from policy_sched.cli.input.paths import PathsOrStdin
-from policy_sched.cli.input.policies import policy_paths
-from policy_sched.cli.input.timestamp import clock
+from policy_sched.cli.input.times import clock
+from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,
     require_files,
     write_diagnostics,
+    write_hints,
     write_lines,
 )
 from policy_sched.cli.output.progress import progress
@@ -46,8 +47,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     paths: PathsOrStdin,
     /,
     *,
-    config: str | None = None,
-    policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    policy: PolicyFlags | None = None,
     seed: int = 0,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "table",
     fail_on: Literal["unschedulable"] | None = None,
@@ -68,11 +68,6 @@ def simulate(  # noqa: PLR0913  # the options of the verb
         Manifests: files (.yaml, .json, .jsonl, or these with .gz), directories of them, or - for
         standard input. Traces: .csv or .csv.gz with the columns of OpenB's node and pod lists, or
         of the Philly jobs (submit_s,duration_s,num_gpus,vc).
-    config
-        A KubeSchedulerConfiguration; without it the default profile decides.
-    policies
-        Policy files, directories of them, or names of shipped policies (gang). Without --config
-        each is enabled with weight 1.
     seed
         Decides between nodes with equal scores.
     output
@@ -95,11 +90,13 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     now
         The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
     """
-    policies = policy_paths(policies)
-    require_files([*paths, *([config] if config else [])])
+    require_files(paths)
+    files = (policy or PolicyFlags()).files()
     times = _Times.of(bucket, until, now, timeline=timeline)
     objects, problems = read_cluster(paths, nodes)
-    plans, warnings = read(config, policies)
+    if not any(map(waits, objects)):
+        write_hints(["there are no pending pods: every pod has a node already, or there is none"])
+    plans, warnings = read(files.config, files.policies, files.max_cost_limit)
     write_diagnostics([*problems, *warnings], sys.stderr)
     act = partial(_played, times) if timeline else partial(_decided, times.now)
     everywhere = act(objects, plans, seed, output)

@@ -12,6 +12,7 @@ import re2
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from policy_sched.cli.input.policies import MaxCostLimit
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,
@@ -22,6 +23,7 @@ from policy_sched.cli.output.diagnostics import (
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language.check import check_policy
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.policytest import (
     FileResults,
     RuleCoverage,
@@ -54,6 +56,7 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     threshold: Annotated[float | None, Parameter(validator=Number(gte=0, lte=100))] = None,
     update: Annotated[bool, Parameter(negative="")] = False,
     root: Annotated[str, Parameter(show_default=False)] = "",
+    max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run scenario files and print what differs from what they expect, field by field.
@@ -76,13 +79,16 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     root
         A directory below which tests may name policies and configurations, beside the repository
         of the test file (or else the working directory, or the file's own).
+    max_cost_limit
+        The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
+        policy may let its rules cost; a policy that asks for more is refused.
     output
         text: differences, then "N of M steps as expected"; json; junit; tap: version 14.
     """
     require_files(files)
     covering = RuleCoverage() if coverage or threshold is not None else None
     folders = [root] if root else [file for file in files if Path(file).is_dir()]
-    wanted = ScenarioRun(covering, roots=tuple(folders))
+    wanted = ScenarioRun(covering, roots=tuple(folders), max_cost_limit=max_cost_limit)
     wanted = replace(wanted, wanted=_wanted(run)) if run else wanted
     paths = _scenario_files(files)
     if update:

@@ -48,7 +48,7 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
     if config is not None and options.scheduler_name is not None:
         text = "--scheduler-name is for when there is no --config; that names its profiles itself"
         raise PolicySchedError(text)
-    found = PolicyFiles(config, policies).compile()
+    found = PolicyFiles(config, policies, options.max_cost_limit).compile()
     raise_errors(found.problems)
     assert found.settings is not None, "what has no errors has settings"
     named = list(_policies(policies))

@@ -8,6 +8,7 @@ from typing import Final
 
 from policy_sched import __version__
 from policy_sched.errors import PolicySchedError
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 
 NAME: Final = "policy-sched"
 SYSTEM: Final = "kube-system"
@@ -24,6 +25,7 @@ class Options:
     """One deployment. ``shadow``: whose shadow it is, None for a scheduler that binds.
 
     ``tls_secret``: the Secret with the certificate of the endpoints, None to make one at the start.
+    ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
     """
 
     namespace: str = SYSTEM
@@ -34,6 +36,7 @@ class Options:
     shadow: str | None = None
     service_monitor: bool = False
     tls_secret: str | None = None
+    max_cost_limit: int = MAX_ANNOTATED_COST
 
     @property
     def profile(self) -> str:

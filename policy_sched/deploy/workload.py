@@ -8,6 +8,7 @@ from typing import Final
 from policy_sched.deploy.access import Plain, named
 from policy_sched.deploy.contents import CONFIG_FILE, Contents
 from policy_sched.deploy.options import APP, Options
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 
 PORT: Final = 10259
 """kube-scheduler's own, for metrics and health over HTTPS."""
@@ -111,6 +112,8 @@ def arguments(options: Options, files: Contents) -> list[str]:
     found = ["run", "--kubeconfig=in-cluster", f"--config={CONFIG}/{CONFIG_FILE}"]
     if files.policies:
         found.append(f"--policies={POLICIES}")
+    if options.max_cost_limit != MAX_ANNOTATED_COST:
+        found.append(f"--max-cost-limit={options.max_cost_limit}")
     if options.shadow is not None:
         found += [f"--shadow={options.shadow}", f"--shadow-log={RECORDS}/shadow.jsonl"]
     if options.tls_secret is not None:

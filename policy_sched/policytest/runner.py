@@ -20,6 +20,7 @@ from policy_sched.explain import filter_parts
 from policy_sched.framework import Code, CycleState, Status, WaitingPod
 from policy_sched.framework.evaluate import Evaluation
 from policy_sched.framework.runtime import Runner
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
@@ -51,12 +52,14 @@ class ScenarioRun:
 
     ``wanted`` says of a scenario's and a pod's name whether the step is compared; the other pods
     are placed all the same, for those that follow. ``roots`` are directories below which tests may
-    name policies and configurations, beside those that `References` finds.
+    name policies and configurations, beside those that `References` finds. ``max_cost_limit``: the
+    most that a policy's annotation may let its rules cost.
     """
 
     coverage: RuleCoverage | None = None
     wanted: Callable[[str, str], bool] = lambda _scenario, _pod: True
     roots: tuple[str, ...] = ()
+    max_cost_limit: int = MAX_ANNOTATED_COST
 
 
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
@@ -77,7 +80,7 @@ def observe_scenario(
     wanted = {name for name in pods if run.wanted(scenario.name, name)}
     if not wanted:
         return [], {}
-    plans, _ = read(scenario.config, scenario.policies)
+    plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit)
     if scenario.complete:
         plans = tuple(_without(UNRECORDED, plan) for plan in plans)
     scheduler = assemble(plans, objects=scenario.objects, now=lambda: scenario.now)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import shutil
 import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +47,41 @@ def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The shells that there are are named."""
     assert run(["completion", "tcsh"]) == 2
     assert "bash" in capsys.readouterr().err
+
+
+def test_bash_completes_names_of_files(tmp_path: Path) -> None:
+    """In an interactive bash, `policy-sched check pol` and TAB give the file policy.yaml."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    (tmp_path / "policy.yaml").touch()
+    script = subprocess.run(
+        [sys.executable, "-m", "policy_sched", "completion", "bash"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    (tmp_path / "rc").write_text(f"bind 'set enable-bracketed-paste off'\n{script}\nPS1='$ '\n")
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(tmp_path)
+        os.execv(bash, [bash, "--noprofile", "--rcfile", "rc", "-i"])
+    os.write(terminal, b"echo policy-sched; policy-sched check pol\t \x01echo \nexit\n")
+    output = b""
+    with suppress(OSError):  # the terminal closes when bash exits
+        while part := os.read(terminal, 4096):
+            output += part
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert b"policy-sched check policy.yaml" in output
+
+
+def test_zsh_completes_names_of_files(capsys: pytest.CaptureFixture[str]) -> None:
+    """Arguments and options that take any value offer files; options with choices offer those."""
+    assert run(["completion", "zsh"]) == 0
+    lines = [line.strip().removesuffix(" \\") for line in capsys.readouterr().out.splitlines()]
+    assert "'1: :->cmds'" in lines
+    options = [line for line in lines if line.startswith(("'*--", "'*:", "'1:T"))]
+    assert options
+    assert [line for line in options if not line.endswith(":_files'")] == []
+    assert any(line.startswith('"*--output[') and line.endswith('jsonl yaml)"') for line in lines)

@@ -109,6 +109,16 @@ def test_a_pod_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "web-1", "--cluster", CLUSTER]) == 2
     message = 'policy-sched: there is no pod "default/web-1"; did you mean shop/web-1?\n'
     assert capsys.readouterr().err == message
+    assert run(["explain", "shop/wbe-1", "--cluster", CLUSTER]) == 2
+    assert 'there is no pod "shop/wbe-1"; did you mean shop/web-1?' in capsys.readouterr().err
+
+
+def test_a_cluster_without_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The pod's own manifest is easily forgotten."""
+    (tmp_path / "nodes.yaml").write_text("{apiVersion: v1, kind: Node, metadata: {name: a}}")
+    assert run(["explain", "web-1", "--cluster", str(tmp_path)]) == 2
+    message = 'there is no pod "default/web-1": the manifests have no pods'
+    assert message in capsys.readouterr().err
 
 
 NODE = (

@@ -65,6 +65,14 @@ def test_diff_shows_what_would_change(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run(["fmt", "--diff", "--check", str(file)]) == 1
 
 
+def test_a_directory_without_files_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slip in the name of the directory would look like success in CI, as with check."""
+    assert run(["fmt", "--check", str(tmp_path)]) == 1
+    assert "there is no YAML file in this directory" in capsys.readouterr().err
+
+
 def test_json_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It has no form to choose, and a rule in single quotes would break it."""
     file = tmp_path / "policy.json"

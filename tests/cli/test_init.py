@@ -53,11 +53,53 @@ def test_the_ci_job_installs_and_checks(ci: str, file: str) -> None:
 
 
 def test_files_that_exist_are_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
-    """One file that exists keeps all others from being written; the message names it."""
-    Path(".gitlab-ci.yml").write_text("mine", "utf-8")
+    """A test that exists keeps the policy from being written; the message names it."""
+    Path("mine").mkdir()
+    Path("mine/tests.yaml").write_text("mine", "utf-8")
     assert run(["init", "mine", "--ci", "gitlab"]) == 2
-    assert ".gitlab-ci.yml: exists already; nothing was written" in capsys.readouterr().err
-    assert not Path("mine").exists()
+    assert "mine/tests.yaml: exists already; nothing was written" in capsys.readouterr().err
+    assert not Path("mine/policy.yaml").exists()
+    assert not Path(".gitlab-ci.yml").exists()
+
+
+@pytest.mark.parametrize("ci", ["github", "gitlab"])
+def test_a_second_policy_keeps_the_ci_job(ci: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The job of the first policy stays as it is, and the lines to add to it are printed."""
+    assert run(["init", "first", "--ci", ci]) == 0
+    (job,) = [one for one in Path().rglob("*") if one.name in ("policies.yaml", ".gitlab-ci.yml")]
+    before = job.read_bytes()
+    capsys.readouterr()
+    assert run(["init", "second", "--ci", ci]) == 0
+    out = capsys.readouterr().out
+    assert f"kept {job}, which exists already" in out
+    assert "policy-sched fmt --check 'second'" in out
+    assert job.read_bytes() == before
+    assert Path("second/policy.yaml").exists()
+
+
+def test_the_commands_to_type_next_are_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory with a space can be pasted into a shell."""
+    assert run(["init", "my dir", "--ci", "none"]) == 0
+    assert "next: policy-sched check 'my dir' && policy-sched test 'my dir'" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["x", "--name", "gpuNodes"], "is no name of a policy: a letter A-Z, then letters and"),
+        (["x", "--name", "gpuNodes"], "use --name GpuNodes"),
+        (["file"], "file is a file; DIR is the directory of a policy"),
+    ],
+)
+def test_a_slip_is_explained(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name in lower case and a file in place of a directory are named, with the cure."""
+    Path("file").write_text("", "utf-8")
+    assert run(["init", *arguments, "--ci", "none"]) == 2
+    assert message in capsys.readouterr().err
     assert run(["init", "mine", "--ci", "none"]) == 0
 
 

@@ -330,3 +330,15 @@ def test_a_timeline_tells_what_policies_match(capsys: pytest.CaptureFixture[str]
     assert run(["simulate", manifests, "--timeline", *policies, "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)["summary"]["policies"]
     assert [one["matched"] for one in told] == [0, 8]
+
+
+@pytest.mark.parametrize("manifests", ["", "kind: Node\napiVersion: v1\nmetadata: {name: a}\n"])
+def test_a_cluster_without_pending_pods_is_told(
+    manifests: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A snapshot of the wrong thing looks like success; a line on standard error says so."""
+    file = written(tmp_path / "objects.yaml", manifests)
+    assert run(["simulate", file]) == 0
+    assert "there are no pending pods" in capsys.readouterr().err
+    assert run(["diff", "default", "gang", "--cluster", file]) == 0
+    assert "the cluster has no pending pods" in capsys.readouterr().err

@@ -1,16 +1,25 @@
-"""The option ``--policies``: files, directories, and the names of policies that ship with us."""
+"""Options about policies: files, directories, names of shipped policies, and the cost limit."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.language.diagnostics import nearest
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_RULE_COST, nearest
 from policy_sched.profiles.models import policies_directory
 
 NOT_SELECTABLE = "default"
 """The folder of the default profile's own policies, which every profile has already."""
+
+MaxCostLimit = Annotated[
+    int, Parameter(validator=Number(gte=MAX_RULE_COST, lte=MAX_ANNOTATED_COST))
+]
+"""From what every rule may cost to what a policy may ask for at most."""
 
 
 def shipped_policies() -> dict[str, str]:
@@ -38,22 +47,31 @@ def policy_paths(values: Sequence[str]) -> tuple[str, ...]:
         elif value in shipped:
             paths.append(shipped[value])
         else:
-            close = nearest(value, shipped)
-            hint = f'did you mean "{close}"?' if close else f"shipped are {', '.join(shipped)}"
-            unknown.append(f"--policies {value}: no such file, directory or shipped policy; {hint}")
+            unknown.append(f"--policies {value}: {_not_found(value, shipped)}")
     if unknown:
         raise PolicySchedError("\n".join(unknown))
-    return tuple(paths)
+    return tuple(dict.fromkeys(paths))
 
 
 def policy_set_path(value: str) -> str:
     """Return the path of a policy set: a file, a directory, or the name of a shipped one.
 
-    The name ``default`` stands for the default profile. What is neither is returned as it is.
+    The name ``default`` stands for the default profile. Raises PolicySchedError or OSError for a
+    value that is neither.
     """
-    folder = policies_directory() / value
-    known = {*shipped_policies(), NOT_SELECTABLE}
-    return value if os.path.lexists(value) or value not in known else str(folder)
+    if os.path.lexists(value) or _is_path(value):
+        os.stat(value)
+        return value
+    known = [NOT_SELECTABLE, *shipped_policies()]
+    if value not in known:
+        raise PolicySchedError(f"{value}: {_not_found(value, known)}")
+    return str(policies_directory() / value)
+
+
+def _not_found(value: str, names: Collection[str]) -> str:
+    close = nearest(value, names)
+    hint = f'did you mean "{close}"?' if close else f"shipped are {', '.join(names)}"
+    return f"no such file, directory or shipped policy; {hint}"
 
 
 def _is_path(value: str) -> bool:

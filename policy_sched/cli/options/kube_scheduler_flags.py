@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.durations import nanoseconds
+from policy_sched.cli.input.times import nanoseconds
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 

@@ -47,6 +47,8 @@ def told_option(typed: str, app: App, verb: str) -> str:
 
 
 def _unknown_option(typed: str, known: Iterable[Argument]) -> str:
+    if typed == "-":
+        return "standard input (-) is not read here: name a file"
     names = [name for one in known for name in one.names if name.startswith("--")]
     why = UNSUPPORTED.get(typed.partition("=")[0]) if "--leader-elect" in names else None
     if why is not None:

@@ -75,7 +75,7 @@ class PolicyFiles:
         problems += [one for one in check_files(broken) if one.severity is Severity.ERROR]
         config: LoadedConfig | None
         if self.config is None:
-            config = default_config([policy.name for policy in policies])
+            config = default_config(list(dict.fromkeys(policy.name for policy in policies)))
         elif isinstance(self.config, str):
             config, found = load_config(self.config)
             problems += found

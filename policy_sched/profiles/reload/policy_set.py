@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 from policy_sched.errors import Diagnostic, PolicySchedError
-from policy_sched.language.diagnostics import PolicySource
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.profiles.build import CompiledPlan, raise_errors
 from policy_sched.profiles.load import (
     files_below,
@@ -35,9 +35,12 @@ class PolicySet:
     warnings: Sequence[Diagnostic] = ()
 
 
-def read_policy_set(path: str) -> PolicySet:
-    """Read and compile a policy set. Raises PolicyError with every problem if one is an error."""
-    files = policy_set(path)
+def read_policy_set(path: str, max_cost_limit: int = MAX_ANNOTATED_COST) -> PolicySet:
+    """Read and compile a policy set. Raises PolicyError with every problem if one is an error.
+
+    ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
+    """
+    files = replace(policy_set(path), max_cost_limit=max_cost_limit)
     compilation = files.compile()
     raise_errors(compilation.problems)
     plans = compilation.plans

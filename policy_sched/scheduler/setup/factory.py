@@ -10,6 +10,7 @@ from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.framework import Extender, Handle, WaitingPods
 from policy_sched.framework.runtime import Pipeline, Runner
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.build import CompiledPlan, raise_errors
 from policy_sched.profiles.models import DEFAULT_NOW, moment_of
 from policy_sched.profiles.reload import Config, PolicyFiles
@@ -22,14 +23,14 @@ EPOCH = moment_of(DEFAULT_NOW)
 
 
 def read(
-    config: Config, policies: Sequence[str]
+    config: Config, policies: Sequence[str], max_cost_limit: int = MAX_ANNOTATED_COST
 ) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
     """Load, resolve and compile; return the plans and the warnings.
 
-    ``config`` and ``policies`` are those of `PolicyFiles`. Raises PolicyError with every problem
+    The parameters are those of `PolicyFiles`. Raises PolicyError with every problem
     if one of them is an error.
     """
-    found = PolicyFiles(config, tuple(policies)).compile()
+    found = PolicyFiles(config, tuple(policies), max_cost_limit).compile()
     raise_errors(found.problems)
     return found.plans, list(found.problems)
 

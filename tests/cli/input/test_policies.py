@@ -38,6 +38,34 @@ def test_all_unknown_names_are_reported_at_once() -> None:
     assert len(lines) == 2
 
 
+def test_the_same_policies_twice_are_read_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--policies gang --policies gang` is no policy that is defined twice."""
+    assert run(["simulate", EXAMPLE, "--policies", "gang", "--policies", "gang"]) == 0
+    assert "defined twice" not in capsys.readouterr().err
+
+
+def test_two_policies_of_one_name_are_one_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second definition is named, and no configuration that the user did not write."""
+    text = (policies_directory() / "gang" / "policy.yaml").read_text("utf-8")
+    (tmp_path / "copy.yaml").write_text(text)
+    assert run(["simulate", EXAMPLE, "--policies", "gang", "--policies", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert 'policy "Gang" is defined twice' in error
+    assert "<default configuration>" not in error
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("gnag", 'did you mean "gang"?'), ("zzzzzz", "shipped are default, data-")]
+)
+def test_diff_suggests_names(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A policy set that is no file and no shipped policy is answered with names."""
+    assert run(["diff", name, "default"]) == 2
+    error = capsys.readouterr().err
+    assert f"{name}: no such file, directory or shipped policy; {hint}" in error
+
+
 @pytest.mark.parametrize("path", ["no/such", "none.yaml"])
 def test_a_missing_file_is_a_missing_file(path: str) -> None:
     """What can only be a path is reported as such."""

@@ -25,6 +25,8 @@ from policy_sched.cli.main import VERBS, run
         ("explain --clusterr x p", "unknown option: --clusterr; did you mean --cluster?"),
         ("explain p", "--cluster is missing"),
         ("explain p --cluster", "--cluster needs a value"),
+        ("test -", "standard input (-) is not read here: name a file"),
+        ("diff a -", "standard input (-) is not read here: name a file"),
         ("schema policy extra", "unexpected argument: extra"),
         ("diff a b extra more", "unexpected arguments: extra more"),
         ("check --nodes 0 x", 'invalid value "0" for --nodes. Must be >= 1'),
