@@ -211,11 +211,13 @@ class _Phase:
             took = clock() - before
             if outcome is None:
                 return latencies, churn_latencies
-            (churn_latencies if outcome.pod.uid in churning else latencies).append(took)
-            if outcome.node:
-                bound.append(outcome.pod)
-            else:
-                self._failed(outcome)
+            for one in (outcome, *outcome.others):
+                share = took // (1 + len(outcome.others))
+                (churn_latencies if one.pod.uid in churning else latencies).append(share)
+                if one.node:
+                    bound.append(one.pod)
+                else:
+                    self._failed(one)
 
     def _failed(self, outcome: Outcome) -> None:
         """Record an unbound pod, and remove its victims."""

@@ -20,7 +20,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.model import PodInfo
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.scheduler import Attempt, Decision, PendingDecision, Scheduler
+from policy_sched.scheduler import Attempt, Decision, Scheduler
 from policy_sched.scheduler.setup import Assembly
 
 
@@ -52,7 +52,7 @@ class Attribution:
         self._decide = scheduler.decide
         scheduler.decide = self.decide
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         """Ask the second set, and decide with the first."""
         info = attempt.queued.info
         self._best[info.key] = np.packbits(self._asked(info))

@@ -19,6 +19,9 @@ from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup
 Fault = Callable[[str, str], ClusterError | None]
 """Asked before each call with its name and the object's key; what it returns is what happens."""
 
+Beside = Callable[[Callable[[], None], Callable[[], None]], None]
+"""Runs a call that may take long, and a second one afterwards in the cluster's own thread."""
+
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
@@ -27,12 +30,17 @@ def no_fault(call: str, key: str) -> None:
     """Let every call through."""
 
 
+def _at_once(call: Callable[[], None], done: Callable[[], None]) -> None:
+    call()
+    done()
+
+
 class EmbeddedClient:
     """Carries decisions out on an `EmbeddedCluster`.
 
     ``latency``: nanoseconds that a binding takes; it is answered by a step of the cluster then,
     and at once if that is 0. ``fault``: for tests, asked before each call. A call that fails
-    raises ClusterError, but a binding tells its callback.
+    raises ClusterError, but a binding tells its callback. ``beside`` runs what is delegated.
     """
 
     def __init__(
@@ -48,6 +56,7 @@ class EmbeddedClient:
         self.latency = latency
         self.fault = fault
         self._store = cluster.store
+        self.beside: Beside = _at_once
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod (by UID) to the node; `done` is told how it went, whatever it was."""
@@ -68,9 +77,8 @@ class EmbeddedClient:
         done(failed)
 
     def delegate(self, pod: PodInfo, work: Callable[[], None], done: Done) -> None:  # noqa: ARG002 - see Client
-        """Do the work at once."""
-        work()
-        done(None)
+        """Have the work done; ``done`` is told afterwards."""
+        self.beside(work, partial(done, None))
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Set status.nominatedNodeName."""

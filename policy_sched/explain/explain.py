@@ -28,7 +28,6 @@ from policy_sched.explain.explanation import (
 from policy_sched.explain.per_rule import Part, filter_parts
 from policy_sched.framework import Code, Codes
 from policy_sched.framework.evaluate import Evaluation, skipped
-from policy_sched.framework.runtime import pause
 from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.scheduler import (
     Attempt,
@@ -97,7 +96,6 @@ def _explained(
     if not isinstance(decision, Bind) and decision.diagnosis is None:
         found.failed = True
         return found
-    pause()
     _tell_victims(found, decision)
     evaluation = (
         decision.evaluation if isinstance(decision, Bind) else profile.evaluator.evaluate(pod)
@@ -108,7 +106,6 @@ def _explained(
     parts = filter_parts(profile.runner, table, pod)
     _tell_filters(found, table, evaluation, parts)
     _tell_scores(found, table, evaluation, top)
-    pause()
     found.alternatives = alternatives(profile, table, pod, evaluation, parts)
     return found
 
@@ -178,7 +175,6 @@ def _tell_filters(
             _reasons(part, removed),
         )
         found.filters.append(step)
-        pause()
     late = left & ~feasible
     if late.any():
         count = int(np.count_nonzero(late))

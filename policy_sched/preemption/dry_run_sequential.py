@@ -1,8 +1,7 @@
 """The dry run on one node after the other, for filters that look beyond a node.
 
 Plugins that keep counts for the attempt (spread, pod affinity) get RemovePod and AddPod for every
-pod, on a copy of their state; also for pods nominated to the node. Between two nodes
-everything is as it was, so a search that takes long may pause there.
+pod, on a copy of their state; also for pods nominated to the node.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import numpy as np
 from policy_sched.cluster.overlay import WhatIf
 from policy_sched.framework import CycleState, Status
 from policy_sched.framework.evaluate import rejections_with_nominated_pods
-from policy_sched.framework.runtime import pause
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 
@@ -33,7 +31,6 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
         else:
             fits[place] = True
             gone[answer, place] = True
-        pause()
     return DryRunResult(fits, gone, statuses)
 
 

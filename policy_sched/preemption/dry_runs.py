@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from policy_sched.cluster import Cache, PodOrder
 from policy_sched.cluster.tables import DYNAMIC
 from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
-from policy_sched.framework.runtime import pause
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets
@@ -208,7 +207,6 @@ def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]
             (pod for pod in leaving if pod is not None),
             promised.get(row, ()),
         )
-        pause()
     return found
 
 

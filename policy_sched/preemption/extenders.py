@@ -7,7 +7,6 @@ are the candidates: it may name other victims, even other nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from policy_sched.cluster import Cache
 from policy_sched.errors import PluginError
 from policy_sched.framework import Extender, NamedVictims, NodeVictims
 from policy_sched.framework.evaluate import skip
-from policy_sched.framework.runtime import aside
 from policy_sched.model import PodInfo
 from policy_sched.preemption.rules import Candidates
 
@@ -33,7 +31,7 @@ def consulted(
         if not extender.preempts or not extender.interested(pod):
             continue
         try:
-            answer = aside(partial(extender.preempt, pod, victims))
+            answer = extender.preempt(pod, victims)
             victims = _accepted(extender, _resolved(extender, answer, cache))
         except PluginError as error:
             if not extender.ignorable:

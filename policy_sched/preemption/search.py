@@ -20,7 +20,6 @@ from policy_sched.cluster import ApiObjects, Cache, PodOrder
 from policy_sched.cluster.overlay import WhatIfRows
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Extender, NodeVictims, Status
-from policy_sched.framework.runtime import pause
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.budgets import Budgets
@@ -139,13 +138,11 @@ class PreemptionSearch:
         turned = np.concatenate((rows[offset:], rows[:offset]))
         for key in WhatIfRows.reads(self._cache):
             self._cache.pods.column(key)
-            pause()
         run = self._runs.of(attempt)
         if run.hopeless():
             _look_at_all(run, attempt, rows)
         for end in range(wanted, rows.size + wanted, wanted):
             run.look(attempt, turned[end - wanted : end])
-            pause()
             found = run.candidates(turned[:end])
             breaking = found.violations > 0
             if breaking.size >= wanted and not breaking.all():

@@ -5,19 +5,15 @@ kube-scheduler's PriorityQueue and nominator. Queueing hints arrive as data; no 
 
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.queue.changes import node_changes, pod_changes
-from policy_sched.queue.cooperative_tasks import Agenda, Finding, Work, at_once, never
 from policy_sched.queue.heap import SortKey
 from policy_sched.queue.hints import HintTable
 from policy_sched.queue.nominator import Nominator
-from policy_sched.queue.scheduling_queue import TAKEN_ALONG, SchedulingQueue
-from policy_sched.queue.transfers import Gate
+from policy_sched.queue.scheduling_queue import TAKEN_ALONG, Gate, SchedulingQueue
 from policy_sched.queue.unschedulable_pods import Rejection
 
 __all__ = [
     "SECOND",
     "TAKEN_ALONG",
-    "Agenda",
-    "Finding",
     "Gate",
     "HintTable",
     "Nominator",
@@ -25,9 +21,6 @@ __all__ = [
     "SchedulingQueue",
     "SortKey",
     "Timing",
-    "Work",
-    "at_once",
-    "never",
     "node_changes",
     "pod_changes",
 ]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.model import QueuedPod
-from policy_sched.queue.cooperative_tasks import Work
 from policy_sched.queue.heap import PodHeap, SortKey
 
 SECOND: Final = 1_000_000_000
@@ -112,9 +111,9 @@ class Backoff:
         ends = [self.ends(queued) + WINDOW for queued in first if queued is not None]
         return min(ends, default=None)
 
-    def rekeying(self, sort_key: Callable[[QueuedPod], SortKey]) -> Work:
+    def rekey(self, sort_key: Callable[[QueuedPod], SortKey]) -> None:
         """Order the pods of one window by another key from now on."""
-        return self._rejected.rekeying(_by_window_and(sort_key))
+        self._rejected.rekey(_by_window_and(sort_key))
 
     def _duration(self, count: int) -> int:
         initial, longest = self._timing.initial_backoff, self._timing.max_backoff

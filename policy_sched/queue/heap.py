@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from policy_sched.model import QueuedPod
-from policy_sched.queue.cooperative_tasks import Work
 
 SortKey: TypeAlias = tuple[int | float | str, ...]
 Entry: TypeAlias = tuple[tuple[object, ...], int, QueuedPod]
@@ -80,14 +79,11 @@ class PodHeap:
         """Return all pods, smallest key first."""
         return [entry[2] for entry in sorted(self._valid())]
 
-    def rekeying(self, key: Callable[[QueuedPod], tuple[object, ...]]) -> Work:
-        """Order the pods by another key; no pod is added or removed meanwhile."""
-        entries: list[Entry] = []
-        for _, ticket, queued in self._valid():
-            entries.append((key(queued), ticket, queued))
-            yield
-        heapq.heapify(entries)
-        self._key, self._entries = key, entries
+    def rekey(self, key: Callable[[QueuedPod], tuple[object, ...]]) -> None:
+        """Order the pods by another key from now on."""
+        self._key = key
+        self._entries = [(key(queued), ticket, queued) for _, ticket, queued in self._valid()]
+        heapq.heapify(self._entries)
 
     def _valid(self) -> list[Entry]:
         return [entry for entry in self._entries if entry[2].ticket == entry[1]]

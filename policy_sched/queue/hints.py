@@ -10,7 +10,7 @@ pays no backoff. A table is never changed; after a reload the queue gets another
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -46,6 +46,8 @@ class Strategy(IntEnum):
     """It is queued at once."""
 
 
+_LATER: Final = Strategy.AFTER_BACKOFF
+_IMMEDIATELY: Final = Strategy.IMMEDIATELY
 Told: TypeAlias = Callable[[str, str, str, float], None]
 """Called after a hint ran: plugin, event label, result, seconds."""
 
@@ -59,7 +61,7 @@ class HintWatch:
 
 
 class HintTable:
-    """Everybody's events and hints; ``results`` counts (plugin, event label, result)."""
+    """The events and hints of all plugins; ``results`` counts (plugin, event label, result)."""
 
     def __init__(self, registered: Registered) -> None:
         listed = {
@@ -83,8 +85,6 @@ class HintTable:
             for profile, plugins in listed.items()
         }
         self._found: dict[tuple[str, ClusterEvent], dict[str, tuple[Hint | None, ...]]] = {}
-        self._last: tuple[ClusterEvent, str, dict[str, dict[str, tuple[Hint | None, ...]]]] | None
-        self._last = None
         self._of_interest: dict[ClusterEvent, bool] = {}
         self.results: Counter[tuple[str, str, str]] = Counter()
         self._watch: HintWatch | None = None
@@ -98,7 +98,7 @@ class HintTable:
         self._watch = other._watch
         return self
 
-    def interests_anybody(self, event: ClusterEvent) -> bool:
+    def concerns_any_plugin(self, event: ClusterEvent) -> bool:
         """Tell whether any plugin of any profile registered for the event."""
         known = self._of_interest.get(event)
         if known is None:
@@ -131,57 +131,72 @@ class HintTable:
 
     def judge(self, queued: QueuedPod, event: ClusterEvent, old: object, new: object) -> Strategy:
         """Return what an event means for a pod that was rejected."""
-        rejectors = queued.rejected_by | queued.pending
-        if not rejectors:
-            return Strategy.AFTER_BACKOFF
-        if event.wildcard:
-            concerned = new is None or (isinstance(new, PodInfo) and new.uid == queued.info.uid)
-            return Strategy.AFTER_BACKOFF if concerned else Strategy.SKIP
-        profile = queued.info.scheduler_name
-        if profile not in self._registered:
-            return Strategy.AFTER_BACKOFF
-        strategy = Strategy.SKIP
-        label, of_profiles = self._of(event)
-        listeners = of_profiles.get(profile)
-        if listeners is None:
-            listeners = of_profiles[profile] = self._listeners(profile, event)
-        for plugin, hints in listeners.items():
-            if plugin not in rejectors:
-                continue
+        for _, strategy in self.judge_group([queued], event, old, new):
+            return strategy
+        return Strategy.SKIP
+
+    def judge_group(
+        self, group: Sequence[QueuedPod], event: ClusterEvent, old: object, new: object
+    ) -> Iterator[tuple[QueuedPod, Strategy]]:
+        """Yield the pods that an event may help, with what is done with each.
+
+        ``group``: pods of one profile that the same plugins rejected, and left pending.
+        """
+        if not group:
+            return
+        first = group[0]
+        rejectors, profile = first.rejected_by | first.pending, first.info.scheduler_name
+        if not rejectors or (profile not in self._registered and not event.wildcard):
+            yield from ((queued, Strategy.AFTER_BACKOFF) for queued in group)
+        elif event.wildcard:
+            only = new.uid if isinstance(new, PodInfo) else None
+            for queued in group:
+                if new is None or queued.info.uid == only:
+                    yield queued, Strategy.AFTER_BACKOFF
+        else:
+            listeners = self._listeners(profile, event)
+            pending, label = first.pending, event.label
+            asked = [
+                (_IMMEDIATELY if plugin in pending else _LATER, self._asking(plugin, label, hints))
+                for plugin, hints in listeners.items()
+                if plugin in rejectors
+            ]
+            best = _IMMEDIATELY if pending else _LATER
+            for queued in group:
+                strategy, pod = Strategy.SKIP, queued.info
+                for would_be, queues in asked:
+                    if queues(pod, old, new):
+                        strategy = max(strategy, would_be)
+                        if strategy is best:
+                            break
+                if strategy is not Strategy.SKIP:
+                    yield queued, strategy
+
+    def _asking(
+        self, plugin: str, label: str, hints: Sequence[Hint | None]
+    ) -> Callable[[PodInfo, object, object], bool]:
+        """Return what runs the hints of one plugin until one of them says "queue"."""
+        results, watch = self.results, self._watch
+        queued, skipped = (plugin, label, _QUEUE), (plugin, label, _SKIP)
+
+        def ask(pod: PodInfo, old: object, new: object) -> bool:
             for hint in hints:
-                if self._queues(plugin, label, hint, queued.info, old, new):
-                    break
-            else:
-                continue
-            if plugin in queued.pending:
-                return Strategy.IMMEDIATELY
-            strategy = Strategy.AFTER_BACKOFF
-            if not queued.pending:
-                break
-        return strategy
+                if hint is None:
+                    results[queued] += 1
+                    return True
+                start = 0.0 if watch is None else watch.timer()
+                try:
+                    said = skipped if hint(pod, old, new) is QueueingHint.SKIP else queued
+                except PluginError:
+                    said = plugin, label, ERROR
+                if watch is not None:
+                    watch.tell(*said, watch.timer() - start)
+                results[said] += 1
+                if said is not skipped:
+                    return True
+            return False
 
-    def _of(self, event: ClusterEvent) -> tuple[str, dict[str, dict[str, tuple[Hint | None, ...]]]]:
-        """Return an event's label and listeners by profile; one event is judged for many pods."""
-        last = self._last
-        if last is None or last[0] is not event:
-            last = self._last = event, event.label, {}
-        return last[1], last[2]
-
-    def _queues(
-        self, plugin: str, label: str, hint: Hint | None, pod: PodInfo, old: object, new: object
-    ) -> bool:
-        result = _QUEUE
-        watch = self._watch
-        start = 0.0 if watch is None else watch.timer()
-        if hint is not None:
-            try:
-                result = _SKIP if hint(pod, old, new) is QueueingHint.SKIP else _QUEUE
-            except PluginError:
-                result = ERROR
-            if watch is not None:
-                watch.tell(plugin, label, result, watch.timer() - start)
-        self.results[plugin, label, result] += 1
-        return result != _SKIP
+        return ask
 
     def _listeners(self, profile: str, event: ClusterEvent) -> dict[str, tuple[Hint | None, ...]]:
         """Return the hints that a profile's plugins registered for an event, by plugin."""

@@ -1,7 +1,7 @@
 """The places of a pod in the queue and the ways between them, as a table.
 
 Theory of operation: everything that decides where a pod may go from where it is lives here; the
-queue changes places through `go` only::
+queue changes places through `transition` only::
 
                   add, update
         OUT -----------------------> ACTIVE <---------------------------+
@@ -53,8 +53,8 @@ WAYS: Final[tuple[frozenset[QueueState], ...]] = (
 """By place, in the order of `QueueState`: where a pod may go from there."""
 
 
-def go(queued: QueuedPod, place: QueueState) -> None:
-    """Take note of the pod's new place; raise QueueStateError if there is no way to it."""
+def transition(queued: QueuedPod, place: QueueState) -> None:
+    """Set the pod's new place; raise QueueStateError if there is no way to it."""
     if place not in WAYS[queued.place]:
         raise QueueStateError(
             f"pod {queued.info.key} cannot go from {queued.place.name} to {place.name}"

@@ -75,18 +75,20 @@ class UnschedulablePods:
         self._take_out(queued)
         self._file(queued)
 
-    def of_groups(self, concerned: Callable[[Rejection], bool], but: str = "") -> list[QueuedPod]:
-        """Return the pods of all groups that are concerned, in the order in which they came.
+    def groups(
+        self, concerned: Callable[[Rejection], bool], but: str = ""
+    ) -> Iterator[list[QueuedPod]]:
+        """Yield the pods of each group that is concerned; ``but``: the UID of one to leave out."""
+        for rejection in [one for one in self._groups if concerned(one)]:
+            group = self._groups[rejection]
+            if but in group:
+                yield [queued for uid, queued in group.items() if uid != but]
+            else:
+                yield list(group.values())
 
-        ``but``: the UID of a pod that is left out.
-        """
-        found = [
-            queued
-            for rejection, group in self._groups.items()
-            if concerned(rejection)
-            for uid, queued in group.items()
-            if uid != but
-        ]
+    def of_groups(self, concerned: Callable[[Rejection], bool]) -> list[QueuedPod]:
+        """Return the pods of all groups that are concerned, in the order in which they came."""
+        found = [queued for group in self.groups(concerned) for queued in group]
         found.sort(key=_TICKET)
         return found
 

@@ -8,7 +8,7 @@ from policy_sched.scheduler.attempt import (
     Attempt,
     Bind,
     Decision,
-    PendingDecision,
+    Outcome,
     Preempt,
     Profile,
     Reject,
@@ -41,8 +41,8 @@ from policy_sched.scheduler.queueing_hints import (
     queue_hints,
     queue_order,
 )
-from policy_sched.scheduler.scheduler import Outcome, Scheduler
-from policy_sched.scheduler.scheduling_cycle import begin_to_decide, decide
+from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.scheduling_cycle import decide
 
 __all__ = [
     "NO_PROFILE",
@@ -54,12 +54,10 @@ __all__ = [
     "GroupTurn",
     "Happened",
     "Outcome",
-    "PendingDecision",
     "Preempt",
     "Profile",
     "Reject",
     "Scheduler",
-    "begin_to_decide",
     "build_queue",
     "clear_lower_nominations",
     "decide",

@@ -1,11 +1,11 @@
-"""Attempt: one pod in one scheduling cycle, and its possible decisions."""
+"""Attempt: one pod in one scheduling cycle, its possible decisions, and its outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from policy_sched.framework import CycleState, Diagnosis, Extender, Status
+from policy_sched.framework import SUCCESS, CycleState, Diagnosis, Extender, Status
 from policy_sched.framework.evaluate import Evaluation, Evaluator
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
@@ -81,24 +81,32 @@ class Preempt:
 Decision = Bind | Preempt | Reject
 
 
-@dataclass(frozen=True, slots=True)
-class PendingDecision:
-    """No node fits, and PostFilter runs next, which may take long: ``finish`` runs it.
+@dataclass(slots=True, eq=False)
+class Outcome:
+    """What became of a pod: bound to `node`; or not, and why.
 
-    ``kind``: pods of one kind take about as long as each other; None: that may be very long.
-    ``pausing``: whether it can run in slices.
+    ``waiting`` means that it holds the node, and that a later `run_due` says how it ends.
+    ``pipeline`` is what decided, None for a pod that was not let into the queue; ``attempt`` is
+    None also where a pod was passed over. ``others``: of a group that was decided together, the
+    outcomes of the rest.
     """
 
-    finish: Callable[[], Preempt | Reject]
-    kind: Hashable | None
-    pausing: bool
+    pod: PodInfo
+    decision: Decision | None
+    node: str = ""
+    message: str = ""
+    status: Status = SUCCESS
+    waiting: bool = False
+    pipeline: Pipeline | None = None
+    attempt: Attempt | None = None
+    others: tuple[Outcome, ...] = ()
 
-    def then(self, tell: Callable[[Preempt | Reject], None]) -> PendingDecision:
-        """Return a copy that calls ``tell`` with the decision."""
+    @property
+    def generation(self) -> int:
+        """Which set of policies decided; 0 for none."""
+        return 0 if self.pipeline is None else self.pipeline.generation
 
-        def finish() -> Preempt | Reject:
-            found = self.finish()
-            tell(found)
-            return found
-
-        return PendingDecision(finish, self.kind, self.pausing)
+    @property
+    def content_hash(self) -> str:
+        """What that set said, as a hash; empty for none."""
+        return "" if self.pipeline is None else self.pipeline.content_hash

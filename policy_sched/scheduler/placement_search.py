@@ -33,7 +33,6 @@ from policy_sched.framework import (
 )
 from policy_sched.framework.evaluate import Domain, Domains, rating
 from policy_sched.model import NO_PLUGINS
-from policy_sched.queue import Finding
 from policy_sched.scheduler.attempt import Attempt, Bind, Reject
 from policy_sched.scheduler.binding_cycle import undo
 from policy_sched.scheduler.failure import rejectors
@@ -98,16 +97,14 @@ class GroupPlan:
     rejected_by: Rejectors = (NO_PLUGINS, NO_PLUGINS)
 
 
-def planning_group(
+def plan_group(
     attempts: Sequence[Attempt],
     found: Domains,
     handle: Handle,
     rng: Random | None,
     watched: str = "",
-) -> Finding[GroupPlan]:
+) -> GroupPlan:
     """Find out where the pods of a group go; nothing is changed in the end.
-
-    Between two steps the cache holds assumed pods; nothing else may read it.
 
     ``attempts``: its pods, of one profile, in the order in which they are decided. ``rng`` breaks
     ties, among nodes and among domains; without it the first is taken. ``watched``: the UID of a
@@ -119,7 +116,7 @@ def planning_group(
     best = _Best(rng)
     rejected, pending = set(found.plugins), set[str]()
     for name, rows in found.rows.items():
-        one = yield from _trying(name, rows, attempts, handle, choose)
+        one = _try_domain(name, rows, attempts, handle, choose)
         best.take(one)
         one = one.in_vain()
         tried.append(one)
@@ -175,13 +172,13 @@ def rejectors_of(decision: Reject) -> Rejectors:
     return rejectors(decision if decision.diagnosis is not None else decision.status)
 
 
-def _trying(
+def _try_domain(
     name: str,
     rows: NDArray[np.intp],
     attempts: Sequence[Attempt],
     handle: Handle,
     choose: Callable[[Attempt, Domain, int], Bind | Reject],
-) -> Finding[PlacementResult]:
+) -> PlacementResult:
     """Put the group into a domain, see how it does there, and take it out again."""
     table = handle.nodes
     others = table.live.values[: table.n].copy()
@@ -205,7 +202,6 @@ def _trying(
                     break
             elif member.allowed:
                 status = SUCCESS
-            yield
         placed = len(held)
         if status.ok:
             assigned = tuple((one.queued.info, node) for one, node in held)
@@ -213,9 +209,6 @@ def _trying(
                 scores = _rated(attempts, Placement(name, rows, assigned))
             except PluginError as error:
                 unrated = str(error)
-        while held:
-            undo(*held.pop(), handle)
-            yield
     finally:
         for filter_dry_run, node in reversed(held):
             undo(filter_dry_run, node, handle)

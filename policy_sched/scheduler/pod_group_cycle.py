@@ -15,15 +15,15 @@ from typing import Final
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import Code, CycleState, Handle, Status
 from policy_sched.framework.evaluate import domains
-from policy_sched.framework.runtime import Runner, pausing
+from policy_sched.framework.runtime import Runner
 from policy_sched.model import NO_PLUGINS, SCHEDULED, PodGroup, PodInfo, QueuedPod
-from policy_sched.queue import TAKEN_ALONG, Finding, SchedulingQueue
+from policy_sched.queue import TAKEN_ALONG, SchedulingQueue
 from policy_sched.scheduler.attempt import Attempt, Bind, Profile, Reject
 from policy_sched.scheduler.placement_search import (
     GroupPlan,
     Member,
     Rejectors,
-    planning_group,
+    plan_group,
     rejectors_of,
 )
 from policy_sched.scheduler.queueing_hints import first_objection
@@ -50,7 +50,7 @@ class GroupTurn:
 
 def schedule_group(
     first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-) -> Finding[GroupTurn | None]:
+) -> GroupTurn | None:
     """Decide all pods of a popped pod's group, one at a time; they are in flight then, too.
 
     None if the pod is to be decided by itself: it has no group, or no plugin generates placements
@@ -74,7 +74,7 @@ def schedule_group(
             f'got: "{names[0]}" and "{names[1]}"'
         )
         return _all_broken(attempts, text)
-    plan = yield from planning_group(attempts, found, handle, rng)
+    plan = plan_group(attempts, found, handle, rng)
     return GroupTurn(tuple(verdicts(plan)), plan.status)
 
 
@@ -119,7 +119,7 @@ def dry_run_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan |
     if found is None:
         return None
     attempts = [Attempt(one, profile) for one in members]
-    return pausing(planning_group(attempts, found, handle, None, pod.uid))
+    return plan_group(attempts, found, handle, None, pod.uid)
 
 
 def _comes_along(other: PodInfo, pod: PodInfo, runner: Runner) -> bool:

@@ -1,31 +1,39 @@
-"""The scheduler's loop: pop, decide, execute; and what happens by itself between two pods.
+"""The scheduler: pop, decide, execute; and what is due between two pods.
 
-Theory of operation. `schedule_one` decides one pod and executes the decision until it has to wait.
-A waiting attempt keeps its node assumed (see `Bindings`) and ends in a later `run_due`, which does
-everything that is due: queue flushes, responses to waiting pods, deadlines. Nothing here sleeps or
-blocks; `next_wakeup` returns when `run_due` has work, so the same loop runs under a simulated
-clock.
+Theory of operation. The scheduler is synchronous and owns cache, queue, nominator and profiles.
+`schedule_one` pops a pod, decides it and executes the decision until it has to wait. A waiting
+attempt keeps its node assumed (see `Bindings`) and ends in a later `run_due`, which does everything
+that is due: queue flushes, answers for waiting pods, deadlines. Nothing here sleeps or blocks, but
+for requests to HTTP extenders; `next_wakeup` returns when `run_due` has work, so the same code runs
+under a simulated clock.
 
-Operations on many pods are tasks of the queue's agenda. With slices a call may return before they
-are done; while `half_done` is true no pod is popped, nothing falls due, and the caller reports no
-change, so that no decision sees a partial update.
+Changes of the cluster, results of bindings and other policies are applied between two pods only. A
+caller that must not block runs `choose` in a worker thread, and leaves the scheduler alone until it
+returns.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
-from policy_sched.framework import WAIT, Code, Handle, Status
-from policy_sched.model import ASSIGNED_POD_DELETE, NO_PLUGINS, PodInfo, QueueState
-from policy_sched.queue import Finding, SchedulingQueue, Work, at_once
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.framework import WAIT, Code, Handle, PodsToActivate, Status
+from policy_sched.model import (
+    ASSIGNED_POD_DELETE,
+    NO_PLUGINS,
+    UNSCHEDULED_POD_ADD,
+    GroupKey,
+    PodInfo,
+    QueueState,
+)
+from policy_sched.queue import SchedulingQueue
 from policy_sched.scheduler.attempt import (
     Attempt,
     Bind,
     Decision,
-    PendingDecision,
+    Outcome,
     Preempt,
     Profile,
     Reject,
@@ -35,18 +43,22 @@ from policy_sched.scheduler.event_recorder import record_event
 from policy_sched.scheduler.eviction import prepare_candidate
 from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
 from policy_sched.scheduler.in_flight_bindings import Binding, Bindings
-from policy_sched.scheduler.outcome import Outcome
-from policy_sched.scheduler.parts import Decide, PrepareCandidate, ScheduleGroup, TellGroup
-from policy_sched.scheduler.pod_event_handlers import PodEventHandlers
-from policy_sched.scheduler.pod_group_cycle import MemberDecision, schedule_group, tell_group
+from policy_sched.scheduler.pod_group_cycle import (
+    GroupTurn,
+    MemberDecision,
+    schedule_group,
+    tell_group,
+)
 from policy_sched.scheduler.queueing_hints import NO_PROFILE, objection
-from policy_sched.scheduler.scheduling_cycle import begin_to_decide
-from policy_sched.scheduler.searches import Searches
+from policy_sched.scheduler.scheduling_cycle import decide
 
-__all__ = ["Outcome", "Scheduler"]
+Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision]
+PrepareCandidate: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]
+ScheduleGroup: TypeAlias = Callable[[Attempt, SchedulingQueue, Handle, Random], GroupTurn | None]
+TellGroup: TypeAlias = Callable[[PodInfo, Status, Handle], None]
 
 
-class Scheduler(PodEventHandlers):
+class Scheduler:
     """One cache, one queue, and a profile per schedulerName.
 
     ``rng`` breaks ties. All effects go through `handle`. ``profiles`` may be replaced as a whole
@@ -61,89 +73,68 @@ class Scheduler(PodEventHandlers):
         profiles: Mapping[str, Profile],
         rng: Random,
     ) -> None:
-        super().__init__(handle, queue)
+        self.handle = handle
+        self.cache = handle.cache
+        self.queue = queue
         self.profiles = profiles
-        self.decide: Decide = begin_to_decide
+        self.decide: Decide = decide
         self.prepare_candidate: PrepareCandidate = prepare_candidate
         self.schedule_group: ScheduleGroup = schedule_group
         self.tell_group: TellGroup = tell_group
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.version)
-        self._told: deque[Outcome] = deque()
-        self._late: list[Outcome] = []
-        self._broken: list[tuple[Binding, Status]] = []
-        self._searches = Searches(self.agenda)
-
-    # News of pods.
-
-    def add_pod(self, pod: PodInfo) -> Outcome | None:
-        """Queue a pending pod; an Outcome if a PreEnqueue plugin keeps it out (it is gated)."""
-        if pod.pod_group:
-            self._count_in(pod)
-        queued = self.queue.add(pod)
-        if queued.place is QueueState.GATED:
-            status = objection(self.profiles, pod, queued.gated_by)
-            return Outcome(pod, None, message=status.message(), status=status)
-        if pod.nominated_node_name:
-            self.handle.nominator.nominate(pod, pod.nominated_node_name)
-        return None
+        self._new_members: dict[GroupKey, PodInfo] = {}
 
     # One pod.
 
     def schedule_one(self) -> Outcome | None:
-        """Decide and execute the next pod; None if none is ready, or something is half done.
-
-        Of a group whose pods go to one place together, all are: the others' outcomes come next.
-        """
-        if self._told:
-            return self._told.popleft()
-        if self._arrived:
-            self._tell_siblings()
-        if self.half_done:
+        """Pop the next pod, decide it and execute the decision; None if no pod is ready."""
+        attempt = self.pop()
+        if attempt is None:
             return None
+        return self.execute(attempt, self.choose(attempt))
+
+    def pop(self) -> Attempt | None:
+        """Return an attempt for the pod that goes next; None if none is ready."""
+        if self._new_members:
+            self._requeue_siblings()
         queued = self.queue.pop()
-        if queued is None:
+        return (
+            None if queued is None else Attempt(queued, self.profiles[queued.info.scheduler_name])
+        )
+
+    def choose(self, attempt: Attempt) -> Decision | GroupTurn | None:
+        """Decide a pod, and the others of its group if they are placed together.
+
+        None for a pod that is being deleted. Requests to extenders block here.
+        """
+        pod = attempt.queued.info
+        if pod.terminating:
             return None
-        attempt = Attempt(queued, self.profiles[queued.info.scheduler_name])
-        if queued.info.terminating:
+        if pod.pod_group:
+            turn = self.schedule_group(attempt, self.queue, self.handle, self._rng)
+            if turn is not None:
+                return turn
+        return self.decide(attempt, self.handle.nodes, self._rng)
+
+    def execute(self, attempt: Attempt, chosen: Decision | GroupTurn | None) -> Outcome:
+        """Execute what `choose` returned, until it has to wait."""
+        if chosen is None:
             return self._skip_pod(attempt)
-        if queued.info.pod_group:
-            work = self._with_its_group(attempt)
+        if isinstance(chosen, GroupTurn):
+            first, *others = [self._execute_member(member) for member in chosen.verdicts]
+            first.others = tuple(others)
+            self.tell_group(attempt.queued.info, chosen.status, self.handle)
+            outcome = first
+        elif isinstance(chosen, Bind):
+            outcome = self._bind(attempt, chosen)
         else:
-            decision = self.decide(attempt, self.handle.nodes, self._rng)
-            if not isinstance(decision, PendingDecision):
-                outcome = self.execute(attempt, decision)
-                if self.handle.waiting_pods:
-                    self.handle.waiting_pods.ask_again()
-                return outcome
-            work = self._finishing(attempt, decision)
-        self.agenda.begin(work)
-        return self._told.popleft() if self._told else None
-
-    def _with_its_group(self, attempt: Attempt) -> Work:
-        """Decide a pod of a group, and the others too if they go to one place together."""
-        group = yield from self.schedule_group(attempt, self.queue, self.handle, self._rng)
-        if group is None:
-            decision = self.decide(attempt, self.handle.nodes, self._rng)
-            yield from self._finishing(attempt, decision)
-            return
-        for verdict in group.verdicts:
-            self._told.append(self._execute_member(verdict))
-            yield
-        self.tell_group(attempt.queued.info, group.status, self.handle)
+            outcome = self._fail(attempt, chosen)
         if self.handle.waiting_pods:
             self.handle.waiting_pods.ask_again()
+        return outcome
 
-    def _finishing(self, attempt: Attempt, begun: Decision | PendingDecision) -> Work:
-        decision = yield from self._searches.finished(begun)
-        self._told.append(self.execute(attempt, decision))
-        if self.handle.waiting_pods:
-            self.handle.waiting_pods.ask_again()
-
-    def execute(self, attempt: Attempt, decision: Decision) -> Outcome:
-        """Execute the decision until it has to wait."""
-        if not isinstance(decision, Bind):
-            return self._fail(attempt, decision)
+    def _bind(self, attempt: Attempt, decision: Bind) -> Outcome:
         # Pods with equal signatures may share the evaluation; reservations belong to this pod
         # alone.
         attempt.state = attempt.state.clone()
@@ -155,18 +146,18 @@ class Scheduler(PodEventHandlers):
         binding = Binding(attempt, decision, steps)
         ended = self._advance(binding)
         if ended is not None:
-            return self._end(binding) if ended.ok else at_once(self._ending(binding, ended))
+            return self._end(binding, ended)
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
-    def _execute_member(self, verdict: MemberDecision) -> Outcome:
+    def _execute_member(self, member: MemberDecision) -> Outcome:
         """Execute the decision for a pod of a group."""
-        attempt, decision = verdict.attempt, verdict.decision
+        attempt, decision = member.attempt, member.decision
         if isinstance(decision, Bind):
-            return self.execute(attempt, decision)
+            return self._bind(attempt, decision)
         node = None if decision.nominated else ""
         return self._queue_again(
-            attempt, decision, decision.status, verdict.rejected_by, decision.message, node
+            attempt, decision, decision.status, member.rejected_by, decision.message, node
         )
 
     def _skip_pod(self, attempt: Attempt) -> Outcome:
@@ -201,72 +192,32 @@ class Scheduler(PodEventHandlers):
     def in_flight(self) -> int:
         """The number of attempts that hold a node and wait for Permit, a plugin or the API
         server."""
-        return len(self._bindings) + len(self._broken)
-
-    @property
-    def half_done(self) -> bool:
-        """Whether a slice ended in the middle of something: nothing else may be begun."""
-        return self.agenda.half_done
-
-    def go_on(self) -> bool:
-        """Go on with what is half done for a slice; return whether nothing is any more."""
-        return self.agenda.go_on()
+        return len(self._bindings)
 
     def run_due(self) -> list[Outcome]:
         """Run everything that is due; return the outcomes of attempts that waited."""
-        if not self.half_done:
-            now = self.handle.now()
-            if self._arrived:
-                self._tell_siblings()
-            if not self.half_done:
-                self.queue.flush()
-            if self.cache.time_to_live:
-                for pod in self.cache.expire(now):
-                    self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
-            if self._bindings or self._broken:
-                self.agenda.begin(self._going_on(now))
-        if not self._late:
-            return []
-        late, self._late = self._late, []
-        return late
-
-    def _going_on(self, now: int) -> Work:
-        """Resume all attempts that may have a response, until none is left."""
-        while self._broken:
-            binding, status = self._broken.pop(0)
-            self._late.append((yield from self._ending(binding, status)))
+        now = self.handle.now()
+        if self._new_members:
+            self._requeue_siblings()
+        self.queue.flush()
+        if self.cache.time_to_live:
+            for pod in self.cache.expire(now):
+                self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+        outcomes = []
         while self._bindings:
             self.handle.waiting_pods.ask_again()
             due = self._bindings.due(now)
             if not due:
                 break
             for binding in due:
-                if (ended := self._advance(binding)) is not None:
-                    self._late.append((yield from self._ending(binding, ended)))
-                yield
-
-    def poll_bindings(self) -> list[Outcome]:
-        """Resume waiting attempts during a decision; return those that succeeded.
-
-        Failed attempts end in the next `run_due`: undoing them changes the cache that the decision
-        reads.
-        """
-        outcomes = []
-        for binding in self._bindings.due(self.handle.now()):
-            status = self._advance(binding)
-            if status is not None and status.ok:
-                outcomes.append(self._end(binding))
-            elif status is not None:
-                self._broken.append((binding, status))
+                ended = self._advance(binding)
+                if ended is not None:
+                    outcomes.append(self._end(binding, ended))
         return outcomes
-
-    def next_binding_poll(self) -> int | None:
-        """Return when `poll_bindings` has something to do, as `next_wakeup` does for `run_due`."""
-        return self.handle.now() if self._bindings.has_answer() else self._bindings.next_time()
 
     def next_wakeup(self) -> int | None:
         """Return when `run_due` has something to do, in nanoseconds since 1970; None: never."""
-        if self._unfinished() or self._bindings.has_answer():
+        if self._new_members or self._bindings.has_answer():
             return self.handle.now()
         expiry = self.cache.next_expiry() if self.cache.time_to_live else None
         times = (self.queue.next_flush(), self._bindings.next_time(), expiry)
@@ -274,34 +225,25 @@ class Scheduler(PodEventHandlers):
 
     def idle(self) -> bool:
         """Tell whether neither `schedule_one` nor `run_due` has anything to do now."""
-        if self._unfinished() or not self.queue.idle():
+        if self._new_members or not self.queue.idle():
             return False
         wakeup = self.next_wakeup()
         return wakeup is None or wakeup > self.handle.now()
 
-    def _unfinished(self) -> bool:
-        left = self._told or self._arrived or self._late or self._broken
-        return bool(left) or self.agenda.half_done
-
     def shutdown(self, message: str) -> list[Outcome]:
         """Cancel attempts that wait for Permit or for a PreBind plugin; return them.
 
-        Binding requests that were sent are not cancelled: `run_due` handles their responses, and
-        the attempts that are cancelled after the slice is over.
+        Binding requests that were sent are not cancelled: `run_due` handles their answers.
         """
-        self.agenda.begin(self._abandoning(Status(Code.ERROR, (message,))))
-        late, self._late = self._late, []
-        return late
-
-    def _abandoning(self, status: Status) -> Work:
-        pods = self.handle.waiting_pods
+        status, pods = Status(Code.ERROR, (message,)), self.handle.waiting_pods
+        outcomes = []
         for binding in self._bindings:
             uid = binding.attempt.queued.info.uid
             if pods.get(uid) is not None or uid in pods.pre_binding:
                 self._bindings.take(uid)
                 binding.steps.close()
-                self._late.append((yield from self._ending(binding, status)))
-                yield
+                outcomes.append(self._end(binding, status))
+        return outcomes
 
     def _advance(self, binding: Binding) -> Status | None:
         """Resume an attempt; return its status, or None if it has to wait."""
@@ -318,32 +260,27 @@ class Scheduler(PodEventHandlers):
 
     # How it ends.
 
-    def _end(self, binding: Binding) -> Outcome:
-        """Finish an attempt that succeeded."""
-        attempt, decision = binding.attempt, binding.decision
-        pod, pipeline = attempt.queued.info, attempt.profile.pipeline
-        self.queue.done(pod.uid)
-        self._activate(attempt)
-        return Outcome(pod, decision, decision.node, pipeline=pipeline, attempt=attempt)
-
-    def _ending(self, binding: Binding, status: Status) -> Finding[Outcome]:
+    def _end(self, binding: Binding, status: Status) -> Outcome:
         """End an attempt; one that failed is undone, and others may have counted on it.
 
         Room that is free again is an event for the others; for the pod itself only if something
         broke, for what rejected it did not change by its own leaving.
         """
-        if status.ok:
-            return self._end(binding)
         attempt, decision = binding.attempt, binding.decision
         pod = attempt.queued.info
+        if status.ok:
+            self.queue.done(pod.uid)
+            self._activate(attempt)
+            pipeline = attempt.profile.pipeline
+            return Outcome(pod, decision, decision.node, pipeline=pipeline, attempt=attempt)
         if not undo(attempt, decision.node, self.handle):
             return self._handle_binding_failure(attempt, decision, status)
         gone = pod.on(decision.node)
         if not status.rejected:
-            yield from self.queue.moving(ASSIGNED_POD_DELETE, gone, None)
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None)
         outcome = self._handle_binding_failure(attempt, decision, status)
         if status.rejected:
-            yield from self.queue.moving(ASSIGNED_POD_DELETE, gone, None, but=pod.uid)
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, but=pod.uid)
         return outcome
 
     def _handle_binding_failure(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:
@@ -380,6 +317,111 @@ class Scheduler(PodEventHandlers):
             record_no_profile(pod, self.handle)
         pipeline = attempt.profile.pipeline
         return Outcome(pod, decision, "", message, status, pipeline=pipeline, attempt=attempt)
+
+    # Changes of pending pods.
+
+    def add_pod(self, pod: PodInfo) -> Outcome | None:
+        """Queue a pending pod; an Outcome if a PreEnqueue plugin keeps it out (it is gated)."""
+        if pod.pod_group:
+            self._note_member(pod)
+        queued = self.queue.add(pod)
+        if queued.place is QueueState.GATED:
+            status = objection(self.profiles, pod, queued.gated_by)
+            return Outcome(pod, None, message=status.message(), status=status)
+        if pod.nominated_node_name:
+            self.handle.nominator.nominate(pod, pod.nominated_node_name)
+        return None
+
+    def update_pod(self, pod: PodInfo) -> None:
+        """Take note that a pending pod changed; one that is not known is queued.
+
+        A pod that holds a node is left alone: it is seen again if it comes back to the queue. But
+        once it is on its way out it is not going to be bound, and holds nothing.
+        """
+        if pod.pod_group:
+            self._note_member(pod)
+        queued = self.queue.get(pod.uid)
+        if self.cache.is_assumed(pod.uid):
+            if queued is not None:
+                leaves = pod.terminating and not (queued.newer or queued.info).terminating
+                self.queue.update(pod)
+                if leaves and not self._give_up(pod.uid):
+                    self.release(pod.uid)
+            return
+        before = "" if queued is None else queued.info.nominated_node_name
+        self.queue.add(pod)
+        # What only we know of yet stays; what the cluster knew is what the cluster says.
+        known = "" if before else self.handle.nominator.node_of(pod.uid)
+        self._nominate(pod, pod.nominated_node_name or known)
+
+    def delete_pod(self, uid: str) -> bool:
+        """A pod does not wait for a node any more; an attempt of it that waits is given up.
+
+        Tells whether there was one.
+        """
+        self.queue.delete(uid)
+        self.handle.groups.gone(uid)
+        self._withdraw(uid)
+        return self._give_up(uid)
+
+    def release(self, uid: str) -> None:
+        """Remove a pod from its node; its attempt, if it waits, is cancelled."""
+        pod = self.cache.pod(uid)
+        if pod is not None:
+            self.cache.remove_pod(pod)
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+
+    def _give_up(self, uid: str) -> bool:
+        """End an attempt that waits for permission or for PreBind; tell whether there was one.
+
+        A binding request that was sent cannot be cancelled.
+        """
+        waiting = self.handle.waiting_pods.get(uid)
+        if waiting is not None and not waiting.answered:
+            waiting.reject("", "removed")
+            return True
+        work = self.handle.waiting_pods.pre_binding.get(uid)
+        if work is not None:
+            work.finish(Status(Code.ERROR, ("the pod was removed",)))
+        return work is not None
+
+    def _nominate(self, pod: PodInfo, node: str) -> None:
+        """Nominate the pod to that node from now on, or to none if it is empty."""
+        nominator = self.handle.nominator
+        if nominator.node_of(pod.uid) != node:
+            self._withdraw(pod.uid)
+        if node:
+            nominator.nominate(pod, node)
+
+    def _withdraw(self, uid: str) -> None:
+        """Clear a nomination; for the pods that respected it, this is a pod leaving the node."""
+        node = self.handle.nominator.node_of(uid)
+        pod = self.handle.nominator.clear(uid)
+        if pod is not None:
+            self.queue.move_all_to_active_or_backoff(
+                ASSIGNED_POD_DELETE, pod.on(node), None, but=uid
+            )
+
+    def _activate(self, attempt: Attempt) -> None:
+        """Make the pods ready that plugins want to be tried now."""
+        wanted = attempt.state.read(PodsToActivate)
+        if wanted is not None and wanted.uids:
+            self.queue.activate(wanted.uids)
+            wanted.uids.clear()
+
+    def _note_member(self, pod: PodInfo) -> None:
+        """A member of a pod group is news to those that wait for the group."""
+        new = self.queue.get(pod.uid) is None and not self.cache.is_assumed(pod.uid)
+        self.handle.groups.seen(pod)
+        if new:
+            self._new_members[pod.namespace, pod.pod_group] = pod
+
+    def _requeue_siblings(self) -> None:
+        """Pods came since the last time: once for each group, however many they were."""
+        siblings = self.handle.groups.siblings
+        for pod in self._new_members.values():
+            self.queue.move_among(siblings(pod), UNSCHEDULED_POD_ADD, pod)
+        self._new_members.clear()
 
 
 _BROKEN: Final = (NO_PLUGINS, NO_PLUGINS)

@@ -6,7 +6,6 @@ nothing fits, ask PostFilter and put the diagnosis into kube-scheduler's words.
 
 from __future__ import annotations
 
-from functools import partial
 from random import Random
 
 import numpy as np
@@ -16,17 +15,11 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import NO_NODES, Code, Diagnosis, Status
 from policy_sched.framework.evaluate import Evaluation
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, PendingDecision, Preempt, Reject
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 
 
 def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-    """Return where the attempt's pod goes, or why nowhere; see `begin_to_decide`."""
-    found = begin_to_decide(attempt, table, rng)
-    return found.finish() if isinstance(found, PendingDecision) else found
-
-
-def begin_to_decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
-    """Return where the attempt's pod goes, or why nowhere, but for what PostFilter says.
+    """Return where the attempt's pod goes, or why nowhere.
 
     ``rng`` breaks ties among the nodes with the highest score, uniformly; it is read only when
     there is more than one.
@@ -57,37 +50,19 @@ def select_host(best: NDArray[np.intp], rng: Random) -> int:
     return best.item(0 if best.size == 1 else rng.randrange(best.size))
 
 
-def _failure(
-    attempt: Attempt, evaluation: Evaluation, table: NodeTable
-) -> Reject | PendingDecision:
-    """Return the rejection with its whole message, if PostFilter has no say in it."""
+def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Preempt | Reject:
+    """Run PostFilter: return what makes room, or the rejection with its whole message."""
     diagnosis = Diagnosis(
         node_count=table.live_count,
         statuses=evaluation.filtering.statuses(),
         pre_filter=evaluation.rejection,
         narrowed_by=evaluation.filtering.narrowed_by,
     )
-    if not attempt.profile.runner.pipeline.at("post_filter"):
-        return _rejected(diagnosis, nominated=True)
-    filter_dry_run = evaluation.filtering.filter_dry_run()
-    evaluation.state.write(filter_dry_run)
-    finish = partial(_after_post_filter, attempt, evaluation, diagnosis)
-    known = (
-        None if filter_dry_run.node_by_node or filter_dry_run.key is None else filter_dry_run.key
-    )
-    kind = None if known is None else (filter_dry_run.pipeline, known, attempt.queued.info.priority)
-    return PendingDecision(finish, kind, not attempt.profile.extenders)
-
-
-def _after_post_filter(
-    attempt: Attempt, evaluation: Evaluation, diagnosis: Diagnosis
-) -> Preempt | Reject:
-    """Ask PostFilter: return what makes room, or the rejection with its whole message."""
     pod, runner = attempt.queued.info, attempt.profile.runner
-    try:
-        result = runner.post_filter(evaluation.state, pod, diagnosis)
-    except PluginError as error:
-        return _broken(str(error))
+    if not runner.pipeline.at("post_filter"):
+        return _rejected(diagnosis, nominated=True)
+    evaluation.state.write(evaluation.filtering.filter_dry_run())
+    result = runner.post_filter(evaluation.state, pod, diagnosis)
     if result is None:
         return _rejected(diagnosis, nominated=True)
     diagnosis.post_filter = result.status

@@ -94,10 +94,10 @@ def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
 def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
     """Decide every pod that is ready, once; pods that come back are not tried again."""
     scheduler.run_due()
-    for _ in scheduler.queue.active():
-        outcome = scheduler.schedule_one()
-        if outcome is not None:
-            yield outcome
+    left = len(scheduler.queue.active())
+    while left > 0 and (outcome := scheduler.schedule_one()) is not None:
+        yield from (outcome, *outcome.others)
+        left -= 1 + len(outcome.others)
 
 
 def _placed(outcome: Outcome) -> PodPlacement:

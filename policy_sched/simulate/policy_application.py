@@ -23,7 +23,7 @@ from policy_sched.model import PodInfo
 from policy_sched.plugins.rules import bind
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import PLUGIN_POINTS
-from policy_sched.scheduler import Attempt, Decision, PendingDecision, Scheduler
+from policy_sched.scheduler import Attempt, Decision, Scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Application:
             self._decide = scheduler.decide
             scheduler.decide = self.decide
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         """Show the pod to its policies, and decide it."""
         self.show(attempt.queued.info)
         return self._decide(attempt, table, rng)

@@ -9,8 +9,8 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.explain import Explanation, explain
 from policy_sched.framework import Handle
 from policy_sched.model import Pod, PodInfo
-from policy_sched.queue import Finding, SchedulingQueue
-from policy_sched.scheduler import Attempt, Decision, GroupTurn, PendingDecision, Scheduler
+from policy_sched.queue import SchedulingQueue
+from policy_sched.scheduler import Attempt, Decision, GroupTurn, Scheduler
 from policy_sched.simulate.one_shot import run_queue, turned_away
 
 
@@ -71,7 +71,7 @@ class _Turn:
         self._scheduler, self._pod, self._top = scheduler, pod, top
         self._decide, self._schedule_group = scheduler.decide, scheduler.schedule_group
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         """Decide a pod by itself."""
         if attempt.queued.info.uid == self._pod.uid:
             self.found, self.ahead = self._explained(), self._decided
@@ -80,12 +80,12 @@ class _Turn:
 
     def schedule_group(
         self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-    ) -> Finding[GroupTurn | None]:
+    ) -> GroupTurn | None:
         """Decide a pod together with its group, if it is of one."""
         pod, other = self._pod, first.queued.info
         mates = (pod.namespace, pod.pod_group) == (other.namespace, other.pod_group)
         found = self._explained() if mates else None
-        group = yield from self._schedule_group(first, queue, handle, rng)
+        group = self._schedule_group(first, queue, handle, rng)
         if group is None:
             return None
         if any(one.attempt.queued.info.uid == pod.uid for one in group.verdicts):

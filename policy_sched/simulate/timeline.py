@@ -210,8 +210,9 @@ class _Timeline:
         tried = False
         while (found := self._scheduler.schedule_one()) is not None:
             tried = True
-            self._lives[found.pod.uid].attempts += 1
-            self._decided(found)
+            for outcome in (found, *found.others):
+                self._lives[outcome.pod.uid].attempts += 1
+                self._decided(outcome)
         return tried or bool(ended)
 
     def _decided(self, outcome: Outcome) -> None:

@@ -80,7 +80,7 @@ def test_the_api_answers_while_an_extender_is_asked(tmp_path: Path) -> None:
                 assert (
                     json.loads(await watch.content.readline())["object"]["metadata"]["name"] == "b"
                 )
-                assert instance.half_done
+                assert instance.deciding
                 assert instance.scheduler.cache.nodes.live_count == 1
                 gate.opened.set()
                 await until(lambda: node_of(instance, "p") == "a")
@@ -107,7 +107,7 @@ def test_an_extender_may_bind_through_the_api(tmp_path: Path) -> None:
                 address.append(url)
                 instance.cluster.apply(slow("p"))
                 await until(lambda: node_of(instance, "p") == "a")
-                await until(lambda: not instance.half_done and not instance.scheduler.in_flight)
+                await until(lambda: not instance.deciding and not instance.scheduler.in_flight)
                 assert instance.scheduler.cache.check() == []
         assert calls.verbs == ["bind"]
 

@@ -83,7 +83,7 @@ def test_the_cache_is_compared_when_it_knows_what_came_meanwhile() -> None:
                 comparer = Comparer(instance.scheduler, instance.log, pause=0)
                 comparing = asyncio.create_task(comparer.run(instance.look))
                 await until(lambda: "Cache comparer started" in said(world))
-                assert instance.half_done
+                assert instance.deciding
                 gate.opened.set()
                 found = await comparing
                 assert found is not None

@@ -135,7 +135,7 @@ def test_what_comes_meanwhile_waits_until_the_decision_is_made() -> None:
                 await until(gate.asked.is_set)
                 world.apply(node("b"))
                 await until(lambda: instance.informers.behind)
-                assert instance.half_done
+                assert instance.deciding
                 assert instance.scheduler.cache.nodes.live_count == 1
                 gate.opened.set()
                 await until(lambda: instance.scheduler.cache.nodes.live_count == 2)
@@ -145,8 +145,8 @@ def test_what_comes_meanwhile_waits_until_the_decision_is_made() -> None:
     acted(play)
 
 
-def test_a_binding_ends_while_an_extender_is_asked() -> None:
-    """What was decided before goes on: the pod is bound, told of, and done with."""
+def test_a_binding_is_carried_out_while_an_extender_is_asked() -> None:
+    """The request goes on; what came of it is applied when the decision is made."""
 
     async def play(world: World) -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):
@@ -160,16 +160,16 @@ def test_a_binding_ends_while_an_extender_is_asked() -> None:
                 await until(gate.asked.is_set)
                 assert instance.scheduler.in_flight == 1
                 go.set()
-                await until(lambda: ("quick", "Scheduled") in world.events())
-                assert instance.scheduler.in_flight == 0
-                assert instance.half_done
+                await until(lambda: "quick" in world.bound())
+                assert instance.deciding
                 gate.opened.set()
-                await until(lambda: "p" in world.bound())
+                await until(lambda: ("quick", "Scheduled") in world.events())
+                await until(lambda: "p" in world.bound() and sound(instance))
 
     acted(play)
 
 
-def test_a_binding_that_fails_meanwhile_is_given_back_afterwards() -> None:
+def test_a_binding_that_fails_meanwhile_is_undone_afterwards() -> None:
     """Its node is as it was for the decision that has begun, and free for the next."""
 
     async def play(world: World) -> None:
@@ -221,7 +221,7 @@ def test_others_are_bound_while_an_extender_binds() -> None:
                 await until(lambda: len(world.bound()) == 3)
                 await until(lambda: instance.scheduler.in_flight == 1)
                 assert requested(instance, "a") == 2000
-                assert not instance.half_done
+                assert not instance.deciding
                 gate.opened.set()
                 await until(lambda: ("p", "Scheduled") in world.events())
 
@@ -246,7 +246,7 @@ def test_a_victim_is_chosen_with_an_extender_that_takes_its_time() -> None:
                 answers[0]["NodeNameToMetaVictims"] = sent["NodeNameToMetaVictims"]
                 last = renewed(world)
                 await until(lambda: renewed(world) != last)
-                assert instance.half_done
+                assert instance.deciding
                 gate.opened.set()
                 await until(lambda: "p" in world.bound())
         assert "low" not in world.bound()
@@ -268,8 +268,10 @@ def test_a_lost_lease_ends_it_while_an_extender_is_asked() -> None:
                 await until(lambda: not instance.leads)
                 with pytest.raises(LeaseLost):
                     instance.step()
+                assert instance._deciding is not None
+                decision = instance._deciding[1]
                 gate.opened.set()
-                await until(lambda: not instance.half_done and not instance.client.lanes.busy)
+                await until(lambda: decision.done() and not instance.client.lanes.busy)
         assert world.bound() == {}
 
     acted(play)
@@ -349,7 +351,7 @@ def test_a_reload_adds_extenders_and_removes_them(tmp_path: Path) -> None:
 
 
 async def reloaded(instance: ClusterInstance) -> None:
-    """Reload when nothing is half done."""
+    """Reload when no decision is under way."""
     found = instance.read_policies()
     await instance.settled()
     assert instance.reload(found, "test").result is Result.LOADED
@@ -390,7 +392,7 @@ def test_a_shadow_asks_extenders_beside_everything_else() -> None:
                 await until(gate.asked.is_set)
                 world.apply(node("c"))
                 await until(lambda: instance.informers.behind)
-                assert instance.half_done
+                assert instance.deciding
                 gate.opened.set()
                 await until(lambda: instance.scheduler.cache.nodes.live_count == 3)
                 (record,) = (r for r in world.records if "differently" in r["msg"])
@@ -415,7 +417,7 @@ def test_extenders_score_side_by_side_while_the_lease_is_renewed() -> None:
                 await until(lambda: all(gate.asked.is_set() for gate, _ in (one, two)))
                 last = renewed(world)
                 await until(lambda: renewed(world) != last)
-                assert instance.half_done
+                assert instance.deciding
                 for gate, _ in (one, two):
                     gate.opened.set()
                 await until(lambda: "p" in world.bound())

@@ -1,17 +1,18 @@
-"""Steps that end in the middle of what takes long, under a timer that counts its readings."""
+"""Steps: what is applied in each, under a timer that counts its readings."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance
-from policy_sched.profiles.reload.store import Reload, Result
+from policy_sched.profiles.reload.store import Result
 from policy_sched.queue.backoff import SECOND
+from policy_sched.scheduler.attempt import Decision
 from tests.instance.app.test_embedded_instance import World, pod
 
 CROWD = 30
@@ -25,7 +26,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     instance = world.start()
     readings = count()
     instance.metrics.attempts.timer = lambda: float(next(readings))
-    instance.slice = 5.0  # a step ends after so many looks at the timer
+    instance.slice = 5.0  # a step begins nothing new after so many looks at the timer
     world.files(crowd="".join(pod(f"big{i:02}", cpu="4500m") for i in range(CROWD)))
     instance.apply(instance.read_manifests())
     steps(world, quiet(instance))
@@ -49,7 +50,7 @@ def quiet(instance: EmbeddedInstance) -> Callable[[], bool]:
 
     def found() -> bool:
         wakeup = instance.next_wakeup()
-        return not instance.half_done and (wakeup is None or wakeup > instance.now())
+        return wakeup is None or wakeup > instance.now()
 
     return found
 
@@ -60,31 +61,42 @@ def node(name: str, cpu: str) -> str:
     return f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {status}\n---\n"
 
 
-def wake_all(world: World) -> None:
-    """Let a node come that has room for one, and step until it is half done who is woken."""
-    world.files(more=node("c", "5"))
-    world.instance.apply(world.instance.read_manifests())
-    steps(world, lambda: world.instance.half_done)
-
-
-def test_a_node_that_wakes_many_takes_many_steps(world: World) -> None:
-    """In the middle each step goes on with it at once, and no pod is begun before its end."""
+def test_one_event_is_applied_to_all_pods_before_the_next_pod(world: World) -> None:
+    """A node that requeues many: all of them are ready when the next one is decided."""
     instance = world.instance
     world.policy("true")
     world.reload()
-    attempts = len(instance.log.last)
-    wake_all(world)
-    for _ in range(3):
-        assert instance.step() == 0
-        assert instance.half_done
-        assert instance.next_wakeup() == instance.now()
-    assert len(instance.log.last) == attempts
+    world.files(more=node("c", "5"))
+    instance.apply(instance.read_manifests())
+    ready: list[int] = []
+    decide = instance.scheduler.decide
+
+    def watched(*args: Any) -> Decision:
+        ready.append(instance.queue_lengths()["active"])
+        return decide(*args)
+
+    instance.scheduler.decide = watched
     steps(world, quiet(instance))
+    assert ready == list(range(CROWD - 1, -1, -1))
     assert [name for i in range(CROWD) if (name := world.node_of(f"big{i:02}"))] == ["c"]
 
 
+def test_a_step_ends_between_two_pods_when_its_slice_is_over(world: World) -> None:
+    """Leases and probes have a turn; the next step goes on at once."""
+    instance = world.instance
+    world.policy("true")
+    world.reload()
+    world.files(more=node("c", "5"))
+    instance.apply(instance.read_manifests())
+    decided = []
+    while not quiet(instance)():
+        decided.append(instance.step())
+    assert sum(decided) >= CROWD
+    assert max(decided) < CROWD
+
+
 def test_pods_have_their_turn_between_two_changes_that_take_long(world: World) -> None:
-    """However many such changes there are, who fits is bound after the first of them."""
+    """However many such changes there are, a pod that fits is bound after the first of them."""
     instance = world.instance
     world.files(small=pod("small"), **{f"n{i}": node(f"n{i}", "1") for i in range(5)})
     instance.apply(instance.read_manifests())
@@ -93,43 +105,21 @@ def test_pods_have_their_turn_between_two_changes_that_take_long(world: World) -
     steps(world, quiet(instance))
 
 
-def test_a_reload_waits_for_its_turn_and_takes_several(world: World) -> None:
-    """What was half done ends under the policies that it began with."""
+def test_a_reload_is_whole_when_it_returns(world: World) -> None:
+    """All pods that it may help are ready, and the next one is decided by the new policies."""
     instance = world.instance
-    wake_all(world)
     world.policy('node.name != "a"')
-    reloads: list[Reload] = []
-    instance.begin_reload(instance.read_policies(), "test", reloads.append)
-    taken = steps(world, lambda: bool(reloads))
-    assert taken > 3
-    assert reloads[0].result is Result.LOADED
+    assert instance.reload(instance.read_policies(), "test").result is Result.LOADED
+    lengths = instance.queue_lengths()
+    assert lengths["active"] + lengths["backoff"] + lengths["unschedulable"] == CROWD
     steps(world, quiet(instance))
-    placed = [name for i in range(CROWD) if (name := world.node_of(f"big{i:02}"))]
-    assert placed == ["c"]
 
 
-def test_the_end_waits_for_what_is_half_done(world: World) -> None:
-    """Nothing is undone in the middle of something; then the instance has stopped."""
+def test_the_end_comes_between_two_steps(world: World) -> None:
+    """No pod is begun any more, however many are ready."""
     instance = world.instance
-    wake_all(world)
+    world.files(more=node("c", "5"))
+    instance.apply(instance.read_manifests())
     instance.stop()
-    assert not instance.stopped
-    assert steps(world, lambda: instance.stopped) > 1
-    assert not instance.half_done
-
-
-def test_who_wants_to_see_the_scheduler_waits_until_it_is_settled(world: World) -> None:
-    """An explanation never sees the middle of something."""
-    instance = world.instance
-    wake_all(world)
-    seen: list[bool] = []
-
-    async def look() -> None:
-        asking = asyncio.create_task(instance.undisturbed(lambda: instance.scheduler.half_done))
-        while not asking.done():
-            instance.step()
-            await asyncio.sleep(0)
-        seen.append(asking.result())
-
-    asyncio.run(look())
-    assert seen == [False]
+    steps(world, lambda: instance.stopped)
+    assert not [i for i in range(CROWD) if world.node_of(f"big{i:02}")]

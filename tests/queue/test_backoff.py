@@ -105,7 +105,7 @@ def test_another_order_holds_within_windows() -> None:
     backoff = make_backoff()
     for pod in (rejected("a", priority=1), rejected("b", priority=2), rejected("late", 2.0)):
         backoff.add(pod, "cause")
-    list(backoff.rekeying(lambda pod: (pod.info.priority,)))
+    backoff.rekey(lambda pod: (pod.info.priority,))
     assert names(list(backoff)) == ["a", "b", "late"]
 
 

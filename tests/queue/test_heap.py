@@ -69,7 +69,7 @@ def test_another_key_orders_what_is_there() -> None:
     heap = empty_heap()
     for name, priority in (("b", 2), ("a", 1), ("c", 1)):
         heap.push(queued(name, priority=priority))
-    list(heap.rekeying(lambda pod: (pod.info.priority,)))
+    heap.rekey(lambda pod: (pod.info.priority,))
     assert names(heap.ordered()) == ["a", "c", "b"]
 
 

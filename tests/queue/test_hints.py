@@ -85,13 +85,13 @@ def test_whoever_registers_for_pods_hears_of_both_kinds() -> None:
         (EventResource.NAMESPACE, False),
     ):
         event = ClusterEvent(resource, ActionType.UPDATE_POD_LABEL)
-        assert table.interests_anybody(event) is known
+        assert table.concerns_any_plugin(event) is known
 
 
 def test_events_that_nobody_registered_for_interest_nobody() -> None:
     """The queue need not look at any pod then."""
-    assert not hint_table().interests_anybody(NOWHERE)
-    assert hint_table().interests_anybody(UNSCHEDULABLE_TIMEOUT)
+    assert not hint_table().concerns_any_plugin(NOWHERE)
+    assert hint_table().concerns_any_plugin(UNSCHEDULABLE_TIMEOUT)
 
 
 @pytest.mark.parametrize(

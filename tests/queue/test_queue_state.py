@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.model.queued_pod import QueueState
-from policy_sched.queue.queue_state import WAYS, QueueStateError, go
+from policy_sched.queue.queue_state import WAYS, QueueStateError, transition
 from tests.queue.pods import queued
 
 
@@ -24,7 +24,7 @@ def test_a_pod_goes_where_there_is_a_way() -> None:
         QueueState.BACKOFF,
         QueueState.OUT,
     ):
-        go(pod, place)
+        transition(pod, place)
         assert pod.place is place
 
 
@@ -45,5 +45,5 @@ def test_there_is_no_other_way(start: QueueState, end: QueueState) -> None:
     pod = queued()
     pod.place = start
     with pytest.raises(QueueStateError, match=f"cannot go from {start.name} to {end.name}"):
-        go(pod, end)
+        transition(pod, end)
     assert pod.place is start

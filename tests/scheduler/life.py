@@ -123,13 +123,10 @@ def policies() -> dict[str, Known]:
 class Life:
     """Everything, and what can be said of it at any time.
 
-    ``latency``: seconds that a binding takes. ``looking``: chaos also in the decisions. ``sliced``:
-    a turn ends wherever it may.
+    ``latency``: seconds that a binding takes. ``looking``: chaos also in the decisions.
     """
 
-    def __init__(
-        self, *, latency: float = 0.0, looking: bool = False, sliced: bool = False
-    ) -> None:
+    def __init__(self, *, latency: float = 0.0, looking: bool = False) -> None:
         self.clock = FakeClock(EPOCH)
         self.cluster = EmbeddedCluster.open(None, self.clock, kubelets=KubeletTimes())
         self.store = self.cluster.store
@@ -146,8 +143,6 @@ class Life:
         )
         self.witness.promised = self.scheduler.handle.nominator.pods_on
         self.witness.ends = self._ends
-        if sliced:
-            self.scheduler.agenda.over = lambda: True
         self.chaos = Looking(self.witness) if looking else Chaos(self.witness)
         assembly = ChaoticAssembly(self.scheduler.handle, self.chaos)
         self.reloader = Reloader(self.scheduler, assembly, PolicyStore(files, self.clock))
@@ -250,42 +245,31 @@ class Life:
 
     def reload(self, name: str) -> bool:
         """Follow other policies, or refuse to; tell whether others are in force now."""
-        self.whole()
         found = policies()[name].found
         assert found is not None
         reload = self.reloader.commit(found)
-        for _ in self.feed.adopting(reload.changes.added):
-            pass
+        self.feed.adopt(reload.changes.added)
         return reload.result is Result.LOADED
-
-    def whole(self) -> None:
-        """End what is half done, as turns do before they begin anything else."""
-        while self.scheduler.half_done:
-            self.scheduler.go_on()
 
     def hear(self) -> None:
         """Tell the scheduler what changed."""
         while self.feed.behind:
-            self.whole()
-            self.feed.process(self.scheduler.agenda.over)
+            self.feed.process()
 
     def shutdown(self) -> None:
         """Give up what waits."""
-        self.whole()
         self.outcomes += self.scheduler.shutdown("stop")
 
     def schedule(self) -> None:
         """Decide one pod."""
-        self.whole()
         if isinstance(self.chaos, Looking):
             self.chaos.rows = self.scheduler.cache.nodes.n
         outcome = self.scheduler.schedule_one()
         if outcome is not None:
-            self.outcomes.append(outcome)
+            self.outcomes += (outcome, *outcome.others)
 
     def tick(self) -> None:
         """Do what is due."""
-        self.whole()
         self.outcomes += self.scheduler.run_due()
 
     def go_on(self) -> None:
@@ -317,7 +301,6 @@ class Life:
         for pod in self.pods():
             self.keep(pod.metadata.name)
         self._everything()
-        self.whole()
         self.scheduler.queue.move_all_to_active_or_backoff(CALM)
         for _ in range(rounds):
             self._everything()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from queue import SimpleQueue
 from random import Random
 from typing import Any
 
 import pytest
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.framework.runtime.coroutine import Strand
+from policy_sched.client.threads import begun
 from policy_sched.framework.status import Code
 from policy_sched.model.cluster_event import ActionType, ClusterEvent, EventResource
 from policy_sched.model.pod_info import PodInfo
@@ -465,10 +464,10 @@ class TestSetAside:
     }
 
     def test_they_are_what_they_would_have_been(self) -> None:
-        """On a strand or not: the same nodes, messages, victims and ties."""
-        assert self.decided(aside=True) == self.decided(aside=False)
+        """In a worker thread or not: the same nodes, messages, victims and ties."""
+        assert self.decided(threaded=True) == self.decided(threaded=False)
 
-    def decided(self, *, aside: bool) -> list[tuple[str, str, list[str]]]:
+    def decided(self, *, threaded: bool) -> list[tuple[str, str, list[str]]]:
         """Decide some pods, with more and more of them in vain; return what became of each."""
         random, found = Random(7), []
         with extender(self.VERBS) as calls:
@@ -476,22 +475,10 @@ class TestSetAside:
             for i in range(14):
                 pod = {"priority": random.choice((0, 10)), "cpu": random.choice(("1", "2"))}
                 make = partial(run, scheduler, "p" * random.randrange(1, 9) + str(i), **pod)
-                outcome = set_aside(make) if aside else make()
+                outcome = begun(make).result(60) if threaded else make()
                 decision = outcome.decision
                 victims = decision.victims if isinstance(decision, Preempt) else ()
                 found.append((outcome.node, outcome.message, [one.name for one in victims]))
         assert len({node for node, _, _ in found}) > 3
         assert any(victims for _, _, victims in found)
         return found
-
-
-def set_aside(make: Callable[[], Outcome]) -> Outcome:
-    """Do it on a strand, as a running scheduler does."""
-    answered, found = SimpleQueue[None](), list[Outcome]()
-    strand = Strand(lambda: answered.put(None))
-    done = strand.begin(lambda: found.append(make()))
-    while not done:
-        answered.get(timeout=60)
-        done = strand.go_on()
-    strand.close()
-    return found[0]

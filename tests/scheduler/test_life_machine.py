@@ -44,10 +44,10 @@ class LifeMachine(RuleBasedStateMachine):
 
     life: Life
 
-    @initialize(latency=st.sampled_from([0.0, 0.5]), looking=st.booleans(), sliced=st.booleans())
-    def begin(self, latency: float, looking: bool, sliced: bool) -> None:
+    @initialize(latency=st.sampled_from([0.0, 0.5]), looking=st.booleans())
+    def begin(self, latency: float, looking: bool) -> None:
         """Two nodes of 4 cpus."""
-        self.life = Life(latency=latency, looking=looking, sliced=sliced)
+        self.life = Life(latency=latency, looking=looking)
         for name in ("n0", "n1"):
             self.life.node(name)
         for name in ("p0", "p1", "p2"):
@@ -127,10 +127,6 @@ class LifeMachine(RuleBasedStateMachine):
         self.life.go_on()
         self.life.somebody_binds(0, where, careful=True)
         self.life.hear()
-
-    @rule()
-    def a_slice_goes_on(self) -> None:
-        self.life.scheduler.go_on()
 
     # What happens by itself.
 
@@ -258,10 +254,8 @@ class LifeMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_reservation_is_without_a_pod(self) -> None:
-        """Waiting attempts hold a node, and no others do, after each complete turn."""
+        """Waiting attempts hold a node, and no others do."""
         life = self.life
-        if life.scheduler.half_done:
-            return
         bindings = list(life.scheduler._bindings)
         uids = {binding.attempt.queued.info.uid for binding in bindings}
         queue = life.scheduler.queue

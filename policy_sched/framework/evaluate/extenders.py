@@ -1,8 +1,8 @@
 """What extenders do to an attempt: they filter after the plugins, and add to the scores.
 
 Order and words are kube-scheduler's: the extenders filter one after the other, each seeing what
-the one before it left; they score side by side, and a failure to score is never fatal. While a
-request is open the decision is suspended (`strand`); a binding by an extender is awaited like one
+the one before it left; they score side by side, and a failure to score is never fatal. Requests
+block the decision, which the caller runs in a thread; a binding by an extender is awaited like one
 by the API server.
 """
 
@@ -21,7 +21,6 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import SUCCESS, Code, Extender, PendingStatus, Scores, Status
 from policy_sched.framework.evaluate.filter_result import FilteredNodes
-from policy_sched.framework.runtime import aside
 from policy_sched.model import Node, PodInfo
 
 LOG: Final = logging.getLogger(__name__)
@@ -69,7 +68,7 @@ def passing(
         if not extender.filters:
             continue
         try:
-            answer = aside(partial(extender.filter, pod, _nodes(table, left)))
+            answer = extender.filter(pod, _nodes(table, left))
         except PluginError as error:
             if not extender.ignorable:
                 raise
@@ -106,7 +105,7 @@ def preferences(
             return None
 
     found: dict[str, Scores] = {}
-    said = aside(partial(_side_by_side, ask, asked)) if asked else []
+    said = _side_by_side(ask, asked) if asked else []
     for extender, scores in zip(asked, said, strict=True):
         if scores is None:
             continue
@@ -150,7 +149,7 @@ class _Answer(PendingStatus):
         """Ask one after the other until one binds, or one fails that must not."""
         for extender in self._extenders:
             try:
-                aside(partial(extender.bind, self._pod, self._node))
+                extender.bind(self._pod, self._node)
             except PluginError as error:
                 if not extender.ignorable:
                     self._said = Status(Code.ERROR, (str(error),))

@@ -4,7 +4,6 @@ A pipeline is a profile's hooks in order, frozen at policy time. The runner call
 metrics and plugin attribution.
 """
 
-from policy_sched.framework.runtime.coroutine import Pieces, Strand, aside, pause, pausing
 from policy_sched.framework.runtime.instrumented_runner import InstrumentedRunner, MetricsRecorder
 from policy_sched.framework.runtime.pipeline import (
     ENTRY_POINT_GROUP,
@@ -26,15 +25,10 @@ __all__ = [
     "MetricsRecorder",
     "Parts",
     "Percentage",
-    "Pieces",
     "Pipeline",
     "Runner",
-    "Strand",
-    "aside",
     "broken",
     "freeze_implementations",
     "implementations",
-    "pause",
-    "pausing",
     "points_of",
 ]

@@ -8,6 +8,7 @@ from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Source
 from policy_sched.instance.app.gc_tuning import Collector, collecting_briefly, settle
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
+from policy_sched.instance.app.worker import in_event_loop
 
 __all__ = [
     "LONGEST_SLEEP",
@@ -20,6 +21,7 @@ __all__ = [
     "RunLoop",
     "Sources",
     "collecting_briefly",
+    "in_event_loop",
     "settle",
     "tell",
 ]

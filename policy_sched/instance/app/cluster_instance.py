@@ -8,9 +8,9 @@ over would be missing. Each write asks once more whether we lead (`KubeClient`),
 lost stops bindings that were decided before; then the instance ends, for what it believes is of no
 use any more. What a binding waits for, and what came of it, is part of the steps.
 
-With extenders steps run on a `StepExecutor`, which documents what is shared. While one is asked
-everything but the steps goes on, and so do bindings: those that end well end, those that fail wait
-for the decision, which counts on their nodes. What watches tell meanwhile is taken in afterwards.
+While an extender is asked everything but the scheduler goes on: informers, leases, events, and the
+requests of bindings. What the watches bring and what came of bindings is applied afterwards, so a
+decision counts on the cluster that it began with.
 
 Deadlines are kept by a clock that does not jump (`SteadyClock`), however the wall clock is set.
 """
@@ -21,7 +21,6 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import NODE, POD
@@ -50,7 +49,6 @@ from policy_sched.instance.observability import (
 )
 from policy_sched.model import DEFAULT_SCHEDULER, Node, Pod, PodInfo
 from policy_sched.profiles.reload import PolicyStore
-from policy_sched.queue import Work
 from policy_sched.scheduler import (
     Happened,
     Scheduler,
@@ -175,15 +173,10 @@ class ClusterInstance(Instance):
         self.client.lanes.check()
 
     def _in_loop(self, act: Callable[[], None]) -> None:
-        self._bench.call_in_loop(act)
-
-    def _meanwhile(self) -> None:
-        for outcome in self.scheduler.poll_bindings():
-            self._decided(outcome, late=True)
+        self._worker.call_in_loop(act)
 
     def _step(self) -> int:
-        if not self._takes_in(partial(self.informers.drain, self._tell, CHANGES_PER_STEP)):
-            return 0
+        self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.say(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
@@ -192,16 +185,16 @@ class ClusterInstance(Instance):
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
-        if self._bench.busy:
-            return self.scheduler.next_binding_poll()
+        if self.deciding:
+            return None  # the worker wakes us
         ready = self.may_begin and not self.scheduler.queue.idle()
-        if self.half_done or self.informers.behind or ready:
+        if self.informers.behind or ready:
             return self.now()
         return self.scheduler.next_wakeup()
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is half done, and everything that was decided is written.
+        """Whether nothing is under way, and everything that was decided is written.
 
         Events are not waited for here: another instance may begin before they are written.
         """
@@ -305,12 +298,11 @@ class ClusterInstance(Instance):
             for work in (self.informers.run(), self.client.events.run(), *others):
                 tasks.create_task(work)
 
-    def _adopting(self, profiles: Collection[str]) -> Work:
+    def _adopt(self, profiles: Collection[str]) -> None:
         for pod in list(self.informers.objects(POD)) if profiles else ():
             name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
             if name in profiles and not pod.spec.node_name:
                 pod_seen(self.scheduler, PodInfo.of(pod))
-            yield
 
     def _tell(self, change: Change[Any]) -> None:
         """Tell the scheduler of one change, and take the time."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection
 from policy_sched.client.apimachinery import POD, Expired, Stored
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.instance.observability import AttemptMetrics, UpstreamMetrics
-from policy_sched.model import ApiObject, Node, Pod, PodInfo
-from policy_sched.queue import Work, never
+from policy_sched.model import DEFAULT_SCHEDULER, ApiObject, Node, Pod, PodInfo
 from policy_sched.scheduler import (
     Happened,
     Scheduler,
@@ -43,7 +42,7 @@ class Informer:
         """Whether the store holds changes that the scheduler has not been told of."""
         return bool(self._waiting) or self._watch.behind
 
-    def process(self, over: Callable[[], bool] = never) -> int:
+    def process(self, over: Callable[[], bool] = lambda: False) -> int:
         """Tell the scheduler what changed since the last call; return how many changes.
 
         What is left when it is ``over`` is told the next time.
@@ -64,15 +63,14 @@ class Informer:
             told += 1
         return told
 
-    def adopting(self, profiles: Collection[str]) -> Work:
+    def adopt(self, profiles: Collection[str]) -> None:
         """Queue the pending pods of new profiles."""
         for stored in self._store.select(POD) if profiles else ():
-            yield
             pod = stored.typed
             assert isinstance(pod, Pod)
-            info = PodInfo.of(pod)
-            if info.scheduler_name in profiles and not info.node_name and not _over(pod):
-                pod_seen(self._scheduler, info)
+            name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+            if name in profiles and not pod.spec.node_name and not _over(pod):
+                pod_seen(self._scheduler, PodInfo.of(pod))
 
     def _again(self) -> list[Change]:
         """The watch fell behind: return everything that is there, and tell of what is not."""

@@ -27,7 +27,6 @@ from policy_sched.instance.observability import (
 )
 from policy_sched.model import Pod
 from policy_sched.profiles.reload import PolicyFiles, PolicyStore
-from policy_sched.queue import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,8 @@ class EmbeddedInstance(Instance):
         client, log = EmbeddedClient(self.cluster), DecisionLog(write, now)
         super().__init__(store, client, now, log, manifests, sources.seed)
         self._failing = ""
-        self.cluster.store.tell = self._bench.call_in_loop
+        client.beside = self._worker.run_beside
+        self.cluster.store.tell = self._worker.call_in_loop
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
         if lost := self.cluster.store.lost:
             self.log.say(ERROR, "Changes of the cluster are lost", error=lost)
@@ -78,18 +78,16 @@ class EmbeddedInstance(Instance):
     def _sync_checks(self) -> tuple[Check, ...]:
         return (Check(STORAGE, self.cluster.store.trouble),)
 
-    def _meanwhile(self) -> None:
-        """No-op: bindings complete synchronously here, those of extenders within a step."""
-
     def _step(self) -> int:
-        return self._decide() if self._takes_in(self.feed.process) else 0
+        self.feed.process(self._slice())
+        return self._decide()
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
-        if self._bench.busy:
+        if self.deciding:
             return self.cluster.next_wakeup()
         ready = not (self.stopping or self.scheduler.queue.idle())
-        if self.half_done or self.feed.behind or ready:
+        if self.feed.behind or ready:
             return self.now()
         times = (self.cluster.next_wakeup(), self.scheduler.next_wakeup())
         return min((time for time in times if time is not None), default=None)
@@ -126,8 +124,8 @@ class EmbeddedInstance(Instance):
         super().wakes(wake)
         self.cluster.store.on_commit.append(wake)
 
-    def _adopting(self, profiles: Collection[str]) -> Work:
-        return self.feed.adopting(profiles)
+    def _adopt(self, profiles: Collection[str]) -> None:
+        self.feed.adopt(profiles)
 
 
 def _loaded(files: PolicyFiles, contents: Contents, now: Callable[[], int]) -> PolicyStore:

@@ -2,14 +2,14 @@
 
 Theory of operation. Nothing here waits or reads a clock of its own: `step` does what can be done
 now, `next_wakeup` returns when the next step is due, and the run loop sleeps until then, or
-until an event arrives. Policies are read beside the steps and take effect between
+until an event arrives. A step applies what is in the inbox, then decides pods; it begins nothing
+new when its ``slice`` of time is over. Policies are read beside the steps and take effect between
 two of them. `stop` ends it in order: no pod is begun any more, what waits for permission is
 undone, and the bindings that were sent are awaited. Where the cluster is, subclasses know.
 
-With a `slice`, a step ends in the middle of what takes longer (see the queue's agenda), and the
-next one goes on with it before anything else. Code that reads or changes the scheduler between
-two steps waits until it is `settled`. Steps run on a `StepExecutor`, which documents what is shared
-while an extender is called.
+A pod whose profile has HTTP extenders is decided in a `Worker`, and the next step carries the
+decision out. Meanwhile steps leave the scheduler alone, and so does everything else: code that
+reads or changes it waits until it is `settled`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from concurrent.futures import Future
+from functools import partial
 from math import inf
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from policy_sched.client import Client
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.manifest_sync import Applied, Contents, ManifestFiles
-from policy_sched.instance.app.step_executor import StepExecutor
+from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import (
     ERROR,
     INFO,
@@ -42,17 +44,16 @@ from policy_sched.model import Pod, PodInfo
 from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload, Result
-from policy_sched.queue import SECOND, Timing, Work, never
-from policy_sched.scheduler import Outcome
+from policy_sched.queue import SECOND, Timing
+from policy_sched.scheduler import Attempt, Decision, GroupTurn, Outcome
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
 
 T = TypeVar("T")
+Choice: TypeAlias = Decision | GroupTurn | None
 
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which its owner gets a turn."""
 CLOSING = "the scheduler is shutting down"
-SETTLING: Final = 0.002
-"""Seconds between two looks whether anything is half done."""
 
 
 class Instance(ABC):
@@ -87,11 +88,10 @@ class Instance(ABC):
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
         self._abandoned = False
-        self._cut = False
         self._debugging = asyncio.Lock()
         self._wake: Callable[[], None] = _nobody
-        asks = self.scheduler.handle.extenders
-        self._bench = StepExecutor(lambda: bool(asks), self._woken, self._slice)
+        self._worker = Worker(self._woken)
+        self._deciding: tuple[Attempt, Future[Choice]] | None = None
         self.metrics.refresh.append(self._look_at_extenders)
         self.slice = inf
         """Seconds after which a step starts no more work; set by the run loop."""
@@ -138,10 +138,9 @@ class Instance(ABC):
     def step(self) -> int:
         """Do what can be done now; return how many pods were decided."""
         self._beforehand()
-        if self._bench.busy:
-            self._meanwhile()
+        if self._deciding is not None and not self._finish_decision(*self._deciding):
             return 0
-        return self._bench.step(self._step) or 0
+        return 0 if self._worker.busy else self._step()
 
     @abstractmethod
     def _step(self) -> int:
@@ -149,11 +148,7 @@ class Instance(ABC):
 
     @abstractmethod
     def _beforehand(self) -> None:
-        """Do what a step does whether an extender is being asked or not."""
-
-    @abstractmethod
-    def _meanwhile(self) -> None:
-        """Do what can be done while an extender is asked."""
+        """Do what a step does whether the scheduler is left alone or not."""
 
     @abstractmethod
     def next_wakeup(self) -> int | None:
@@ -165,7 +160,6 @@ class Instance(ABC):
 
     def close(self) -> None:
         """Close the cluster and the connections to extenders."""
-        self._bench.close()
         for extender in self.scheduler.handle.extenders:
             extender.close()
 
@@ -181,66 +175,64 @@ class Instance(ABC):
         return []
 
     @abstractmethod
-    def _adopting(self, profiles: Collection[str]) -> Work:
+    def _adopt(self, profiles: Collection[str]) -> None:
         """Profiles came: queue the pods that wait for them."""
 
     @property
-    def half_done(self) -> bool:
-        """Whether the scheduler is in the middle of something; only steps may touch it then."""
-        return self._bench.busy or self.scheduler.half_done
+    def deciding(self) -> bool:
+        """Whether the worker has the scheduler: everything else leaves it alone."""
+        return self._worker.busy
 
     async def settled(self) -> None:
-        """Wait until nothing is half done; until the caller awaits again nothing will be."""
-        while self.half_done:
-            if self._bench.busy:
-                await self._bench.change()
-            else:
-                await asyncio.sleep(SETTLING)
+        """Wait until the scheduler may be used; until the caller awaits again it may."""
+        await self._worker.settled()
 
     async def undisturbed(self, work: Callable[[], T]) -> T:
-        """Do something with the scheduler when nothing is half done; it may ask extenders."""
-        await self.settled()
-        return await self._bench.do(work)
-
-    def _takes_in(self, drain: Callable[[Callable[[], bool]], object]) -> bool:
-        """Go on with what is half done, and tell of changes; return whether there is time left.
-
-        ``drain`` tells of changes until it is over. After a change that could not be done with at
-        once pods have their turn before the next one, however many changes there are.
-        """
-        agenda = self.scheduler.agenda
-        agenda.over = self._slice()
-        if not agenda.go_on():
-            return False
-        if self._cut:
-            self._cut = False
-            return True
-        drain(agenda.over)
-        self._cut = agenda.half_done
-        return not self._cut
+        """Do something with the scheduler in the worker, while steps leave it alone."""
+        return await self._worker.run(work)
 
     def _decide(self, *, begin: bool = True) -> int:
         """Do what is due, and decide pods; return how many. ``begin``: whether to begin any."""
-        decided = 0
-        over = self.scheduler.agenda.over = self._slice()
+        decided, scheduler = 0, self.scheduler
+        over = self._slice()
         if self.stopping and not self._abandoned:
             self._abandon()
         while True:
-            for late in self.scheduler.run_due():
+            for late in scheduler.run_due():
                 self._decided(late, late=True)
-            if self.half_done or self.stopping or not begin or decided == PODS_PER_STEP or over():
+            if self.stopping or not begin or decided >= PODS_PER_STEP or (decided and over()):
                 break
-            outcome = self.scheduler.schedule_one()
-            if outcome is None:
+            attempt = scheduler.pop()
+            if attempt is None:
                 break
-            self._decided(outcome)
-            decided += 1
+            choose = partial(scheduler.choose, attempt)
+            if attempt.profile.extenders and in_event_loop():
+                self._deciding = attempt, self._worker.begin(choose)
+                break
+            decided += self._execute(attempt, choose())
         return decided
+
+    def _finish_decision(self, attempt: Attempt, future: Future[Choice]) -> bool:
+        """Execute what the worker has decided; return False if it is still at it."""
+        if not future.done():
+            return False
+        self._deciding = None
+        try:
+            self._execute(attempt, future.result())
+        finally:
+            self._worker.finish()
+        return True
+
+    def _execute(self, attempt: Attempt, chosen: Choice) -> int:
+        outcome = self.scheduler.execute(attempt, chosen)
+        for one in (outcome, *outcome.others):
+            self._decided(one)
+        return 1 + len(outcome.others)
 
     def _slice(self) -> Callable[[], bool]:
         """Return what tells whether a slice of time that begins now is over."""
         if self.slice == inf:
-            return never
+            return lambda: False
         timer = self.metrics.attempts.timer
         until = timer() + self.slice
         return lambda: timer() >= until
@@ -256,20 +248,11 @@ class Instance(ABC):
         return self.reloader.prepare()
 
     def reload(self, found: Compilation, trigger: str) -> Reload:
-        """Put compiled policies in force if they are in order and say something new."""
-        reloads: list[Reload] = []
-        self.begin_reload(found, trigger, reloads.append)
-        self.scheduler.agenda.finish()
-        return reloads[0]
+        """Put compiled policies in force if they are in order and say something new.
 
-    def begin_reload(
-        self, found: Compilation, trigger: str, done: Callable[[Reload], None]
-    ) -> None:
-        """Begin what `reload` does, for steps to go on with; ``done`` is told what came of it."""
-        self.scheduler.agenda.begin(self._reloading(found, trigger, done))
-
-    def _reloading(self, found: Compilation, trigger: str, done: Callable[[Reload], None]) -> Work:
-        reload = yield from self.reloader.committing(found)
+        Not while a decision is under way (`settled`).
+        """
+        reload = self.reloader.commit(found)
         status = self.reloader.status
         self.metrics.reloaded(reload.result, trigger)
         self.log.problems(reload.problems)
@@ -278,15 +261,14 @@ class Instance(ABC):
             count = sum(d.severity is Severity.ERROR for d in reload.problems)
             text = "Failed to reload policies; keeping the current ones"
             self.log.say(ERROR, text, trigger=trigger, problems=count, **self._in_force())
-            done(reload)
-            return
+            return reload
         self.metrics.loaded(reload.policies, status)
         if reload.restart:
             text = "Some settings of the configuration count from the next start only"
             self.log.say("warning", text, settings=list(reload.restart))
         if reload.result is Result.LOADED:
             changes = reload.changes
-            yield from self._adopting(changes.added)
+            self._adopt(changes.added)
             if changes.gone:
                 text = "Policies are gone"
                 if not policy_names(reload.policies.plans):
@@ -296,7 +278,7 @@ class Instance(ABC):
             self._say_what_is_in_force(text, trigger=trigger, policies=list(changes.policies))
         else:
             self._say_what_is_in_force("Policies unchanged", trigger=trigger)
-        done(reload)
+        return reload
 
     def read_manifests(self) -> Contents:
         """Read the files of objects; nothing that runs notices."""
@@ -310,7 +292,7 @@ class Instance(ABC):
             return
         self.stopping = True
         self.log.say(INFO, "Stopping", inFlight=self.scheduler.in_flight)
-        if not self.half_done:
+        if not self.deciding:
             self._abandon()
 
     def _abandon(self) -> None:
@@ -320,8 +302,8 @@ class Instance(ABC):
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is half done."""
-        return self._abandoned and not self.half_done and not self.scheduler.in_flight
+        """Whether nothing is under way any more."""
+        return self._abandoned and not self.deciding and not self.scheduler.in_flight
 
     @abstractmethod
     async def look(self) -> Seen:
@@ -359,7 +341,7 @@ class Instance(ABC):
         """Set whether an extender is being asked, for a page of metrics."""
         if self.scheduler.handle.extenders:
             values = self.metrics.upstream.goroutines.values
-            values[("prioritizing_extender",)] = self._bench.busy
+            values[("prioritizing_extender",)] = self._deciding is not None
 
     def _in_force(self) -> dict[str, object]:
         status = self.reloader.status

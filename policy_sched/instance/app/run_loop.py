@@ -4,8 +4,8 @@ Theory of operation. One task steps the instance and sleeps in between; another 
 and reads them, in a thread, when they have changed. What was read takes effect in the event loop,
 that is, between two steps. SIGHUP reads everything again, or ends the instance if it comes because
 the terminal of the dashboard is gone. SIGUSR2 writes the state, SIGTERM and
-SIGINT end the instance: its steps go on until nothing is half done. A second one ends it at once,
-as upstream, whatever is half done: what was sent may be carried out or not.
+SIGINT end the instance: its steps go on until nothing is under way. A second one ends it at once,
+as upstream, whatever is under way: what was sent may be carried out or not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLICE: Final = 0.005
 AT_ONCE: Final = 1
 """Exit code of a process that did not end in order (upstream's)."""
 LOOK: Final = 0.05
-"""Seconds between two looks at what is half done when the instance ends."""
+"""Seconds between two looks at what is under way when the instance ends."""
 LONGEST_SLEEP: Final = 3600.0
 """Seconds after which an idle instance looks around, in case the clock was set."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -128,7 +128,7 @@ class RunLoop:
         self.instance.turns.begin()
 
     async def _finish(self) -> None:
-        """Go on until nothing is half done, or the grace period is over."""
+        """Go on until nothing is under way, or the grace period is over."""
         self.instance.stop()
         until = asyncio.get_running_loop().time() + GRACE
         while not self.instance.stopped and asyncio.get_running_loop().time() < until:
@@ -179,10 +179,7 @@ class RunLoop:
         async with self._reload_lock:
             found = await asyncio.to_thread(self.instance.read_policies)
             await self.instance.settled()
-            done: asyncio.Future[Reload] = asyncio.get_running_loop().create_future()
-            self.instance.begin_reload(found, trigger, done.set_result)
-            self._awake.set()
-            reload = await done
+            reload = self.instance.reload(found, trigger)
         self._awake.set()
         return reload
 

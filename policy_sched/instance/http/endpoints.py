@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -293,8 +292,7 @@ class Endpoints:
             await self._authorizer.authorize(caller, RequestAttributes("get", "", "nodes"))
         ).allowed
         try:
-            explained = partial(self._offered.explaining.of, namespace, name, detailed=detailed)
-            told = await self._offered.instance.undisturbed(explained)
+            told = await self._offered.explaining.of(namespace, name, detailed=detailed)
         except Unknown as unknown:
             unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
             return _status(404, "NotFound", str(unknown))

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.explain import Explanation, explain
 from policy_sched.instance.app import Instance
 from policy_sched.instance.observability import Decided
-from policy_sched.model import DEFAULT_SCHEDULER, Pod
+from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo
 
 
 class Unknown(PolicySchedError):  # noqa: N818 - an answer, not a failure
@@ -117,9 +118,10 @@ class Explaining:
         self._instance = instance
         self._shown = shown
 
-    def of(self, namespace: str, name: str, *, detailed: bool) -> Told:
+    async def of(self, namespace: str, name: str, *, detailed: bool) -> Told:
         """Explain one pod. Raises Unknown if there is none of that name here."""
         instance = self._instance
+        await instance.settled()
         key = f"{namespace}/{name}"
         pod = next((one for one in instance.pods() if _is(one, namespace, name)), None)
         if pod is None:
@@ -136,9 +138,12 @@ class Explaining:
             scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
             raise Unknown(f"pod {key} does not wait here: the scheduler {scheduler} decides")
         info, profile = waiting
-        with instance.metrics.unmeasured():
-            found = explain(instance.scheduler, info, by=profile)
+        found = await instance.undisturbed(partial(self._explained, info, profile))
         return _Full(found, self._shown) if detailed else _Limited(found)
+
+    def _explained(self, pod: PodInfo, profile: str) -> Explanation:
+        with self._instance.metrics.unmeasured():
+            return explain(self._instance.scheduler, pod, by=profile)
 
 
 def _is(pod: Pod, namespace: str, name: str) -> bool:

@@ -26,15 +26,14 @@ from policy_sched.framework.runtime import (
 )
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
 from policy_sched.model import ClusterEvent, PodInfo
-from policy_sched.queue import Finding, SchedulingQueue
+from policy_sched.queue import SchedulingQueue
 from policy_sched.scheduler import (
     Attempt,
     Decision,
     GroupTurn,
     Outcome,
-    PendingDecision,
     Preempt,
-    begin_to_decide,
+    decide,
     prepare_candidate,
     schedule_group,
     tell_group,
@@ -93,7 +92,7 @@ class AttemptMetrics:
         self._runners.add(runner)
         return runner
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision | PendingDecision:
+    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         """Decide, and take the time; of one cycle in ten that of each plugin as well."""
         self._cycle += 1
         if self._cycle % SAMPLED < 2:  # from every tenth cycle until the next
@@ -101,18 +100,16 @@ class AttemptMetrics:
                 runner.sample(self._cycle % SAMPLED == 0)
         timer = self.timer
         attempt.began = start = timer()
-        decision = begin_to_decide(attempt, table, rng)
-        if isinstance(decision, PendingDecision):
-            return decision.then(lambda _: self._thought(timer() - start))
+        decision = decide(attempt, table, rng)
         self._thought(timer() - start)
         return decision
 
     def schedule_group(
         self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-    ) -> Finding[GroupTurn | None]:
+    ) -> GroupTurn | None:
         """Decide the pods of a group, and take the time: it is that of each of them."""
         start = self.timer()
-        turn = yield from schedule_group(first, queue, handle, rng)
+        turn = schedule_group(first, queue, handle, rng)
         if turn is not None:
             self._group_began = start
             for verdict in turn.verdicts:

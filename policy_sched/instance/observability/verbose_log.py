@@ -7,7 +7,6 @@ wraps those calls; when it falls, the wrapper is removed.
 
 from __future__ import annotations
 
-from functools import partial
 from random import Random
 from typing import Final
 
@@ -23,7 +22,6 @@ from policy_sched.scheduler import (
     Bind,
     Decision,
     Happened,
-    PendingDecision,
     Preempt,
     Reject,
     Scheduler,
@@ -68,14 +66,10 @@ class VerboseLogging:
 
     # Inside.
 
-    def _told_decide(
-        self, attempt: Attempt, table: NodeTable, rng: Random
-    ) -> Decision | PendingDecision:
+    def _told_decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         pod = attempt.queued.info
         self._log.say(INFO, "Attempting to schedule pod", pod=pod.key)
         decision = self._decide(attempt, table, rng)
-        if isinstance(decision, PendingDecision):
-            return decision.then(partial(self._tell_reasons, pod))
         if not isinstance(decision, Bind):
             self._tell_reasons(pod, decision)
         elif self._log.verbosity.level >= SCORES:

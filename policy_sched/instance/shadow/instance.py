@@ -10,6 +10,7 @@ that was all. So it is taken in without a comparison, and so is what comes in th
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import Future
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -18,7 +19,7 @@ from policy_sched.client.kube.cache import Change, ReflectorSettings
 from policy_sched.client.kube.rest import Api
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PolicySchedError
-from policy_sched.instance.app import ClusterInstance, tell
+from policy_sched.instance.app import ClusterInstance, in_event_loop, tell
 from policy_sched.instance.observability import ERROR, INFO, Decided, Write
 from policy_sched.instance.shadow.comparison import PATIENCE, Shadow
 from policy_sched.instance.shadow.log import ShadowLog
@@ -35,7 +36,6 @@ from policy_sched.instance.shadow.records import (
 )
 from policy_sched.model import Node, PersistentVolumeClaim, Pod, PodInfo
 from policy_sched.profiles.reload import PolicyStore
-from policy_sched.queue import Work
 from policy_sched.scheduler import pod_gone, pod_seen
 
 CHANGES_PER_STEP: Final = 64
@@ -77,6 +77,7 @@ class ShadowInstance(ClusterInstance):
         random = Random(seed)  # noqa: S311 - a seed makes choices repeatable; no secret
         self.shadow = Shadow(self.scheduler, options.of, self._compared, random, options.patience)
         self._compares_from = 0
+        self._comparing: Future[None] | None = None
         self._file = None
         if options.log:
             self._file = ShadowLog(options.log, self._start, self._log_trouble)
@@ -92,6 +93,20 @@ class ShadowInstance(ClusterInstance):
 
     def _step(self) -> int:
         """Take in what came, and compare; return 0, for no pod is decided for good."""
+        if self.scheduler.handle.extenders and in_event_loop():
+            self._comparing = self._worker.begin(self._take_in)
+        else:
+            self._take_in()
+        return 0
+
+    def _beforehand(self) -> None:
+        super()._beforehand()
+        if self._comparing is not None and self._comparing.done():
+            compared, self._comparing = self._comparing, None
+            self._worker.finish()
+            compared.result()
+
+    def _take_in(self) -> None:
         self._heed_gaps()
         self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
         informers = self.informers
@@ -101,7 +116,6 @@ class ShadowInstance(ClusterInstance):
         self.shadow.overdue()
         if self.stopping and not self._abandoned:
             self._abandon()
-        return 0
 
     def waiting(self, uid: str) -> tuple[PodInfo, str] | None:
         """Return a pod that waits for the other scheduler, and the profile that decides it here."""
@@ -110,7 +124,7 @@ class ShadowInstance(ClusterInstance):
 
     def next_wakeup(self) -> int | None:
         """Return when the next step is worth while, the present included; None: not by itself."""
-        if self.half_done:
+        if self.deciding:
             return super().next_wakeup()
         if self.informers.behind:
             return self.now()
@@ -147,10 +161,9 @@ class ShadowInstance(ClusterInstance):
         elif self._catches_up and self.now() >= self._compares_from:
             self.shadow.begin()
 
-    def _adopting(self, profiles: Collection[str]) -> Work:  # noqa: ARG002 - nothing is queued
+    def _adopt(self, profiles: Collection[str]) -> None:  # noqa: ARG002 - nothing is queued
         """Other policies decide from now on, that is all."""
         self.shadow_metrics.profile(self.shadow.profile[0])
-        yield
 
     def _tell(self, change: Change[Any]) -> None:
         thing = change.object

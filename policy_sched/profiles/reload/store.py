@@ -26,7 +26,6 @@ from policy_sched.profiles.load import content_hash
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload.consistent_read import compile_consistently
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
-from policy_sched.queue import Finding, Work, at_once
 
 #: Code of a set that compiles, but whose plugins cannot be built.
 NOT_BUILT = "PS711"
@@ -100,8 +99,6 @@ class StoreStatus:
 Enact = Callable[[PolicySet, PlanDiff], None]
 """Builds a set's pipelines and activates them, or raises PolicyError or PluginError and
 leaves everything as it was."""
-Enacting = Callable[[PolicySet, PlanDiff], Work]
-"""Does so in steps; nothing may read policies before the last one."""
 
 
 def _nothing(_policies: PolicySet, _changes: PlanDiff) -> None:
@@ -137,15 +134,6 @@ class PolicyStore:
 
     def commit(self, found: Compilation, enact: Enact = _nothing) -> Reload:
         """Activate what was compiled if it has no errors and is different."""
-
-        def enacting(policies: PolicySet, changes: PlanDiff) -> Work:
-            enact(policies, changes)
-            yield from ()
-
-        return at_once(self.committing(found, enacting))
-
-    def committing(self, found: Compilation, enacting: Enacting) -> Finding[Reload]:
-        """Do what `commit` does, piece by piece."""
         old = self.current
         if found.failed or found.settings is None:
             return self._refuse(found.problems)
@@ -157,7 +145,7 @@ class PolicyStore:
         settings = old.settings
         new = PolicySet(found.plans, settings, old.generation + 1, found.problems)
         try:
-            yield from enacting(new, changes)
+            enact(new, changes)
         except PolicyError as error:
             return self._refuse((*found.problems, *error.diagnostics))
         except PluginError as error:

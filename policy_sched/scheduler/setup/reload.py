@@ -5,9 +5,7 @@ the files are compiled, the profiles built, their events asked for, every queued
 place in the order. Then one assignment changes the scheduler's profiles, and the queue follows. An
 attempt holds the profile that it began with, so pods that are being decided, wait for permission or
 are being bound end with the plugins that reserved for them. Pods of a profile that is gone stay in
-the queue, gated, until a profile of that name comes back. To check every queued pod takes a while:
-it is done piece by piece, as work on the scheduler's agenda, and nothing else is done before its
-end.
+the queue, gated, until a profile of that name comes back.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from policy_sched.plugins.defaultpreemption import Preempting
 from policy_sched.profiles.build import PlanDiff
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload, StoreStatus
 from policy_sched.profiles.reload import StorePolicySet as PolicySet
-from policy_sched.queue import Finding, Rejection, Work, at_once
+from policy_sched.queue import Rejection
 from policy_sched.scheduler import (
     NO_PROFILE,
     Events,
@@ -58,24 +56,17 @@ class Reloader:
 
     def commit(self, found: Compilation) -> Reload:
         """Put what was compiled in force, if it has no errors and says something new."""
-        self._scheduler.agenda.finish()
-        return at_once(self.committing(found))
+        return self.store.commit(found, self._enact)
 
-    def committing(self, found: Compilation) -> Finding[Reload]:
-        """Do what `commit` does as work on the scheduler's agenda."""
-        return self.store.committing(found, self._enacting)
-
-    def _enacting(self, policies: PolicySet, changes: PlanDiff) -> Work:
+    def _enact(self, policies: PolicySet, changes: PlanDiff) -> None:
         """Build, then swap. Raises PolicyError or PluginError before anything has changed."""
         scheduler, queue = self._scheduler, self._scheduler.queue
         built = self._assembly.build(policies.plans, policies.generation)
-        yield
         gate, hints = queue_gate(built.profiles), queue_hints(built.profiles, self._events)
         order = queue_order(built.profiles) if changes.queue_sort else None
         if order is not None:
             for queued in (*queue.active(), *queue.backoff()):
-                order(queued)  # a sort that fails is refused, not half done
-                yield
+                order(queued)  # a sort that fails is refused before anything changes
         self._assembly.settle(built)
         scheduler.profiles = built.profiles
         came_or_went = frozenset((*changes.added, *changes.removed))
@@ -84,16 +75,13 @@ class Reloader:
             rejectors = rejection.rejected_by | rejection.pending
             return rejection.profile in came_or_went or changes.helps(rejection.profile, rejectors)
 
-        now = scheduler.handle.now()
         regate = frozenset((*changes.gates, *changes.removed))
-        yield from queue.reloading(gate, hints, now, sort_key=order, helps=helps, regate=regate)
-        preempting = yield from self._preempting(changes)
-        yield from queue.moving_among(preempting, POLICY_RELOAD, None)
+        queue.reload(gate, hints, sort_key=order, helps=helps, regate=regate)
+        queue.move_among(self._preempting(changes), POLICY_RELOAD, None)
         for queued in self._stranded(changes.removed):
             record_no_profile(queued.info, scheduler.handle)
-            yield
 
-    def _preempting(self, changes: PlanDiff) -> Finding[list[str]]:
+    def _preempting(self, changes: PlanDiff) -> list[str]:
         """Return the UIDs of pods that may evict others where a rejection may not hold any more.
 
         It may have stood behind the one that their attempt was told of.
@@ -105,13 +93,8 @@ class Reloader:
         if not others:
             return []
         preempting = Preempting(self._scheduler.handle)
-        found = []
-        for queued in self._scheduler.queue.unschedulable():
-            pod = queued.info
-            if pod.scheduler_name in others and preempting(pod):
-                found.append(pod.uid)
-            yield
-        return found
+        waiting = (queued.info for queued in self._scheduler.queue.unschedulable())
+        return [pod.uid for pod in waiting if pod.scheduler_name in others and preempting(pod)]
 
     def _stranded(self, removed: tuple[str, ...]) -> list[QueuedPod]:
         """Return the pods that wait for one of the removed profiles."""
