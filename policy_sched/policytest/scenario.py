@@ -38,6 +38,7 @@ from policy_sched.profiles.models import PolicyTest, keys_of, moment_of
 from policy_sched.scheduler.setup import EPOCH
 from policy_sched.source import (
     MAX_BYTES,
+    MAX_POLICY_BYTES,
     UNREADABLE,
     Marked,
     SourceFile,
@@ -50,8 +51,8 @@ from policy_sched.source import (
 KIND: Final = "PolicyTest"
 KEYS: Final = ("$schema", *keys_of(PolicyTest))
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
-MAX_YAML: Final = 8 << 20
-"""Bytes of a YAML file of scenarios, which is read with all its places: 8 MiB."""
+MAX_YAML: Final = MAX_POLICY_BYTES
+"""Bytes of a YAML file of scenarios, which is read with all its places; `check` reads no more."""
 TOO_LARGE: Final = "split it, or write one scenario a line, as JSON in a .jsonl file"
 BAD_API_VERSION: Final = "PS706"
 
@@ -173,8 +174,9 @@ class _Places:
     def blank(self, path: Path, key: bool) -> Diagnostic:
         """Return a diagnostic without words at ``path``, or at the nearest thing around it."""
         if self._document is None:
-            documents, _ = parse_documents(self._file, None)
-            if not documents:  # JSON that YAML cannot read: the line is all that can be said
+            short = len(self._file.text) <= MAX_POLICY_BYTES
+            documents = parse_documents(self._file, None)[0] if short else ()
+            if not documents:  # too long, or JSON that YAML cannot read: the line must do
                 return diagnostic(self._file, 0, "", "")
             self._document = documents[0]
         span = self._document.key_span(path) if key else self._document.span(path)

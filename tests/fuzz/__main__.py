@@ -28,6 +28,8 @@ from tests.fuzz.targets import TARGETS
 BATCH: Final = 100
 SECONDS: Final = 5.0
 MEMORY: Final = 500 * 2**20
+PATIENCE: Final = 900
+"""Seconds of the clock after which an input is ended; the machine may be busy."""
 REQUESTS: Final = "request"
 
 
@@ -96,7 +98,7 @@ def main(examples: int, first: int, kinds: list[str]) -> int:
         seed, done = -1, False
         while not done:
             try:
-                if not ours.poll(120):
+                if not ours.poll(PATIENCE):
                     child.kill()
                 seed, said = ours.recv()
             except EOFError:

@@ -219,3 +219,17 @@ expect:
     def test_other_files_are_not_scenarios(self, tmp_path: Path) -> None:
         """The ending decides; a file with another one is refused, not guessed."""
         assert problems(written(tmp_path, "a.txt", "")) == ["1:1 PS705 not a scenario file"]
+
+
+def test_a_yaml_file_of_more_than_a_mebibyte_is_refused(tmp_path: Path) -> None:
+    """Places of all that is in it take time and memory: 8 MiB took 12 s and 600 MB."""
+    text = "kind: PolicyTest\nname: x\nx: [" + "1, " * 400_000 + "]\n"
+    with pytest.raises(OSError, match=r"more than 1048576; split it, or write .* a \.jsonl file"):
+        load_scenarios(written(tmp_path, "tests.yaml", text))
+
+
+def test_a_mistake_in_a_long_line_is_told_with_the_line(tmp_path: Path) -> None:
+    """A line of JSON of many megabytes was read again as YAML, only to find the column."""
+    long = {**RECORD, "pending": 1, "objects": [NODE] * 20_000}
+    path = written(tmp_path, "a.jsonl", json.dumps(RECORD) + "\n" + json.dumps(long))
+    assert problems(path)[0].startswith("2:1 ")
