@@ -19,7 +19,7 @@ from policy_sched.language.check import (
     CheckedStep,
     diagnostic,
 )
-from policy_sched.language.codegen import generate, plan_of
+from policy_sched.language.codegen import generate, over_victims
 from policy_sched.language.cost_limit import over_budget
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.expression import constant, limit_steps
@@ -234,8 +234,8 @@ class PolicyCompiler:
             return None
         name = f"{self.policy.name}.preemption.{part}"
         unit = self._made([value])
-        plan = plan_of(value.op, value.err) if self._code else None
-        return Choice(name, unit, plan, descending)
+        victims = over_victims(value.op, value.err, self._low.build) if self._code else None
+        return Choice(name, unit, victims, descending)
 
     def _life_cycle(self) -> LifeCycle:
         policy, requeue = self.policy, self.policy.requeue

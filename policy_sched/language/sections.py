@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from policy_sched.language.codegen import Plan, Program
+from policy_sched.language.codegen import Program, VictimProgram
 from policy_sched.language.ir import Reads, Site
 from policy_sched.language.values import KINDS, Interval
 
@@ -143,7 +143,7 @@ class Choice:
 
     name: str
     unit: Unit
-    plan: Plan | None
+    victims: VictimProgram | None
     descending: bool = False
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.language import BoundUnit, Choice, PreemptionChoices
-from policy_sched.language.codegen import BoundPlan, Rows, VictimScope
+from policy_sched.language.codegen import Rows, VictimScope
 from policy_sched.language.ir import Reads
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.values import INT_MAX, INT_MIN, Failure, RuleError
@@ -56,10 +56,10 @@ class BoundPreemption:
     """Preemption rules over one cluster's tables. Any method may raise RuleError."""
 
     def __init__(self, choices: PreemptionChoices, nodes: NodeTable, pods: PodTable) -> None:
-        runtime = Runtime(nodes)
+        runtime = Runtime(nodes, pods)
 
         def bound(choice: Choice) -> _BoundChoice:
-            return _BoundChoice(choice, nodes, pods, runtime)
+            return _BoundChoice(choice, pods, runtime)
 
         self.victim_reads: Reads = choices.victim.unit.reads
         """What decides whether a pod is a victim."""
@@ -93,14 +93,14 @@ class BoundPreemption:
 class _BoundChoice:
     """One expression of the section."""
 
-    def __init__(self, choice: Choice, nodes: NodeTable, pods: PodTable, runtime: Runtime) -> None:
+    def __init__(self, choice: Choice, pods: PodTable, runtime: Runtime) -> None:
         self._choice = choice
         self._pods = pods
         self._unit = BoundUnit(choice.unit, runtime)
-        plan = choice.plan
-        self._plan = None if plan is None else BoundPlan(plan, nodes, pods, runtime)
-        self._reads_nodes = plan is not None and plan.reads_nodes
-        self._rep = "" if plan is None else plan.value.rep
+        program = choice.victims
+        self._together = None if program is None else program.bind(runtime)
+        self._reads_nodes = program is not None and program.reads_nodes
+        self._rep = "" if program is None else program.rep
 
     def one(self, pod: PodInfo | None, case: Case, row: int) -> Any:
         """Return the value for one victim or node."""
@@ -112,9 +112,9 @@ class _BoundChoice:
     def of_pods(self, pod: PodInfo | None, now: int, rows: Rows) -> Keys:
         """Return the values for rows of the pod table."""
         of_rows = self._pods.node.values
-        if self._plan is not None:
-            scene = VictimScope(rows, of_rows[rows] if self._reads_nodes else rows)
-            value, error = self._plan.run(pod, Case(now), scene)
+        if self._together is not None:
+            scope = VictimScope(rows, of_rows[rows] if self._reads_nodes else rows)
+            value, error = self._together(pod, Case(now), scope)
             if error is None or not np.any((rows >= 0) & (error != 0)):
                 return self._numbers(value, rows.shape)
         nodes = of_rows[rows]
@@ -128,9 +128,9 @@ class _BoundChoice:
     def node_key(self, pod: PodInfo, now: int, spots: Spots) -> Keys:
         """Return the keys of nodes."""
         shape = spots.rows.shape
-        if self._plan is not None:
-            scene = VictimScope(spots.victims, spots.rows, spots.violations)
-            value, error = self._plan.run(pod, Case(now), scene)
+        if self._together is not None:
+            scope = VictimScope(spots.victims, spots.rows, spots.violations)
+            value, error = self._together(pod, Case(now), scope)
             if error is None or not np.any(error):
                 return self.ordered(self._numbers(value, shape))
         found = [

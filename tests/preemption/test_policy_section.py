@@ -93,10 +93,10 @@ def sections(**section: Any) -> tuple[CheckedPreemption, PreemptionChoices, Any]
 
 
 def one_by_one(choices: PreemptionChoices) -> PreemptionChoices:
-    """Return the choices without their plans for many at once."""
+    """Return the choices without their programs for many at once."""
 
     def bare(choice: Choice) -> Choice:
-        return replace(choice, plan=None)
+        return replace(choice, victims=None)
 
     return PreemptionChoices(
         bare(choices.eligible),
@@ -279,7 +279,7 @@ def test_what_is_asked_of_all_at_once(text: str) -> None:
     """Fields, labels, annotations and amounts of victims are columns; texts are looked up once."""
     found = sections(victim=text)
     assert found is not None
-    assert found[1].victim.plan is not None
+    assert found[1].victim.victims is not None
 
 
 @pytest.mark.parametrize("text", NOT_PLANNED)
@@ -287,7 +287,7 @@ def test_what_is_asked_one_by_one(text: str) -> None:
     """Lists of a victim are not."""
     found = sections(victim=text)
     assert found is not None
-    assert found[1].victim.plan is None
+    assert found[1].victim.victims is None
 
 
 class TestSpecial:

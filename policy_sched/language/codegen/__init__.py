@@ -4,16 +4,19 @@ For each program one scalar function (one row) and one vector function (many row
 """
 
 from policy_sched.language.codegen.module import Functions, Program, generate
-from policy_sched.language.codegen.victim_columns import BoundPlan, Rows, VictimScope
-from policy_sched.language.codegen.victim_plan import Plan, plan_of
+from policy_sched.language.codegen.victims import (
+    Rows,
+    VictimProgram,
+    VictimScope,
+    over_victims,
+)
 
 __all__ = [
-    "BoundPlan",
     "Functions",
-    "Plan",
     "Program",
     "Rows",
+    "VictimProgram",
     "VictimScope",
     "generate",
-    "plan_of",
+    "over_victims",
 ]

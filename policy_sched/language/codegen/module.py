@@ -11,10 +11,10 @@ parts from kept columns, and comes with the functions that keep them (see kept_c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from policy_sched.language.codegen.constant_pool import FACTORY_ARGUMENTS, ConstantPool
 from policy_sched.language.codegen.emitter import INDENT, Emitter
@@ -45,18 +45,29 @@ from policy_sched.language.runtime import masked as runtime_wide
 from policy_sched.language.runtime import node as runtime_node
 from policy_sched.language.runtime import scalar as runtime_scalar
 from policy_sched.language.runtime import vector as runtime_rows
+from policy_sched.language.runtime import victims as runtime_victims
 from policy_sched.language.values import Some
 from policy_sched.language.values import limits as work
 
 RowFunction = Callable[..., tuple[Any, ...]]
+#: Ops with a test, in which {} stands for the op, and the statement for where it fails.
+Guards: TypeAlias = Sequence[tuple[Op, str, str]]
 #: Representation and limit of each kept column of a group.
 Columns = tuple[tuple[str, float | None], ...]
 
 COSTLY: Final = "vector"
 """The function whose cost is that of a program without kept columns."""
+_WHOLE: Final = "whole"
+_PLAIN: Final = "plain"
 _OVER_ROWS: Final = "pod, ctx, rows, n"
 
-_NO_CODE: Final = compile("", "<policy>", "exec")
+
+def compiled(text: str) -> CodeType:
+    """Return the code object of a factory's text."""
+    return compile(text, "<policy>", "exec")
+
+
+_NO_CODE: Final = compiled("")
 
 #: What generated functions find in their globals besides their own constants.
 DEFINED: Final[dict[str, object]] = {
@@ -64,6 +75,7 @@ DEFINED: Final[dict[str, object]] = {
     **runtime_rows.NAMES,
     **runtime_wide.NAMES,
     **runtime_node.NAMES,
+    **runtime_victims.NAMES,
     **work.NAMES,
     "Some": Some,
     "each": each,
@@ -114,21 +126,7 @@ class Program:
 
     def bind(self, runtime: Runtime) -> Functions:
         """Return the functions over one table."""
-        table = runtime.table
-        namespace: dict[str, Any] = {**DEFINED, **self.slots.constants}
-        exec(self.code, namespace)  # noqa: S102  # our own text: names and numbers only
-        given = {
-            "rt": runtime,
-            "column": table.column,
-            "find": table.strings.find,
-            "code": table.strings.code,
-            "texts": table.strings.texts,
-            "taint_members": table.taint_sets.members,
-            "port_members": table.port_sets.members,
-        }
-        columns = {name: table.column(key) for key, name in self.slots.columns.items()}
-        # What stays in its own globals would be a cycle, left behind by every reload.
-        made = namespace.pop("factory")(**given, **columns)
+        made = bind_factory(self.code, self.slots, runtime)
         if not self.static and not self.moving:
             return Functions(*made)
         scalar, vector, whole, static_row, static_rows, moving_row, moving_rows = made
@@ -138,109 +136,127 @@ class Program:
         moving = ColumnGroup(
             [MaterializedColumn(*one) for one in self.moving], moving_row, moving_rows
         )
+        table = runtime.table
         return Functions(scalar, vector, whole, MaterializedColumns(table, static, moving))
 
 
-class _Writer:
-    """Writes the functions of a program, one after the other, into its factory."""
+def bind_factory(code: CodeType, slots: ConstantPool, runtime: Runtime) -> Any:
+    """Return what the factory of some code makes for one table: a function, or several."""
+    table = runtime.table
+    namespace: dict[str, Any] = {**DEFINED, **slots.constants}
+    exec(code, namespace)  # noqa: S102  # our own text: names and numbers only
+    given = {
+        "rt": runtime,
+        "column": table.column,
+        "find": table.strings.find,
+        "code": table.strings.code,
+        "texts": table.strings.texts,
+        "taint_members": table.taint_sets.members,
+        "port_members": table.port_sets.members,
+    }
+    columns = {name: table.column(key) for key, name in slots.columns.items()}
+    # What stays in its own globals would be a cycle, left behind by every reload.
+    return namespace.pop("factory")(**given, **columns)
 
-    def __init__(self, *, code: bool) -> None:
+
+class Writer:
+    """Writes functions, one after the other, into the factory that makes them."""
+
+    def __init__(self, *, code: bool = True) -> None:
         self._code = code
         self.slots = ConstantPool()
         self.shapes = Shapes()
-        self.lines: list[str] = []
-        self.names: list[str] = []
         self.costs: dict[str, Cost] = {}
+        self._lines: list[str] = []
+        self._names: list[str] = []
 
-    def function(
-        self, name: str, arguments: str, roots: Sequence[Op], *, rows: bool, first: str = ""
+    def function(  # noqa: PLR0913  # what a function is made of
+        self,
+        name: str,
+        arguments: str,
+        roots: Sequence[Op],
+        *,
+        rows: bool,
+        first: str = "",
+        bound: Mapping[Op, str] | None = None,
+        guards: Guards = (),
     ) -> None:
-        """Write the function that returns ``roots``, with a line before all others."""
-        if not self._code and name != COSTLY:
-            return
-        placement = CodeMotion(roots, rows, (), self.shapes)
-        self.costs[name] = cost_of(placement)
-        emitter = Emitter(placement, self.slots, {})
-        self._write(name, arguments, emitter, roots, first)
-        self.names.append(name)
+        """Write the function that returns ``roots``.
 
-    def beside(self, name: str, arguments: str, roots: Sequence[Op]) -> None:
-        """Write a function of all rows that only other functions call."""
+        ``first`` is a line before all others; ``bound`` are ops that arguments hold; a guard is a
+        test of an op and what is done if it fails.
+        """
+        known = bound or {}
+        tested = [op for op, _, _ in guards]
+        motion = CodeMotion([*roots, *tested], rows, known, self.shapes)
+        self.costs[name] = cost_of(motion)
         if not self._code:
             return
-        emitter = Emitter(CodeMotion(roots, True, (), self.shapes), self.slots, {})
-        self._write(name, arguments, emitter, roots, "")
-
-    def whole(self, roots: Sequence[Op], kept: Sequence[Op], guards: Sequence[Op]) -> None:
-        """Write the function that takes ``kept`` as arguments, and hands over if a guard fails."""
-        names = {op: f"d{op.serial}" for op in kept}
-        placement = CodeMotion([*roots, *guards], True, names, self.shapes)
-        self.costs["whole"] = cost_of(placement)
-        if not self._code:
-            return
-        emitter = Emitter(placement, self.slots, names)
-        for op in guards:
-            test = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
-            emitter.guard(op, test, "return vector(pod, ctx, rows, n)")
-        arguments = ", ".join([_OVER_ROWS, *names.values()])
-        self._write("whole", arguments, emitter, roots, "")
-        self.names.append("whole")
-
-    def _write(
-        self, name: str, arguments: str, emitter: Emitter, roots: Sequence[Op], first: str
-    ) -> None:
-        if not self._code:
-            return
+        emitter = Emitter(motion, self.slots, known)
+        for op, test, otherwise in guards:
+            emitter.guard(op, test, otherwise)
         values = [emitter.root(op) for op in roots]
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
         if emitter.steps or emitter.refills:
             body.insert(0, "refill()")
         if first:
             body.insert(0, first)
-        self.lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
+        self._lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
+        if name != _PLAIN:
+            self._names.append(name)
+
+    def text(self) -> str:
+        """Return the text of the factory."""
+        given = ", ".join([*FACTORY_ARGUMENTS, *self.slots.columns.values()])
+        lines = [*self._lines, f"return {', '.join(self._names)}"]
+        return "\n".join([f"def factory({given}):", *(INDENT + line for line in lines)]) + "\n"
 
     def program(self, roots: Sequence[Op], static: Columns, moving: Columns) -> Program:
         """Return the program of what was written."""
-        given = ", ".join([*FACTORY_ARGUMENTS, *self.slots.columns.values()])
-        lines = [*self.lines, f"return {', '.join(self.names)}"]
-        text = "\n".join([f"def factory({given}):", *(INDENT + line for line in lines)]) + "\n"
+        text = self.text()
         by_row = any(op.level is Level.NODE for op in roots)
-        code = compile(text, "<policy>", "exec") if self._code else _NO_CODE
+        code = compiled(text) if self._code else _NO_CODE
         full = self.costs[COSTLY]
-        kept = self.costs.get("whole", full)
+        kept = self.costs.get(_WHOLE, full)
         return Program(text, code, self.slots, by_row, static, moving, full, kept)
 
 
 def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = True) -> Program:
     """Return the program that computes ``roots``; with a builder, one that keeps columns.
 
-    Without ``code`` it says what it costs, and nothing else: it cannot be bound.
+    Without ``code`` it has its costs alone: it cannot be bound.
     """
-    writer = _Writer(code=code)
-    writer.function("scalar", "pod, ctx, row", roots, rows=False)
+    writer = Writer(code=code)
+    if code:
+        writer.function("scalar", "pod, ctx, row", roots, rows=False)
     first = ""
     if build is not None:
-        tallied = CountPass(roots, build)
-        if tallied.found:
-            writer.beside("plain", _OVER_ROWS, roots)
+        counted = CountPass(roots, build)
+        if counted.found:
+            if code:
+                writer.function(_PLAIN, _OVER_ROWS, roots, rows=True)
             first = f"if rt.supposing: return plain({_OVER_ROWS})"
-            roots = tallied.roots
+            roots = counted.roots
     writer.function(COSTLY, _OVER_ROWS, roots, rows=True, first=first)
     if build is None:
         return writer.program(roots, (), ())
-    standings = PodInvariance()
-    rearranged = Reassociation(roots, build, standings)
-    standing = find_pod_invariants(rearranged.roots, writer.shapes, standings)
-    if standing == PodInvariants((), ()):
+    invariance = PodInvariance()
+    rearranged = Reassociation(roots, build, invariance)
+    invariants = find_pod_invariants(rearranged.roots, writer.shapes, invariance)
+    if invariants == PodInvariants((), ()):
         return writer.program(roots, (), ())
-    kept = (*standing.static, *standing.moving)
-    writer.whole(rearranged.roots, kept, list(rearranged.guards))
-    for name, ops in (("static", standing.static), ("moving", standing.moving)):
-        writer.function(f"{name}_row", "row", ops, rows=False)
-        writer.function(f"{name}_rows", "rows, n", ops, rows=True)
+    kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.moving)}
+    within = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
+    guards = [(op, within, f"return {COSTLY}({_OVER_ROWS})") for op in rearranged.guards]
+    arguments = ", ".join([_OVER_ROWS, *kept.values()])
+    writer.function(_WHOLE, arguments, rearranged.roots, rows=True, bound=kept, guards=guards)
+    if code:
+        for name, ops in (("static", invariants.static), ("moving", invariants.moving)):
+            writer.function(f"{name}_row", "row", ops, rows=False)
+            writer.function(f"{name}_rows", "rows, n", ops, rows=True)
     limits = rearranged.limits
-    columns = [
+    static, moving = (
         tuple((op.rep[-1], limits.get(op)) for op in ops)
-        for ops in (standing.static, standing.moving)
-    ]
-    return writer.program(roots, *columns)
+        for ops in (invariants.static, invariants.moving)
+    )
+    return writer.program(roots, static, moving)

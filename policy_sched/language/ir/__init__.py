@@ -8,7 +8,7 @@ from policy_sched.language.ir import graph, ops
 from policy_sched.language.ir.code_motion import Block, CodeMotion, Shapes
 from policy_sched.language.ir.cost import NOTHING, Cost, cost_of, known_steps
 from policy_sched.language.ir.count_pass import CountPass, PodCount, count_op
-from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Site
+from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Site, reached
 from policy_sched.language.ir.monotonicity import may_become_true
 from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.ir.pod_invariant import PodInvariance, PodInvariants, find_pod_invariants
@@ -46,4 +46,5 @@ __all__ = [
     "known_steps",
     "may_become_true",
     "ops",
+    "reached",
 ]

@@ -18,7 +18,7 @@ from typing import Final
 from policy_sched.cluster.tables import TEXT_ATTRIBUTES
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.code_motion import descending
-from policy_sched.language.ir.graph import Builder, Level, Loop, Op
+from policy_sched.language.ir.graph import Builder, Level, Loop, Op, reached
 from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.runtime import Condition
 
@@ -49,13 +49,13 @@ class CountPass:
         self._tallies: dict[Hashable, Op] = {}
         self.found = False
         first = list(roots)
-        reached = sorted(_reached(first), key=lambda op: op.serial)
-        for op in reached:
+        inside = sorted(reached(first), key=lambda op: op.serial)
+        for op in inside:
             if isinstance(op.data, Loop):
                 self._sources[op.data.param] = op.args[0]
             elif op.kind is ops.PARAM:
                 self._params[op.serial] = op
-        for op in reached:
+        for op in inside:
             self._new[op] = self._rebuilt(op)
         self.roots = [self._new[op] for op in first]
 
@@ -194,13 +194,3 @@ def _equalities(
             yield column, other.data
         elif other in values and other.rep == "s":
             yield column, values.index(other)
-
-
-def _reached(roots: Iterable[Op]) -> set[Op]:
-    todo, seen = list(roots), set[Op]()
-    while todo:
-        op = todo.pop()
-        if op not in seen:
-            seen.add(op)
-            todo.extend(op.args)
-    return seen

@@ -236,3 +236,14 @@ class Builder:
                 for kind in range(1, len(KINDS))
             )
         return number
+
+
+def reached(roots: Iterable[Op]) -> set[Op]:
+    """Return the ops that ``roots`` need, themselves included."""
+    todo, seen = list(roots), set[Op]()
+    while todo:
+        op = todo.pop()
+        if op not in seen:
+            seen.add(op)
+            todo.extend(op.args)
+    return seen

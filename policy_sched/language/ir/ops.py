@@ -303,6 +303,22 @@ TO_INT = _elementwise(
 )
 ROUND = _elementwise("round", "round_half_away({0})", "round_rows({0})", Trend.SAME, 1.5)
 
+# Victims of many nodes at once: arrays of rows of the pod table, and what is read at them.
+
+VICTIMS = OpKind("victims", vector="victims")
+VICTIM_THERE = OpKind("victim_there", vector="(victims >= 0)")
+VIOLATIONS = OpKind("violations", vector="violations")
+POD_COLUMN = OpKind("pod_column", vector="rt.pods.column(({d},)).values[{0}]")
+POD_ENTRY = OpKind("pod_entry", vector="rt.pods.column(({d}, {1})).values[{0}]")
+COLUMN_AT_NODES = OpKind("column_at_nodes", vector="{d}.values[nodes]")
+COLUMN_OF_AT_NODES = OpKind("column_of_at_nodes", vector="column(({d}, {0})).values[nodes]")
+EACH_TEXT = OpKind("each_text", vector="each_text(rt, {d}, {*})")
+ANY_VICTIM = OpKind("any_victim", vector="any_victim({0})")
+SUM_OF_VICTIMS = OpKind("sum_of_victims", vector="sum_of_victims({0})")
+UNSURE_SUM = OpKind("unsure_sum", vector="unsure_sum({0})")
+GREATEST_VICTIM = OpKind("greatest_victim", vector="greatest_victim({0}, {1})")
+LEAST_VICTIM = OpKind("least_victim", vector="least_victim({0}, {1})")
+
 # Optionals and lists.
 
 SOME = OpKind("some", "Some({0})")

@@ -3,7 +3,7 @@
 No parsing and no checking; this is pod time.
 """
 
-from policy_sched.language.runtime import masked, node, scalar, vector
+from policy_sched.language.runtime import masked, node, scalar, vector, victims
 from policy_sched.language.runtime.activation import NOTHING, Activation, Event
 from policy_sched.language.runtime.context import Runtime, each
 from policy_sched.language.runtime.domains import NO_DOMAIN
@@ -29,6 +29,7 @@ from policy_sched.language.runtime.scalar import (
     remainder,
     round_half_away,
 )
+from policy_sched.language.runtime.victims import TextCall, in_int64
 
 __all__ = [
     "FAILED",
@@ -44,10 +45,12 @@ __all__ = [
     "MaterializedColumns",
     "RawScores",
     "Runtime",
+    "TextCall",
     "deviation",
     "divide_by_zero",
     "each",
     "failures",
+    "in_int64",
     "int64",
     "masked",
     "mean",
@@ -57,4 +60,5 @@ __all__ = [
     "round_half_away",
     "scalar",
     "vector",
+    "victims",
 ]

@@ -198,7 +198,7 @@ def shares(parts: Rows, wholes: Rows, part_of_it: bool) -> Rows:
     if not isinstance(found, np.ndarray) or not found.ndim:
         return math.trunc(min(max(float(found), 0.0), 100.0))
     if part_of_it:
-        np.maximum(found, _same(0.0, len(found)), out=found)
+        np.maximum(found, _same(0.0, found.shape), out=found)
     else:
         found.clip(0.0, 100.0, out=found)
     return np.trunc(found, out=found)
@@ -212,9 +212,9 @@ def as_whole(numbers: Rows) -> Rows:
 
 
 @lru_cache(maxsize=16)
-def _same(number: float, n: int) -> npt.NDArray[np.float64]:
+def _same(number: float, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Return an array of one number: two arrays take half the time of an array and a number."""
-    found = np.full(n, number)
+    found = np.full(shape, number)
     found.flags.writeable = False
     return found
 
@@ -225,7 +225,7 @@ def least_rows(a: Rows, b: Rows) -> Rows:
         return np.minimum(a, b)
     if isinstance(a, float) and a > 0:
         if isinstance(b, np.ndarray) and b.ndim:
-            return np.fmin(_same(a, len(b)), b)  # a, too, where b is NaN
+            return np.fmin(_same(a, b.shape), b)  # a, too, where b is NaN
         return np.fmin(a, b)
     return np.where(np.less(b, a), b, a)
 

@@ -15,7 +15,20 @@ from policy_sched.language.ir import ops
 
 LANGUAGE = Path(policy_sched.language.__file__).parent
 #: What the arguments of generated functions, and their constants, are called.
-GIVEN = {*FACTORY_ARGUMENTS, "pod", "ctx", "row", "rows", "d0", "a0", "a1", "a2"}
+GIVEN = {
+    *FACTORY_ARGUMENTS,
+    "pod",
+    "ctx",
+    "row",
+    "rows",
+    "d0",
+    "victims",
+    "nodes",
+    "violations",
+    "a0",
+    "a1",
+    "a2",
+}
 
 
 def filled(text: str) -> str:
