@@ -1,52 +1,66 @@
 """Moves the entries of a document's mappings into the order of its model, comments with them.
 
-Theory of operation. The outermost mapping that is out of order is put right in the text, the text
-is read again, and so on until none is left. An entry of a block is its lines: from the comments
+Theory of operation. The outermost mappings that are out of order are put right in the text, the
+text is read again, and so on until none is left. An entry of a block is its lines: from the comments
 above its key, at the key's column, to the last line of its value.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import Any, Final, get_args
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from policy_sched.profiles.load import kind_of, parse
 from policy_sched.profiles.models import Document
-from policy_sched.source import Marked, SourceFile, content_end
+from policy_sched.source import SourceFile, content_end
 
 _Entry = tuple[ScalarNode, Node]
 _OTHER_BREAKS: Final = re.compile("[\r\x85\u2028\u2029]")
-_MOST_MOVES: Final = 10_000
+_MOST_READINGS: Final = 1_000
+_Edit = tuple[int, int, str]
+"""Begin and end of a part of a text, and what replaces it."""
 
 
 def in_order(path: str, text: str, model: type[Document], kind: tuple[str, str]) -> str:
     """Return a text whose documents of a kind have their keys in the order of ``model``."""
     if _OTHER_BREAKS.search(text):
         return text  # lines of YAML are not those that end in LF: nothing can be moved by lines
-    for _ in range(_MOST_MOVES):
-        moved = _first_move(path, text, model, kind)
-        if moved is None:
+    for _ in range(_MOST_READINGS):
+        complete = text if text.endswith("\n") else text + "\n"
+        moves = _moves(path, complete, model, kind)
+        if not moves:
             break
-        text = moved
+        text = complete
+        for start, end, moved in reversed(moves):
+            text = text[:start] + moved + text[end:]
     return text
 
 
-def _first_move(path: str, text: str, model: type[Document], kind: tuple[str, str]) -> str | None:
-    text = text if text.endswith("\n") else text + "\n"
+def _moves(path: str, text: str, model: type[Document], kind: tuple[str, str]) -> list[_Edit]:
+    """Return edits of parts that do not overlap, in the order of the text."""
     documents, _ = parse(SourceFile(path, text))
+    found: list[_Edit] = []
     for marked in documents:
         root = marked.node(())
         if kind_of(marked.value) != kind or root is None:
             continue
+        lines = marked.file.text.splitlines(keepends=True)
+        offsets = list(accumulate(map(len, lines), initial=0))
         for node, entries in _disordered(root, model):
-            moved = _moved_flow(text, node, entries) if node.flow_style else None
-            moved = _moved_block(marked, node, entries) if not node.flow_style else moved
-            if moved is not None and moved != text:
-                return moved
-    return None
+            flow = node.flow_style
+            move = _moved_flow if flow else partial(_moved_block, lines, offsets)
+            edit = move(text, node, entries)
+            if edit is None or (found and edit[0] < found[-1][1]):
+                continue  # inside the last one, or next to it: another reading finds it
+            if text[edit[0] : edit[1]] != edit[2]:
+                found.append(edit)
+    return found
 
 
 def _disordered(node: Node, model: type[Document]) -> Iterator[tuple[MappingNode, list[_Entry]]]:
@@ -76,8 +90,8 @@ def _model_of(annotation: Any) -> type[Document] | None:
     return next((one for one in found if one is not None), None)
 
 
-def _moved_flow(text: str, node: MappingNode, entries: Sequence[_Entry]) -> str | None:
-    """Return the text with a mapping in braces in order; None where it has lines or comments."""
+def _moved_flow(text: str, node: MappingNode, entries: Sequence[_Entry]) -> _Edit | None:
+    """Return the edit of a mapping in braces; None where it has lines or comments."""
     start = int(node.value[0][0].start_mark.index)
     end = max(_last(text, value) for _, value in node.value)
     if "\n" in text[start:end]:
@@ -85,19 +99,23 @@ def _moved_flow(text: str, node: MappingNode, entries: Sequence[_Entry]) -> str 
     shown = ", ".join(
         text[int(key.start_mark.index) : _last(text, value)] for key, value in entries
     )
-    return text[:start] + shown + text[end:]
+    return start, end, shown
 
 
-def _moved_block(marked: Marked, node: MappingNode, entries: Sequence[_Entry]) -> str:
-    """Return the text with the lines of a mapping in order."""
-    text = marked.file.text
-    lines = text.splitlines(keepends=True)
+def _moved_block(
+    lines: Sequence[str],
+    offsets: Sequence[int],
+    text: str,
+    node: MappingNode,
+    entries: Sequence[_Entry],
+) -> _Edit:
+    """Return the edit of the lines of a mapping."""
     column = int(node.value[0][0].start_mark.column)
     pieces: dict[int, list[str]] = {}
     first = begin = _first_line(lines, node, column)
     head = lines[first][:column]
     for i, (key, value) in enumerate(node.value):
-        end = text.count("\n", 0, _last(text, value)) + 1
+        end = min(bisect_right(offsets, _last(text, value)), len(lines))
         following = int(node.value[i + 1][0].start_mark.line) if i + 1 < len(node.value) else end
         while end < min(following, len(lines)) and _indent(lines[end]) > column:
             end += 1
@@ -113,7 +131,7 @@ def _moved_block(marked: Marked, node: MappingNode, entries: Sequence[_Entry]) -
         head + moved[0],
         *(" " * column + line if line.strip() else line for line in moved[1:]),
     ]
-    return "".join([*lines[:first], *shown, *lines[begin:]])
+    return offsets[first], offsets[begin], "".join(shown)
 
 
 def _first_line(lines: Sequence[str], node: MappingNode, column: int) -> int:
