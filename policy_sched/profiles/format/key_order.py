@@ -1,8 +1,8 @@
 """Moves the entries of a document's mappings into the order of its model, comments with them.
 
 Theory of operation. The outermost mappings that are out of order are put right in the text, the
-text is read again, and so on until none is left. An entry of a block is its lines: from the comments
-above its key, at the key's column, to the last line of its value.
+text is read again, and so on until none is left. An entry of a block is its lines: from the
+comments above its key, at the key's column, to the last line of its value.
 """
 
 from __future__ import annotations
