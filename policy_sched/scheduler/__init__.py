@@ -12,6 +12,7 @@ from policy_sched.scheduler.attempt import (
     Preempt,
     Profile,
     Reject,
+    TakesLong,
 )
 from policy_sched.scheduler.event_handlers import (
     Happened,
@@ -58,6 +59,7 @@ __all__ = [
     "Profile",
     "Reject",
     "Scheduler",
+    "TakesLong",
     "build_queue",
     "clear_lower_nominations",
     "decide",

@@ -29,7 +29,8 @@ class Attempt:
 
     ``permitted``: no plugin can reject it any more, only something can break. ``sent``: the cluster
     has been asked to bind it. ``began``: when, in seconds of whatever clock measures attempts; 0
-    where none does.
+    where none does. ``brief``: a decision that may take long raises TakesLong, and the caller
+    makes it again where it blocks nothing.
     """
 
     queued: QueuedPod
@@ -38,6 +39,11 @@ class Attempt:
     permitted: bool = False
     sent: bool = False
     began: float = 0.0
+    brief: bool = False
+
+
+class TakesLong(Exception):  # noqa: N818 - no error
+    """The decision asks extenders, places a whole group, or searches victims node by node."""
 
 
 @dataclass(frozen=True, slots=True)

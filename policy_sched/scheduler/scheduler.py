@@ -8,8 +8,8 @@ for requests to HTTP extenders; `next_wakeup` returns when `run_due` has work, s
 under a simulated clock.
 
 Changes of the cluster, results of bindings and other policies are applied between two pods only. A
-caller that must not block runs `choose` in a worker thread, and leaves the scheduler alone until it
-returns.
+caller that must not block makes an attempt ``brief``: `choose` raises TakesLong where it would take
+long. The caller then runs it in a worker thread, and leaves the scheduler alone until it returns.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from policy_sched.scheduler.attempt import (
     Preempt,
     Profile,
     Reject,
+    TakesLong,
 )
 from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_permit, undo
 from policy_sched.scheduler.event_recorder import record_event
@@ -106,12 +107,15 @@ class Scheduler:
     def choose(self, attempt: Attempt) -> Decision | GroupTurn | None:
         """Decide a pod, and the others of its group if they are placed together.
 
-        None for a pod that is being deleted. Requests to extenders block here.
+        None for a pod that is being deleted. Raises TakesLong for a brief attempt.
         """
-        pod = attempt.queued.info
+        pod, profile = attempt.queued.info, attempt.profile
         if pod.terminating:
             return None
-        if pod.pod_group:
+        together = pod.pod_group and profile.runner.pipeline.at("placement_generate")
+        if attempt.brief and (together or profile.extenders):
+            raise TakesLong
+        if together:
             turn = self.schedule_group(attempt, self.queue, self.handle, self._rng)
             if turn is not None:
                 return turn

@@ -15,11 +15,18 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import NO_NODES, Code, Diagnosis, Status
 from policy_sched.framework.evaluate import Evaluation
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
+from policy_sched.scheduler.attempt import (
+    Attempt,
+    Bind,
+    Decision,
+    Preempt,
+    Reject,
+    TakesLong,
+)
 
 
 def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-    """Return where the attempt's pod goes, or why nowhere.
+    """Return where the attempt's pod goes, or why nowhere. Raises TakesLong; see Attempt.
 
     ``rng`` breaks ties among the nodes with the highest score, uniformly; it is read only when
     there is more than one.
@@ -61,7 +68,10 @@ def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Pree
     pod, runner = attempt.queued.info, attempt.profile.runner
     if not runner.pipeline.at("post_filter"):
         return _rejected(diagnosis, nominated=True)
-    evaluation.state.write(evaluation.filtering.filter_dry_run())
+    dry_run = evaluation.filtering.filter_dry_run()
+    if attempt.brief and dry_run.node_by_node:
+        raise TakesLong
+    evaluation.state.write(dry_run)
     result = runner.post_filter(evaluation.state, pod, diagnosis)
     if result is None:
         return _rejected(diagnosis, nominated=True)

@@ -105,7 +105,8 @@ def of_a_group() -> set[str]:
     metrics.watch(run.scheduler)
     run.add(member("p"), member("q"))
     while (outcome := run.scheduler.schedule_one()) is not None:
-        metrics.decided(outcome, clock.ns)
+        for one in (outcome, *outcome.others):
+            metrics.decided(one, clock.ns)
     return both(metrics)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -123,3 +125,35 @@ def test_the_end_comes_between_two_steps(world: World) -> None:
     instance.stop()
     steps(world, lambda: instance.stopped)
     assert not [i for i in range(CROWD) if world.node_of(f"big{i:02}")]
+
+
+def test_a_search_that_goes_node_by_node_is_made_in_the_worker(world: World) -> None:
+    """A pod that preempts and keeps apart from others: the event loop goes on meanwhile."""
+    instance = world.instance
+    high = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nvalue: 10\n"
+    apart = "{labelSelector: {matchLabels: {app: x}}, topologyKey: kubernetes.io/hostname}"
+    rule = f"{{requiredDuringSchedulingIgnoredDuringExecution: [{apart}]}}"
+    more = f"spec: {{priorityClassName: high, affinity: {{podAntiAffinity: {rule}}}, "
+    world.files(low=pod("low", cpu="3"), high=f"{high}metadata: {{name: high}}\n---\n")
+    instance.apply(instance.read_manifests())
+    steps(world, lambda: world.node_of("low") == "a")
+    threads: list[bool] = []
+    decide = instance.scheduler.decide
+
+    def watched(*args: Any) -> Decision:
+        threads.append(current_thread() is main_thread())
+        return decide(*args)
+
+    async def play() -> None:
+        while not instance.deciding:
+            instance.step()
+        while instance.deciding:
+            instance.step()
+            await asyncio.sleep(0)
+
+    instance.scheduler.decide = watched
+    world.files(vip=pod("vip", cpu="3").replace("spec: {", more))
+    instance.apply(instance.read_manifests())
+    asyncio.run(play())
+    assert threads[-2:] == [True, False]
+    assert instance.scheduler.handle.nominator.pods_on("a")

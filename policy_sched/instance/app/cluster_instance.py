@@ -8,7 +8,7 @@ over would be missing. Each write asks once more whether we lead (`KubeClient`),
 lost stops bindings that were decided before; then the instance ends, for what it believes is of no
 use any more. What a binding waits for, and what came of it, is part of the steps.
 
-While an extender is asked everything but the scheduler goes on: informers, leases, events, and the
+While the worker decides everything but the scheduler goes on: informers, leases, events, and the
 requests of bindings. What the watches bring and what came of bindings is applied afterwards, so a
 decision counts on the cluster that it began with.
 

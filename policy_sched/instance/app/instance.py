@@ -7,9 +7,10 @@ new when its ``slice`` of time is over. Policies are read beside the steps and t
 two of them. `stop` ends it in order: no pod is begun any more, what waits for permission is
 undone, and the bindings that were sent are awaited. Where the cluster is, subclasses know.
 
-A pod whose profile has HTTP extenders is decided in a `Worker`, and the next step carries the
-decision out. Meanwhile steps leave the scheduler alone, and so does everything else: code that
-reads or changes it waits until it is `settled`.
+A decision that may take long (it asks HTTP extenders, tries a whole group in many places, or
+searches victims node by node) is made in a `Worker`, and the next step carries it out. Meanwhile
+steps leave the scheduler alone, and so does everything else: code that reads or changes it waits
+until it is `settled`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload, Result
 from policy_sched.queue import SECOND, Timing
-from policy_sched.scheduler import Attempt, Decision, GroupTurn, Outcome
+from policy_sched.scheduler import Attempt, Decision, GroupTurn, Outcome, TakesLong
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
 
 T = TypeVar("T")
@@ -194,7 +195,7 @@ class Instance(ABC):
     def _decide(self, *, begin: bool = True) -> int:
         """Do what is due, and decide pods; return how many. ``begin``: whether to begin any."""
         decided, scheduler = 0, self.scheduler
-        over = self._slice()
+        over, threaded = self._slice(), in_event_loop()
         if self.stopping and not self._abandoned:
             self._abandon()
         while True:
@@ -205,11 +206,14 @@ class Instance(ABC):
             attempt = scheduler.pop()
             if attempt is None:
                 break
-            choose = partial(scheduler.choose, attempt)
-            if attempt.profile.extenders and in_event_loop():
-                self._deciding = attempt, self._worker.begin(choose)
+            attempt.brief = threaded
+            try:
+                chosen = scheduler.choose(attempt)
+            except TakesLong:
+                attempt.brief = False
+                self._deciding = attempt, self._worker.begin(partial(scheduler.choose, attempt))
                 break
-            decided += self._execute(attempt, choose())
+            decided += self._execute(attempt, chosen)
         return decided
 
     def _finish_decision(self, attempt: Attempt, future: Future[Choice]) -> bool:

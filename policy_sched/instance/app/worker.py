@@ -1,25 +1,33 @@
-"""Worker: one thread beside the event loop, for decisions that ask HTTP extenders.
+"""Worker: one thread beside the event loop, for decisions that may take long.
 
-Theory of operation. A decision that asks an extender blocks for as long as the extender takes. It
-runs in a thread, so that the event loop goes on: leases are renewed, requests are answered, watches
-are read, bindings are sent. From `begin` until `finish` the worker is ``busy``, and the loop's
-thread leaves the scheduler alone: what comes for it waits in the inbox (the informers' queue, the
-answers of bindings), so nothing changes under a decision and no lock is needed. There is one call
-at a time. Explanations run here too, whatever the profile.
+Theory of operation. A decision that asks an extender blocks for as long as the extender takes, and
+one that tries a group of pods in a hundred racks may take seconds. It runs in a thread, so that the
+event loop goes on: leases are renewed, requests are answered, watches are read, bindings are sent.
+From `begin` until `finish` the worker is ``busy``, and the loop's thread leaves the scheduler
+alone: what comes for it waits in the inbox (the informers' queue, the answers of bindings), so
+nothing changes under a decision and no lock is needed. There is one call at a time. Explanations
+run here too, whatever the profile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from policy_sched.client import begun
 
 T = TypeVar("T")
+
+GIVE_WAY: Final = 0.0005
+"""Seconds after which the worker lets the event loop's thread go on (Python: 0.005).
+
+A turn of the loop waits so long after each call of the system that it makes.
+"""
 
 
 class Worker:
@@ -40,6 +48,7 @@ class Worker:
     def begin(self, call: Callable[[], T]) -> Future[T]:
         """Run a call. The owner calls `finish` when it has used the result."""
         assert not self.busy, "one call at a time"
+        sys.setswitchinterval(GIVE_WAY)
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         # A daemon thread: an extender that never answers does not keep the process from ending.
         future = self._running = begun(call)

@@ -99,7 +99,8 @@ class AttemptMetrics:
             for runner in self._runners:
                 runner.sample(self._cycle % SAMPLED == 0)
         timer = self.timer
-        attempt.began = start = timer()
+        start = timer()
+        attempt.began = attempt.began or start
         decision = decide(attempt, table, rng)
         self._thought(timer() - start)
         return decision

@@ -68,7 +68,8 @@ class VerboseLogging:
 
     def _told_decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         pod = attempt.queued.info
-        self._log.say(INFO, "Attempting to schedule pod", pod=pod.key)
+        if not attempt.began:  # it is decided a second time where its search takes long
+            self._log.say(INFO, "Attempting to schedule pod", pod=pod.key)
         decision = self._decide(attempt, table, rng)
         if not isinstance(decision, Bind):
             self._tell_reasons(pod, decision)

@@ -305,12 +305,14 @@ def test_a_group_that_is_decided_as_one_is_an_attempt_of_its_own() -> None:
     run.add(member("p"), member("q"))
     while (outcome := run.scheduler.schedule_one()) is not None:
         clock.ns += SECOND
-        metrics.decided(outcome, clock.ns)
+        for one in (outcome, *outcome.others):
+            metrics.decided(one, clock.ns)
     for late in run.scheduler.run_due():  # the first waited for the second
         metrics.decided(late, clock.ns)
     run.add(member("r", "big", cpu="64"))
     while (outcome := run.scheduler.schedule_one()) is not None:
-        metrics.decided(outcome, clock.ns)
+        for one in (outcome, *outcome.others):
+            metrics.decided(one, clock.ns)
     metrics.text()
     upstream = metrics.upstream
     assert dict(upstream.podgroup_schedule_attempts_total.values) == {
