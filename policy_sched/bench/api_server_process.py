@@ -23,7 +23,7 @@ from policy_sched.embedded import EmbeddedCluster
 from policy_sched.embedded.apiserver.endpoints import ApiServer
 from policy_sched.embedded.apiserver.security import Access, Address, kubeconfig, write_kubeconfig
 from policy_sched.embedded.store import ADDED, DELETED, Key, ObjectStore
-from policy_sched.instance.app import Collector, collecting_briefly, settle
+from policy_sched.instance.app import freeze_loaded, tuned_gc
 from policy_sched.instance.http import self_signed
 from policy_sched.manifests import Plain
 from policy_sched.model import Pod
@@ -124,17 +124,11 @@ async def serve(directory: Path, *, tls: bool) -> None:
         commands = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(commands)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
-        collector = Collector(time.monotonic)
-
-        def collect() -> None:
-            collector.collect_if_due()
-
-        store.on_commit.append(collect)
         _say({"ready": True})
         async for line in commands:
             match msgspec.json.decode(line):
                 case "begin":
-                    settle()
+                    freeze_loaded()
                     bindings.begin()
                     server.requests.clear()
                     _say({"ready": True})
@@ -163,5 +157,5 @@ def _say(fact: Plain) -> None:
 
 
 if __name__ == "__main__":
-    with collecting_briefly():
+    with tuned_gc():
         asyncio.run(serve(Path(sys.argv[1]), tls="tls" in sys.argv[2:]))

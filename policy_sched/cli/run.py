@@ -28,7 +28,7 @@ from policy_sched.instance.app import (
     LeaseLost,
     RunLoop,
     Sources,
-    collecting_briefly,
+    tuned_gc,
 )
 from policy_sched.instance.observability import Write, measured_loop
 from policy_sched.instance.shadow import ShadowOptions
@@ -190,7 +190,7 @@ def _run(instance: EmbeddedInstance | ClusterInstance, running: RunLoop, wanted:
         with (
             gathered(instance.log),
             CompilerProcess(store.files) as compiler,
-            collecting_briefly(),
+            tuned_gc(instance.gc_pauses),
         ):
             store.compiler = compiler.compile
             with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:

@@ -1,57 +1,81 @@
-"""The cycle collector in a process that holds a whole cluster: never a long pause.
+"""The cycle collector in a process that holds a whole cluster.
 
-Theory of operation. Pods and nodes live long and form no cycles, so a full collection takes long
-and finds nothing: 0.1 s with 30,000 pods. Python starts a collection of young objects when their
-number has grown; where as many old objects are freed as new ones are made, that is late. So the run
-loop collects young objects by time, and freezes the survivors, which reference counting frees.
-Cycles among frozen objects would leak, so there are none: replaced policies, closed connections and
-bound pods leave no cycle behind (tests check it).
+Theory of operation. Pods and nodes live long and form no cycles: with 30,000 pods a full collection
+takes 0.1 s and finds nothing. So what the first reading of the cluster brought is frozen once, the
+thresholds are high, and Python collects by itself: what came since is looked at, and a full
+collection comes only when the number of old objects has grown by a quarter. The pauses are measured
+and exported, so that whoever raises the size of a cluster sees what they cost.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-EVERY: Final = 0.1
-"""Seconds between two collections: at 1,000 pods a second they take some milliseconds each."""
-MANY: Final = 20_000
-"""New objects after which Python collects by itself, in the middle of something, if no one was
-asked to look before: 100,000 would take more than 10 ms."""
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+
+THRESHOLDS: Final = (20_000, 20, 20)
+"""New objects, and collections of a younger generation, after which Python collects."""
+NAME: Final = "policy_sched_gc_pause_seconds"
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""Upper ends of the histogram's buckets, in seconds."""
 
 
-class Collector:
-    """Collects when it is asked to look and it is time; ``now`` is monotonic, in seconds."""
+class GcPauses:
+    """How long collections took, by generation. A collector of prometheus_client.
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._due = now() + EVERY
+    ``timer`` returns seconds. It is called in the middle of anything, so it takes no lock.
+    """
 
-    def collect_if_due(self) -> bool:
-        """Collect what is young, if that was not done a moment ago; tell whether it was now."""
-        if self._now() < self._due:
-            return False
-        gc.collect(0)
-        gc.freeze()
-        self._due = self._now() + EVERY
-        return True
+    def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
+        self._timer = timer
+        self._began = 0.0
+        self._counts = [[0] * (len(BUCKETS) + 1) for _ in THRESHOLDS]
+        self._sums = [0.0 for _ in THRESHOLDS]
+
+    def __call__(self, phase: str, info: Mapping[str, int]) -> None:
+        """Python's callback before ("start") and after a collection."""
+        if phase == "start":
+            self._began = self._timer()
+            return
+        generation, seconds = info["generation"], self._timer() - self._began
+        self._counts[generation][bisect_left(BUCKETS, seconds)] += 1
+        self._sums[generation] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric."""
+        text = "How long the process stood still for Python's cycle collector."
+        histogram = HistogramMetricFamily(NAME, text, labels=["generation"])
+        for generation, counts in enumerate(self._counts):
+            total, buckets = 0, []
+            for end, count in zip((*map(str, BUCKETS), "+Inf"), counts, strict=True):
+                total += count
+                buckets.append((end, float(total)))
+            histogram.add_metric([str(generation)], buckets, self._sums[generation])
+        yield histogram
 
 
 @contextmanager
-def collecting_briefly() -> Iterator[None]:
-    """Leave it to a Collector when to collect, while the context lasts."""
+def tuned_gc(pauses: GcPauses | None = None) -> Iterator[None]:
+    """Collect seldom while the context lasts, and measure each pause."""
     thresholds = gc.get_threshold()
-    gc.set_threshold(MANY, 1_000_000, 1_000_000)
+    gc.set_threshold(*THRESHOLDS)
+    if pauses is not None:
+        gc.callbacks.append(pauses)
     try:
         yield
     finally:
+        if pauses is not None:
+            gc.callbacks.remove(pauses)
         gc.set_threshold(*thresholds)
 
 
-def settle() -> None:
-    """Collect all that there is, and freeze the rest: what was loaded lives on."""
-    gc.unfreeze()
+def freeze_loaded() -> None:
+    """Collect all that there is, and freeze the rest: what was loaded first lives on."""
     gc.collect()
     gc.freeze()

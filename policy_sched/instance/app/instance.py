@@ -26,6 +26,7 @@ from typing import Final, TypeAlias, TypeVar
 from policy_sched.client import Client
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
+from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.manifest_sync import Applied, Contents, ManifestFiles
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import (
@@ -74,6 +75,8 @@ class Instance(ABC):
         self.metrics = Metrics()
         self.turns = EventLoopLatency()
         self.metrics.registry.register(self.turns)
+        self.gc_pauses = GcPauses()
+        self.metrics.registry.register(self.gc_pauses)
         self.manifests = manifests
         self.manifest_problems: tuple[Diagnostic, ...] = ()
         self.scheduler, assembly = assemble_with_assembly(

@@ -13,13 +13,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
 from policy_sched import __version__
-from policy_sched.instance.app.gc_tuning import Collector, settle
+from policy_sched.instance.app.gc_tuning import freeze_loaded
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import manifests_below
 from policy_sched.instance.observability import INFO, WARNING
@@ -64,7 +63,6 @@ class RunLoop:
         self._reload_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled = False
-        self._collector = Collector(time.monotonic)
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT."""
@@ -101,8 +99,6 @@ class RunLoop:
     async def _step(self, longest: float = LONGEST_SLEEP) -> None:
         """Do what can be done, and sleep until there is more to do, or for the longest time."""
         self._raise_what_failed()
-        if self._collector.collect_if_due():
-            await asyncio.sleep(0)  # the step has a turn of its own
         instance = self.instance
         instance.step()
         self._awake.clear()  # what the step itself has changed, `next_wakeup` knows
@@ -122,9 +118,9 @@ class RunLoop:
             return
 
     def _settle(self) -> None:
-        """The cluster has been read: it lives on, so the collector need not look at it again."""
+        """The cluster has been read: its objects live long, so they are not collected again."""
         self._settled = True
-        settle()
+        freeze_loaded()
         self.instance.turns.begin()
 
     async def _finish(self) -> None:

@@ -18,8 +18,6 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from policy_sched.instance.observability.cycle_free_event_loop import CycleFreeEventLoop
-
 NAME: Final = "policy_sched_event_loop_blocked_seconds"
 LONGEST: Final = "policy_sched_event_loop_longest_block_seconds"
 LONGEST_BUSY: Final = "policy_sched_event_loop_longest_block_cpu_seconds"
@@ -95,4 +93,4 @@ class _Selector(selectors.DefaultSelector):
 
 def measured_loop(turns: EventLoopLatency) -> asyncio.AbstractEventLoop:
     """Return an event loop whose turns are told to ``turns``."""
-    return CycleFreeEventLoop(_Selector(turns))
+    return asyncio.SelectorEventLoop(_Selector(turns))

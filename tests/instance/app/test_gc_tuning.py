@@ -1,4 +1,4 @@
-"""The cycle collector beside a whole cluster: what is old is left alone, what is young is not."""
+"""The cycle collector beside a whole cluster: collected seldom, measured, loaded objects frozen."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from policy_sched.instance.app.gc_tuning import (
-    EVERY,
-    MANY,
-    Collector,
-    collecting_briefly,
-    settle,
+    NAME,
+    THRESHOLDS,
+    GcPauses,
+    freeze_loaded,
+    tuned_gc,
 )
 
 
@@ -24,63 +25,50 @@ class Thing:
         self.itself = self
 
 
-class Time:
-    """Seconds, moved by hand."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture(autouse=True)
 def _thawed() -> Iterator[None]:
     """Other tests find a collector that looks at everything."""
-    with collecting_briefly():
-        yield
+    yield
     gc.unfreeze()
 
 
-def test_young_cycles_are_collected_when_it_is_time() -> None:
-    """Not at each look, but after a while."""
-    time = Time()
-    collector = Collector(time)
-    last = weakref.ref(Thing())
-    collector.collect_if_due()
-    assert last() is not None
-    time.seconds += EVERY
-    collector.collect_if_due()
-    assert last() is None
+def test_thresholds_hold_within_the_context() -> None:
+    """Afterwards they are as before."""
+    before = gc.get_threshold()
+    with tuned_gc():
+        assert gc.get_threshold() == THRESHOLDS
+    assert gc.get_threshold() == before
 
 
-def test_what_has_survived_is_frozen_and_goes_without_the_collector() -> None:
-    """It is not looked at again, and leaves when nobody needs it."""
-    time = Time()
-    collector = Collector(time)
-    before = gc.get_freeze_count()
-    kept = [[number] for number in range(5000)]
-    time.seconds += EVERY
-    collector.collect_if_due()
+def test_what_was_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
+    """Garbage of the first reading is gone, and so are later cycles."""
+    early = weakref.ref(Thing())
+    freeze_loaded()
+    assert early() is None
     frozen = gc.get_freeze_count()
-    assert frozen - before > 4000
-    del kept
-    assert frozen - gc.get_freeze_count() > 4000
+    assert frozen > 0
+    late = weakref.ref(Thing())
+    gc.collect()
+    assert late() is None
+    assert gc.get_freeze_count() <= frozen
 
 
-def test_python_collects_by_itself_only_when_there_are_very_many() -> None:
-    """And as ever when the context is left."""
-    assert gc.get_threshold() == (MANY, 1_000_000, 1_000_000)
-    with collecting_briefly():
-        pass
-    assert gc.get_threshold() == (MANY, 1_000_000, 1_000_000)
-
-
-def test_what_was_loaded_is_frozen() -> None:
-    """After the first reading of a cluster the collector begins with nothing."""
-    lost = weakref.ref(Thing())
-    gc.freeze()
-    settle()
-    assert lost() is None, "what was frozen too early is not kept"
-    assert gc.get_freeze_count() > 0
-    assert gc.get_count()[1:] == (0, 0)
+def test_each_pause_is_measured_by_generation() -> None:
+    """As a histogram, only while the context lasts."""
+    seconds = iter((1.0, 1.004, 2.0, 2.3))
+    pauses, registry = GcPauses(lambda: next(seconds)), CollectorRegistry()
+    registry.register(pauses)
+    gc.disable()
+    try:
+        with tuned_gc(pauses):
+            gc.collect(0)
+            gc.collect(2)
+        gc.collect(2)
+    finally:
+        gc.enable()
+    text = generate_latest(registry).decode()
+    assert f'{NAME}_count{{generation="0"}} 1.0' in text
+    assert f'{NAME}_bucket{{generation="0",le="0.0025"}} 0.0' in text
+    assert f'{NAME}_bucket{{generation="0",le="0.005"}} 1.0' in text
+    assert f'{NAME}_count{{generation="2"}} 1.0' in text
+    assert f'{NAME}_bucket{{generation="2",le="0.25"}} 0.0' in text
