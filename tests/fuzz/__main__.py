@@ -15,6 +15,7 @@ import resource
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -33,15 +34,19 @@ PATIENCE: Final = 900
 REQUESTS: Final = "request"
 
 
-def one(kind: str, seed: int) -> None:
-    """Run one input."""
+def input_of(kind: str, seed: int) -> Callable[[Path], None]:
+    """Return what runs one input in an empty folder; making the input is no work of the program."""
     random = Random(seed)
     if kind == REQUESTS:
-        with tempfile.TemporaryDirectory() as folder:
-            asyncio.run(persisted(random, Path(folder)))
-        return
+        return lambda folder: asyncio.run(persisted(random, folder))
+    made = text(kind, random)
+    return lambda folder: TARGETS[kind](made, folder)
+
+
+def one(run: Callable[[Path], None]) -> None:
+    """Run one input."""
     with tempfile.TemporaryDirectory() as folder:
-        TARGETS[kind](text(kind, random), Path(folder))
+        run(Path(folder))
 
 
 def processor_time() -> float:
@@ -52,12 +57,13 @@ def processor_time() -> float:
 
 def batch(kind: str, seeds: range, results: Connection) -> None:
     """Run inputs, and send what was wrong with each; a process that ends has sent its last seed."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     for seed in seeds:
         results.send((seed, "began"))
+        run = input_of(kind, seed)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         begun = processor_time()
         try:
-            one(kind, seed)
+            one(run)
         except BaseException:  # noqa: BLE001  every failure is a finding
             results.send((seed, traceback.format_exc(limit=-6)))
         took = processor_time() - begun
@@ -66,7 +72,6 @@ def batch(kind: str, seeds: range, results: Connection) -> None:
         now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         if now - peak > MEMORY:
             results.send((seed, f"needed {(now - peak) / 2**20:.0f} MB more"))
-        peak = max(peak, now)
     results.send((-1, "done"))
 
 
@@ -74,7 +79,7 @@ def warm_up() -> None:
     """Run one input of each kind, so that children inherit what is imported and read once."""
     for kind in KINDS:
         with suppress(Exception):
-            one(kind, 0)
+            one(input_of(kind, 0))
 
 
 def say(stream: TextIO, line: str) -> None:

@@ -11,6 +11,8 @@ from tests.fuzz.corpus import BOMBS, KUBECONFIG, manifests, policies, scenarios
 from tests.fuzz.mutations import SCALARS, damaged, mutated, text_of
 
 Plain = Any
+LONGEST = 10 << 20
+"""Characters of an input: some more than anything that is read with its places may have."""
 KINDS = ("policy", "test", "manifest", "kubeconfig", "expression")
 _TOKEN = re.compile(r"\w+|\"[^\"]*\"|[^\w\s]+|\s+")
 
@@ -48,7 +50,7 @@ def text(kind: str, random: Random) -> str:
     if kind == "expression":
         return _expression(random)
     document = mutated(random.choice(_seeds(kind)), random)
-    written = text_of(document)
+    written = text_of(document)[:LONGEST]
     return damaged(written, random) if random.random() < 0.3 else written
 
 
